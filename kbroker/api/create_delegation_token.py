@@ -49,8 +49,8 @@ def refuse(
     request: CreateDelegationTokenRequest, error: KafkaError, version: int
 ) -> CreateDelegationTokenResponse:
     """The request failed as a whole."""
-    nobody = parts_of(ANONYMOUS_PRINCIPAL)
-    return CreateDelegationTokenResponse(error.code, *nobody, *nobody, NO_TIME, NO_TIME, NO_TIME)
+    no_owner = parts_of(ANONYMOUS_PRINCIPAL)
+    return CreateDelegationTokenResponse(error.code, *no_owner, *no_owner, NO_TIME, NO_TIME, NO_TIME)
 
 
 def owner_of(ctx: RequestContext, request: CreateDelegationTokenRequest) -> str:

@@ -44,7 +44,7 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
         if request.topic_partitions is None:
             found = [result for result in found if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(ReplicaElectionResult(name, found))
-    wanted.clear()
+    requested.clear()
     return ElectLeadersResponse(replica_election_results=results)
 
 

@@ -31,8 +31,8 @@ def handle(
         moving = partition.adding or partition.removing
         if moving and (requested is None or (partition.topic, partition.index) in requested):
             found.setdefault(partition.topic, []).append(_ongoing(ctx, partition))
-    if asked is not None:
-        asked.clear()
+    if requested is not None:
+        requested.clear()
     topics = [OngoingTopicReassignment(name, partitions) for name, partitions in found.items()]
     return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 

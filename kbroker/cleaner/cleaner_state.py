@@ -63,10 +63,14 @@ class CleanerState:
         """The dirtiest log that is due and that no other thread cleans; the caller returns it with
         `done`. logs: each with its IO worker."""
         with self._lock:
-            mine = [(worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy]
-            mine = [pair for pair in mine if (pair[1].slot, pair[1].generation) not in self._uncleanable]
-            self.metrics.words[DIRTIEST] = int(100 * max((one.ratio for _, one in mine), default=0.0))
-            due = [pair for pair in mine if pair[1].due]
+            candidates = [
+                (worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy
+            ]
+            candidates = [
+                pair for pair in candidates if (pair[1].slot, pair[1].generation) not in self._uncleanable
+            ]
+            self.metrics.words[DIRTIEST] = int(100 * max((one.ratio for _, one in candidates), default=0.0))
+            due = [pair for pair in candidates if pair[1].due]
             if not due:
                 return None
             filthiest = max(due, key=lambda pair: pair[1].ratio)

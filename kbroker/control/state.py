@@ -164,14 +164,16 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
 def _restart_copies(broker: Broker, store: Store, log_dir: str, usable: set[str]) -> bool:
     """Take a log dir's replicas out of the in-sync sets; False, and nothing is done, when one of
     them is the last."""
-    mine = [(p, r) for p in broker.catalogue.partitions() for r in p.replicas if r.log_dir == log_dir]
-    if not mine or not all(any(r.in_sync and r.log_dir in usable for r in p.replicas) for p, _ in mine):
+    replicas = [(p, r) for p in broker.catalogue.partitions() for r in p.replicas if r.log_dir == log_dir]
+    if not replicas or not all(
+        any(r.in_sync and r.log_dir in usable for r in p.replicas) for p, _ in replicas
+    ):
         return False
-    for partition, replica in mine:
+    for partition, replica in replicas:
         replica.in_sync = False
         if partition.leader is replica:
             partition.leader = next(r for r in partition.replicas if r.in_sync and r.log_dir in usable)
-    store.apply(Change(led_partitions=[partition for partition, _ in mine]))
+    store.apply(Change(led_partitions=[partition for partition, _ in replicas]))
     return True
 
 
@@ -275,8 +277,8 @@ def _retire_moved(broker: Broker) -> None:
         if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
             continue
         known = topic.partitions[found.index]
-        mine = _replica_on_site(broker, known, found.log_dir) or known.leader
-        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(mine):
+        local = _replica_on_site(broker, known, found.log_dir) or known.leader
+        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(local):
             left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
     retire_all(left)
 

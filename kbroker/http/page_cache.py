@@ -35,8 +35,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def cached_pages(fd: int) -> tuple[int, ...]:
     """Pages of a file by state, in the order of STATES. Raises OSError if the kernel lacks
     cachestat."""
-    asked, found = _Range(0, 0), _Stat()
-    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0):
+    requested, found = _Range(0, 0), _Stat()
+    if _libc.syscall(CACHESTAT, fd, ctypes.byref(requested), ctypes.byref(found), 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return tuple(int(getattr(found, name)) for name in STATES)

@@ -106,7 +106,7 @@ class OutgoingMessages:
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
         self._messages: deque[Outgoing] = deque()
-        self._turn_asked = False
+        self._turn_requested = False
         self._paused = False
 
     def add(self, message: Outgoing) -> None:
@@ -130,12 +130,12 @@ class OutgoingMessages:
             message.sent()
 
     def _ask_turn(self) -> None:
-        if self._messages and not self._turn_asked and not self._paused:
-            self._turn_asked = True
+        if self._messages and not self._turn_requested and not self._paused:
+            self._turn_requested = True
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._turn_asked = False
+        self._turn_requested = False
         if self._messages and not self._paused:
             message = self._messages.popleft()
             self._write(message.next_piece())

@@ -77,7 +77,7 @@ class NetworkProcess:
         self._closed_ids: list[int] = [RESTARTED]
         self._listeners = [(each, each.protocol.tls, each.protocol.sasl) for each in config.listeners]
         self._loop: asyncio.AbstractEventLoop
-        self._turn_asked, self._in_turn, self._served_events = False, False, 0
+        self._turn_requested, self._in_turn, self._served_events = False, False, 0
         frames, refused = ReceivedFrames(self), RefusedFrames(self)
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             EventKind.REQUEST: frames.request,
@@ -124,7 +124,7 @@ class NetworkProcess:
 
     def turn(self) -> None:
         """Pump and serve the events, a few times; then return to the event loop."""
-        self._turn_asked = False
+        self._turn_requested = False
         self._in_turn = True
         try:
             self._pump()
@@ -179,8 +179,8 @@ class NetworkProcess:
 
     def ask_turn(self) -> None:
         """Request a turn."""
-        if not self._turn_asked:
-            self._turn_asked = True
+        if not self._turn_requested:
+            self._turn_requested = True
             self._loop.call_soon(self.turn)
 
     # --- connections ------------------------------------------------------------------------------

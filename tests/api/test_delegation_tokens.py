@@ -162,7 +162,7 @@ def test_a_token_is_renewed_and_expired_by_its_hmac(made: World) -> None:
     assert again.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
-def test_a_token_for_somebody_else_needs_a_permission_on_that_user(made: World) -> None:
+def test_a_token_for_another_user_needs_a_permission_on_that_user(made: World) -> None:
     for_bob = {"owner_principal_type": "User", "owner_principal_name": "bob"}
     assert create(made, **for_bob).error_code == ErrorCode.NONE, "without an authorizer everybody may"
     made.broker.authorizer = Authorizer(frozenset(("User:admin",)))

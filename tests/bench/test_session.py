@@ -39,7 +39,7 @@ def test_a_run_of_other_turns_is_not_mixed_with_this_one(tmp_path: Path) -> None
         latest(plan(tmp_path), tmp_path)
 
 
-def test_without_a_run_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
+def test_without_a_run_there_is_nothing_to_continue(tmp_path: Path) -> None:
     with pytest.raises(NothingToResume):
         latest(plan(tmp_path), tmp_path)
 

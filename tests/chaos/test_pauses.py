@@ -17,7 +17,7 @@ TREE = (
 )
 
 
-def test_descendants_are_stopped_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descendants_are_stopped_and_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[int, int]] = []
     kill = os.kill
     monkeypatch.setattr(os, "kill", lambda pid, number: (sent.append((pid, number)), kill(pid, number)))

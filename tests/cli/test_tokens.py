@@ -85,7 +85,7 @@ def test_secret_and_hmac_are_in_no_log_title_or_setting(shell: Shell, node: KBro
 
 
 @pytest.mark.compat
-def test_a_token_for_somebody_else_is_refused_by_name(shell: Shell, bootstrap: str, tmp_path: Path) -> None:
+def test_a_token_for_another_user_is_refused_by_name(shell: Shell, bootstrap: str, tmp_path: Path) -> None:
     bob = ("--command-config", properties(tmp_path, bootstrap, "bob"))
     refused = shell("tokens", "create", "--owner", "User:ann", *bob, code=1)
     assert "DELEGATION_TOKEN_AUTHORIZATION_FAILED" in refused.stderr

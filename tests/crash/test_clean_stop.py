@@ -55,7 +55,7 @@ def epochs(data_dir: Path) -> set[int]:
     }
 
 
-def test_logs_go_on_where_they_were_closed(broker_factory: Callable[..., KBroker]) -> None:
+def test_logs_continue_where_they_were_closed(broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory(SETTINGS)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (created,) = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values()

@@ -68,7 +68,7 @@ class Sender:
         return outcome[0]
 
 
-def test_produce_is_refused_reads_go_on_and_it_heals(
+def test_produce_is_refused_reads_continue_and_the_disk_heals(
     small_disk: Path, broker_factory: Callable[..., KBroker]
 ) -> None:
     broker = broker_factory({"log.dirs": str(small_disk / "data"), "log.segment.bytes": "4194304"})

@@ -53,7 +53,7 @@ def test_every_commit_has_one_result_and_its_descriptor_is_closed(group: GroupCo
             os.fstat(fd)
 
 
-def test_a_failed_sync_is_reported_with_its_errno_and_the_others_go_on(
+def test_a_failed_sync_is_reported_with_its_errno_and_the_others_continue(
     group: GroupCommit, tmp_path: Path
 ) -> None:
     read, write = os.pipe()  # a pipe cannot be synced

@@ -32,7 +32,7 @@ def test_bug_that_is_put_back_is_found(bug: str) -> None:
     assert died == (bug == "successor_adds_one")
 
 
-def test_real_functions_go_on_from_every_state_of_the_model() -> None:
+def test_real_functions_continue_from_every_state_of_the_model() -> None:
     """Memory as it may be found at any moment: `read_slot` takes what has an even counter, and
     after `write_group`, as by a successor, every reader has the new group."""
     memories = {state.words for state in explore(SlotGroupModel()).parents}

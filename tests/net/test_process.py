@@ -86,7 +86,7 @@ def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypa
     process.forwarding = SimpleNamespace(linked=True)
     process.quotas = SimpleNamespace(active=False)
     process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
-    process._closed_ids, process._turn_asked, process._in_turn = [], False, False
+    process._closed_ids, process._turn_requested, process._in_turn = [], False, False
     process._loop = SimpleNamespace(call_soon=called.append)
     process._serve_events = serve
     goes_on = {1}
@@ -98,7 +98,7 @@ def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypa
     assert len(pumps) == 2 + PUMPS_PER_TURN  # others have their turn between
     assert called == [process.turn]
     called.clear()
-    process._turn_asked = False
+    process._turn_requested = False
     process._continue(5)  # between turns
     assert called == [process.turn]
 
@@ -115,7 +115,7 @@ def test_a_turn_that_fails_leaves_no_connection(monkeypatch: Any) -> None:
     process.context = SimpleNamespace(words=Context.row(), address=0)
     process.forwarding = SimpleNamespace(linked=True)
     process.quotas = SimpleNamespace(active=False)
-    process._turn_asked = True
+    process._turn_requested = True
     process._loop = SimpleNamespace(call_soon=called.append)
     with pytest.raises(RuntimeError):
         process.turn()

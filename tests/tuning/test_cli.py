@@ -130,7 +130,7 @@ def test_verify_shows_its_plan_and_leaves_everything_as_it_is(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
-def test_verify_says_of_a_killed_run_how_to_go_on(tmp_path: Path) -> None:
+def test_verify_explains_how_to_continue_a_killed_run(tmp_path: Path) -> None:
     (tmp_path / "kbroker-tune-undo.sh").touch()
     result = run("verify", "--dir", str(tmp_path), "--try", "kbroker.slice.us=0", "--yes")
     assert result.exit_code == 74

@@ -24,14 +24,14 @@ class PendingOffsetCommits:
     def one(self, producer_id: int) -> Iterator[None]:
         """Entered before a commit is verified, left when it is answered."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        mine = self._pending.setdefault(producer_id, set())
-        mine.add(future)
+        pending = self._pending.setdefault(producer_id, set())
+        pending.add(future)
         try:
             yield
         finally:
             future.set_result(None)
-            mine.discard(future)
-            if not mine and self._pending.get(producer_id) is mine:
+            pending.discard(future)
+            if not pending and self._pending.get(producer_id) is pending:
                 del self._pending[producer_id]
 
     def are_settled(self, partition: int, producer_id: int) -> bool:

@@ -45,10 +45,10 @@ class OffsetCheckpoints:
         for partition in partitions:
             by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
         self._written_starts.clear()
-        for path, mine in by_dir.items():
+        for path, logs in by_dir.items():
             folder = self._dirs[path]
             if folder.failed is None:
-                self._write(folder, mine)
+                self._write(folder, logs)
 
     def _write(self, folder: LogDir, partitions: Iterable[UnifiedLog]) -> None:
         points, starts, plain = {}, {}, []
@@ -167,7 +167,7 @@ class RecoveryNotes:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "recovery-notes")
         writable = [
-            (self._dirs[path], mine) for path, mine in by_dir.items() if self._dirs[path].failed is None
+            (self._dirs[path], logs) for path, logs in by_dir.items() if self._dirs[path].failed is None
         ]
         self._writing = self._executor.submit(_write, writable)
 

@@ -33,8 +33,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def by_cachestat(fd: int, position: int, length: int) -> bool:
     """Whether all pages of the range are cached. OSError where the kernel has no cachestat or
     refuses it."""
-    asked, found = _Range(position, length), _CacheStat()
-    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0):
+    requested, found = _Range(position, length), _CacheStat()
+    if _libc.syscall(CACHESTAT, fd, ctypes.byref(requested), ctypes.byref(found), 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     first, last = position // PAGE, (position + length - 1) // PAGE

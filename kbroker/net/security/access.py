@@ -140,9 +140,9 @@ class Access:
             if full:
                 grant.fill(self._topics.rows, self._topics.capacity)
                 continue
-            mine = [acl for who in (grant.who[0], EVERYBODY, "") for acl in changed.get(who, ())]
-            if mine:
-                grant.refill(self._topics.rows, mine)
+            acls = [acl for who in (grant.who[0], EVERYBODY, "") for acl in changed.get(who, ())]
+            if acls:
+                grant.refill(self._topics.rows, acls)
         for connection in self._connections.values():
             if connection.grant is not None:
                 if connection.grant.who[1] != authorizer.host_of(connection.accepted.host):

@@ -104,8 +104,8 @@ class Logins:
             return False
         if header.api_key != ApiKey.SASL_HANDSHAKE or header.api_version > LAST_HANDSHAKE:
             return self._unexpected(connection, header, "SASL handshake")
-        asked, _ = decode(SaslHandshakeRequest, header.api_version, frame, body)
-        self._handshake(connection, login, header, asked.mechanism)
+        handshake, _ = decode(SaslHandshakeRequest, header.api_version, frame, body)
+        self._handshake(connection, login, header, handshake.mechanism)
         return True
 
     def reported_versions(self, connection: Connection, answer: bytes) -> None:

@@ -226,7 +226,7 @@ def test_a_worker_that_starts_waits_for_a_decision(case: Case, monkeypatch: pyte
     assert seen == [False, True]
 
 
-def test_a_log_that_does_not_go_on_elsewhere_keeps_its_folder(case: Case) -> None:
+def test_a_log_without_a_copy_in_another_dir_keeps_its_folder(case: Case) -> None:
     def refuse() -> None:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -106,7 +106,7 @@ def test_without_a_metadata_log_nothing_is_known(tmp_path: Path) -> None:
     assert km.read([str(tmp_path)]) is None
 
 
-def test_adopted_topics_keep_their_configs_and_producer_ids_go_on_far_above(tmp_path: Path) -> None:
+def test_adopted_topics_keep_their_configs_and_producer_ids_continue_far_above(tmp_path: Path) -> None:
     log_dir = tmp_path / "d0"
     partition_folder(log_dir, "orders-0", ORDERS)
     partition_folder(log_dir, "stale-0", b"s" * 16)

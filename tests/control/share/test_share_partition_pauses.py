@@ -30,7 +30,7 @@ def test_the_pause_doubles_up_to_the_longest() -> None:
         assert part.next_deadline_ms() is None
 
 
-def test_others_go_on_meanwhile() -> None:
+def test_others_continue_meanwhile() -> None:
     part = SharePartition(0)
     deliver(part, 0, 9)
     free(part, 3, 4, 0)

@@ -40,13 +40,13 @@ def test_a_producer_that_continues_after_an_error_keeps_its_id_and_bumps_its_epo
     assert world.init(world.init()) == (1001, 1)
 
 
-def test_repeated_request_to_go_on_gets_the_same_answer() -> None:
+def test_a_repeated_request_to_continue_gets_the_same_answer() -> None:
     world = World()
     first = world.init()
     assert world.init(first) == world.init(first) == (1001, 1)
 
 
-def test_zombie_can_not_go_on_once_another_has_begun() -> None:
+def test_a_zombie_is_fenced_once_another_producer_has_begun() -> None:
     world = World()
     zombie = world.init()
     world.init()
@@ -59,7 +59,7 @@ def test_producer_with_another_id_is_fenced() -> None:
     assert refusal(world, (999, 0)) is ErrorCode.PRODUCER_FENCED
 
 
-def test_unknown_id_takes_any_producer_that_wants_to_go_on() -> None:
+def test_an_unknown_id_accepts_any_producer_that_continues() -> None:
     assert World().init((999, 4)) == (1001, 0)
 
 

@@ -31,7 +31,7 @@ def test_faults_do_not_overlap_and_leave_the_end_quiet() -> None:
     assert faults[-1].at_s + faults[-1].seconds <= 570
 
 
-def test_a_remote_broker_gets_only_what_needs_no_hand_on_its_host() -> None:
+def test_a_remote_broker_gets_only_changes_that_need_no_access_to_its_host() -> None:
     assert {fault.kind for fault in plan(1, 600, list(KINDS), "remote")} == {"reset"}
     assert plan(1, 600, ["kill", "fill"], "remote") == []
 

@@ -73,7 +73,7 @@ def test_each_producer_gets_the_next_id(node: NetNode, version: int) -> None:
         (5, InitProducerIdRequest(None, 60_000, -1, 5)),
     ],
 )
-def test_producers_that_go_on_and_transactional_ones_are_controls(
+def test_continuing_and_transactional_producers_are_left_to_control(
     node: NetNode, version: int, request_: InitProducerIdRequest
 ) -> None:
     assert answered(node.connect(), version, request_) is None

@@ -197,8 +197,8 @@ class ShareHeartbeat:
     ) -> ShareMember:
         """The member takes over its target at once, except for topics it no longer subscribes
         to."""
-        wanted = topic_ids(member.subscribed_topics, self._table.topics)
-        assigned = {topic_id: each for topic_id, each in target.items() if topic_id in wanted}
+        subscribed = topic_ids(member.subscribed_topics, self._table.topics)
+        assigned = {topic_id: each for topic_id, each in target.items() if topic_id in subscribed}
         if member.member_epoch == epoch and member.assigned == assigned:
             return member
         moved = replace(
@@ -207,8 +207,8 @@ class ShareHeartbeat:
         out.append(records.current_assignment(group.group_id, moved))
         return moved
 
-    def share_partitions(self, group_id: str, wanted: Mapping[str, Set[int]]) -> Outcome:
-        """Begin to share partitions that an administrator has set offsets of (wanted: topic ->
+    def share_partitions(self, group_id: str, partitions: Mapping[str, Set[int]]) -> Outcome:
+        """Begin to share partitions that an administrator has set offsets of (topic ->
         partitions).
 
         Replay makes a group that is new. The other partitions follow when a member subscribes to
@@ -218,12 +218,12 @@ class ShareHeartbeat:
         if not isinstance(group, ShareGroup):
             return Outcome()
         shared = dict(group.shared)
-        for name in sorted(wanted):
+        for name in sorted(partitions):
             topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
             if topic_id is not None and count is not None:
                 known = shared.get(topic_id, SharedTopic(name, frozenset()))
                 shared[topic_id] = SharedTopic(
-                    name, known.partitions | (wanted[name] & frozenset(range(count)))
+                    name, known.partitions | (partitions[name] & frozenset(range(count)))
                 )
         if shared == group.shared:
             return Outcome()
