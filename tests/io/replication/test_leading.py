@@ -80,6 +80,25 @@ def test_the_high_watermark_is_the_least_end_of_the_in_sync_replicas(ends: tuple
     assert scene.answered == [OWN]
 
 
+def test_the_high_watermark_follows_the_replicas_until_it_is_at_the_end() -> None:
+    scene = Scene()
+    scene.begin()
+    scene.ends(10, 7, 9)
+    scene.leading.appended([OWN])
+    assert scene.leading.advance()
+    scene.ends(10, 10, 10)
+    assert scene.leading.advance(), "without another append"
+    assert (scene.high_watermark, scene.answered) == (10, [OWN, OWN])
+
+
+def test_a_partition_that_is_forgotten_refuses_no_appends_for_too_few_replicas() -> None:
+    scene = Scene()
+    scene.begin(in_sync=(), minimum=2)
+    assert scene.rows[OWN, AppendRow.TOO_FEW]
+    scene.leading.forget(OWN)
+    assert not scene.rows[OWN, AppendRow.TOO_FEW]
+
+
 def test_no_record_is_acknowledged_before_any_follower_has_it() -> None:
     """A frozen follower holds acks=all."""
     scene = Scene()

@@ -105,6 +105,15 @@ class TestExpressions:
         assert member.beat() == {"t": [0]}
         assert kafka.restarted().shard.table.groups["g"].regexes == {}  # type: ignore[attr-defined]
 
+    def test_an_expression_is_kept_as_long_as_a_member_uses_it(self) -> None:
+        kafka = kafka_with(**{"orders.eu": 2})
+        members = [Member(kafka, name, regex="orders.*") for name in "ab"]
+        settle(kafka, *members)
+        for name, left in (("b", ["orders.*"]), ("a", [])):
+            kafka.beat(name, -1)
+            groups = kafka.restarted().shard.table.groups
+            assert list(groups["g"].regexes) == left  # type: ignore[attr-defined]
+
 
 class TestRestart:
     def test_a_group_is_as_it_was(self) -> None:
