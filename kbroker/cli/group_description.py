@@ -12,18 +12,17 @@ from kbroker.cli.group_members import Member, describe_group
 from kbroker.cli.own_requests import GroupCoordinators
 from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.progress import progress
+from kbroker.metrics.group_lag import records_behind, whole_topics
 from kbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-NO_OFFSET = -1
-
 
 @dataclass
 class Group:
-    """A group. offsets: committed offsets. uncommitted: partitions without one, of topics that an
-    idle group has read. starts: their log start offsets. ends: high watermarks. lag_seconds: age of
+    """A group. offsets: committed offsets. uncommitted: partitions that count without one, see
+    `metrics/group_lag.py`. starts: their log start offsets. ends: high watermarks. lag_seconds: age of
     the oldest unread record."""
 
     group_id: str
@@ -51,13 +50,15 @@ class Group:
     def lag(self, partition: Partition) -> int | None:
         """Records from the committed offset (or the log start, if nothing is committed) to the
         end."""
-        offset = self.offsets.get(partition, self.starts.get(partition, NO_OFFSET))
+        committed, start = self.offsets.get(partition), self.starts.get(partition)
         end = self.ends.get(partition)
-        return None if offset < 0 or end is None else max(end - offset, 0)
+        if end is None or (committed is None and start is None):
+            return None
+        return records_behind(committed, start or 0, end)
 
     def partitions(self) -> list[Partition]:
-        """Every partition with a committed offset or a member, and those that an idle group would
-        read."""
+        """Every partition with a committed offset or a member, and those that count without
+        either."""
         assigned = {partition for member in self.members for partition in member.partitions}
         return sorted(assigned | set(self.offsets) | self.uncommitted)
 
@@ -113,17 +114,17 @@ def require(group: Group) -> Group:
 def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_seconds: bool) -> None:
     """Fills in uncommitted, starts, ends and lag_seconds. Raises CommandFailed."""
     existing = admin.list_topics(timeout=broker.timeout_s).topics
-    if not group.members:
-        topics = {topic for topic, _ in group.offsets} & existing.keys()
-        whole = {(topic, number) for topic in topics for number in existing[topic].partitions}
-        group.uncommitted = whole - group.offsets.keys()
+    read = {topic for member in group.members for topic, _ in member.partitions}
+    topics = whole_topics((topic for topic, _ in group.offsets), read, len(group.members)) & existing.keys()
+    whole = {(topic, number) for topic in topics for number in existing[topic].partitions}
+    group.uncommitted = whole - group.offsets.keys()
     there = [(t, n) for t, n in group.partitions() if t in existing and n in existing[t].partitions]
     group.starts = earliest(broker, admin, [each for each in there if each not in group.offsets])
     group.ends = latest(broker, admin, there)
     if not in_seconds:
         return
-    read = group.starts | group.offsets
-    behind = {partition: read[partition] for partition in there if group.lag(partition)}
+    positions = group.starts | group.offsets
+    behind = {partition: positions[partition] for partition in there if group.lag(partition)}
     group.lag_seconds = {partition: 0.0 for partition in there if group.lag(partition) == 0}
     now_ms = time.time() * 1000
     for partition, timestamp in first_timestamps(broker, behind).items():

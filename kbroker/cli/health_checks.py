@@ -22,7 +22,7 @@ UNDER_REPLICATED = "kbroker_under_replicated_partitions"
 UNDER_MIN_ISR = "kbroker_under_min_isr_partitions"
 REFUSED = "kbroker_produce_refused_partitions"
 UNCLEANABLE = "kbroker_cleaner_uncleanable_partitions"
-GROUP_LAG = "kbroker_group_lag"
+GROUP_LAG = "kbroker_group_lag_sum"
 CERTIFICATE = "kbroker_tls_certificate_expiry_timestamp_seconds"
 CONFINED = "kbroker_process_confined"
 

@@ -16,9 +16,9 @@ from mmap import PAGESIZE
 from pathlib import Path
 
 from kbroker.http.directory import Directory
+from kbroker.http.group_lags import LogRanges
 from kbroker.http.page_cache import PageCache
 from kbroker.ipc.http_messages import GroupSummary
-from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
@@ -31,6 +31,8 @@ from kbroker.protocol.records import HEADER
 log = logging.getLogger(__name__)
 
 MAX_PARTITIONS = 500
+MAX_UNCOMMITTED = 5000
+"""Partitions without a committed offset."""
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
 """Nothing is read when there was no scrape for so long."""
@@ -108,21 +110,18 @@ class GroupProgress:
         lagging: list[tuple[Key, int, PartitionImage]] = []
         lags: dict[str, History] = {}
         kept: set[Key] = set()
+        ranges = LogRanges(self._shared, directory)
+        room = MAX_UNCOMMITTED
         for group in ask():
-            total = 0
-            for topic, offsets in group.offsets.items():
-                for partition, offset in offsets.items():
-                    image = images.get((topic, partition))
-                    if image is None:
-                        continue
-                    lag = int(self._shared.slots[image.slot, Slot.HIGH_WATERMARK]) - offset
-                    if lag > 0:
-                        total += lag
-                        key = group.group_id, topic, partition
-                        kept.add(key)
-                        lagging.append((key, offset, image))
+            for topic, partition, offset in ranges.positions(group, room):
+                room -= offset is None
+                if ranges.lag(topic, partition, offset):
+                    key = group.group_id, topic, partition
+                    kept.add(key)
+                    start = ranges.start(topic, partition) if offset is None else offset
+                    lagging.append((key, start, images[topic, partition]))
             history = lags[group.group_id] = self._lags.get(group.group_id) or History()
-            history.add(now_s, total)
+            history.add(now_s, ranges.group_lag(group) or 0)
         self._lags = lags
         places = {key: place for key, place in self._places.items() if key in kept}
         chosen = [lagging[(self._next + n) % len(lagging)] for n in range(min(MAX_PARTITIONS, len(lagging)))]

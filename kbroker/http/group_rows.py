@@ -4,32 +4,22 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from typing import TypeVar
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
+from kbroker.http.group_lags import NO_OFFSETS, LogRanges, topics_of
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.series import KeptLabels
 from kbroker.ipc.http_messages import GroupSummary
-from kbroker.ipc.layout import Slot
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.kafka import GROUP_STATES, GROUPS
 
 CLASSIC = "classic"
 OF_GROUP = "kafka_consumergroup_"
 T = TypeVar("T")
-
-
-def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], int]:
-    """High watermark of each partition, by topic and index."""
-    marks = shared.slots[directory.slots, Slot.HIGH_WATERMARK].tolist()
-    names = [topic.name for topic in directory.topics]
-    numbers = directory.topic_numbers.tolist()
-    return {
-        (names[number], partition.index): mark
-        for partition, number, mark in zip(directory.partitions, numbers, marks, strict=True)
-    }
 
 
 class GroupRows:
@@ -44,19 +34,20 @@ class GroupRows:
         self._timed, self._letters = KeptLabels(), KeptLabels()
 
     def add(self, families: Families, directory: Directory, groups: Iterable[GroupSummary]) -> None:
-        """All groups; lag counts to the high watermark, as kafka_exporter's does."""
+        """All groups."""
         groups = list(groups)
         states = Counter((group.kind, group.state) for group in groups)
         for (kind, state), count in states.items():
             families.add("kbroker_groups", (kind, state), count)
-        rows, sums = _lags(groups, watermarks(self._shared, directory))
+        rows, left_out, sums = _lags(groups, LogRanges(self._shared, directory), self._most)
         self._without_partitions(families, groups, sums)
         shown = _largest(rows, self._most, lambda row: -1 if row.lag is None else row.lag)
-        families.add("kbroker_group_partitions_left_out", (), len(rows) - len(shown))
-        labels = self._labels.of([row.labels for row in shown])
-        families.add_all("kbroker_group_offset", labels, [row.offset for row in shown])
+        families.add("kbroker_group_partitions_left_out", (), left_out + len(rows) - len(shown))
+        committed = [row for row in shown if row.offset is not None]
+        labels = self._labels.of([row.labels for row in committed])
+        families.add_all("kbroker_group_offset", labels, [row.offset or 0 for row in committed])
         with_lag = [row for row in shown if row.lag is not None]
-        known = labels if len(with_lag) == len(shown) else self._known.of([row.labels for row in with_lag])
+        known = self._known.of([row.labels for row in with_lag])
         lags = [row.lag or 0 for row in with_lag]
         families.add_all("kbroker_group_lag", known, lags)
         self._dead_letters(families, groups)
@@ -136,30 +127,34 @@ class GroupRows:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A partition with a committed offset of a group. lag: None if the partition does not exist."""
+    """A partition that counts for a group. offset: committed; None if none is. lag: None if the
+    partition does not exist."""
 
     labels: tuple[str, str, str]
-    offset: int
+    offset: int | None
     lag: int | None
 
 
 def _lags(
-    groups: Sequence[GroupSummary], marks: Mapping[tuple[str, int], int]
-) -> tuple[list[Row], dict[tuple[str, str], list[int]]]:
-    """A row for each partition of each group, and (sum of offsets, sum of lags) by group and
-    topic."""
+    groups: Sequence[GroupSummary], ranges: LogRanges, most: int
+) -> tuple[list[Row], int, dict[tuple[str, str], list[int]]]:
+    """A row for each partition of each group, and of those without a commit at most `most`; the
+    number of the others; and (sum of offsets, sum of lags) by group and topic."""
     rows = []
     sums: dict[tuple[str, str], list[int]] = {}
+    left_out = 0
     for group in groups:
-        for topic, offsets in group.offsets.items():
-            total = sums[group.group_id, topic] = [0, 0]
+        for topic in topics_of(group):
+            offsets = group.offsets.get(topic, NO_OFFSETS)
             for partition, offset in sorted(offsets.items()):
-                mark = marks.get((topic, partition))
-                lag = None if mark is None else max(0, mark - offset)
+                lag = ranges.lag(topic, partition, offset)
                 rows.append(Row((group.group_id, topic, str(partition)), offset, lag))
-                total[0] += offset
-                total[1] += lag or 0
-    return rows, sums
+            sums[group.group_id, topic] = [sum(offsets.values()), ranges.topic_lag(group, topic)]
+        found = list(islice(ranges.uncommitted(group), most))
+        most -= len(found)
+        left_out += ranges.uncommitted_count(group) - len(found)
+        rows += [Row((group.group_id, topic, str(partition)), None, lag) for topic, partition, lag in found]
+    return rows, left_out, sums
 
 
 def _largest(items: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]:

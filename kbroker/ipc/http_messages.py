@@ -12,7 +12,8 @@ class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
 
 class GroupSummary(Struct, frozen=True, array_like=True):
     """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed,
-    by topic and partition. dead_letters: written for it, by the topic of their originals."""
+    by topic and partition. dead_letters: written for it, by the topic of their originals.
+    subscribed: topics that its members read, of a classic or consumer group."""
 
     group_id: str
     kind: str
@@ -20,6 +21,7 @@ class GroupSummary(Struct, frozen=True, array_like=True):
     members: int
     offsets: dict[str, dict[int, int]]
     dead_letters: dict[str, int] = {}
+    subscribed: tuple[str, ...] = ()
 
 
 class GroupsPage(Struct, frozen=True, array_like=True, tag=True):

@@ -247,14 +247,16 @@ CATALOG: tuple[Metric, ...] = (
           kafka="kafka_consumergroup_members", kafka_labels=("consumergroup",)),
     gauge("kbroker_group_offset", "Committed offset.", "group", *LOG, source=GROUP,
           kafka="kafka_consumergroup_current_offset", kafka_labels=("consumergroup", *LOG)),
-    gauge("kbroker_group_lag", "Records between the committed offset and the high watermark.", "group", *LOG,
+    gauge("kbroker_group_lag", "Records after the committed offset, up to the high watermark. A partition without a "
+          "committed offset counts from its log start, if members subscribe to its topic, or the group has no members "
+          "and has committed offsets in other partitions of the topic.", "group", *LOG,
           source=GROUP, kafka="kafka_consumergroup_lag", kafka_labels=("consumergroup", *LOG)),
     gauge("kbroker_group_lag_sum", "Lag of all partitions of the group, including those left out.", "group",
           source=GROUP),
     gauge("kbroker_group_lag_seconds", "Time since the first record that is not committed was written, by its "
           "timestamp; 0 without lag.", "group", *LOG, source=GROUP),
-    gauge("kbroker_group_lag_bytes", "Bytes of the logs from the committed offsets to the end.", "group",
-          source=GROUP),
+    gauge("kbroker_group_lag_bytes", "Bytes of the logs from the committed offsets, or the log starts, to the end.",
+          "group", source=GROUP),
     gauge("kbroker_group_catch_up_seconds", "Time until the group has no lag, at the rate of the last five minutes; "
           "+Inf when the lag does not shrink.", "group", source=GROUP),
     gauge("kbroker_group_cache_seconds", "Time until the records that the group reads next leave the page cache, at "

@@ -25,7 +25,7 @@ WELL: dict[str, list[tuple[dict[str, str], float]]] = {
     "kbroker_log_dir_full_seconds": [({"dir": "/d"}, float("inf"))],
     "kbroker_store_copy": [({"dir": "/d", "state": "current"}, 1.0), ({"dir": "/d", "state": "stale"}, 0.0)],
     "kbroker_partitions": [({"state": "online"}, 7.0), ({"state": "offline"}, 0.0)],
-    "kbroker_group_lag": [
+    "kbroker_group_lag_sum": [
         ({"group": "g", "topic": "t", "partition": "0"}, 40.0),
         ({"group": "g", "topic": "t", "partition": "1"}, 2.0),
     ],

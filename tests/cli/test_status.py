@@ -17,8 +17,8 @@ UNWELL = b"""\
 kbroker_info{cluster_id="c",node_id="1",version="9.9"} 1.0
 # TYPE kbroker_log_dir_offline gauge
 kbroker_log_dir_offline{dir="/with \\"quotes\\""} 1.0
-# TYPE kbroker_group_lag gauge
-kbroker_group_lag{group="two\xe2\x80\xa8lines",topic="t",partition="0"} 7
+# TYPE kbroker_group_lag_sum gauge
+kbroker_group_lag_sum{group="two\xe2\x80\xa8lines"} 7
 # TYPE kbroker_process_start_time_seconds gauge
 kbroker_process_start_time_seconds{process="acceptor"} 1.7e+09
 """

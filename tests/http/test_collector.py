@@ -237,24 +237,6 @@ def test_only_the_busiest_partitions_have_series_above_the_limit(tmp_path: Path)
     assert scrape.value("kbroker_topic_in_bytes_total", topic="wide") == 40
 
 
-def test_group_lag_counts_to_the_high_watermark(scene: Scene) -> None:
-    for slot, mark in zip(scene.topic("orders", 2), (100, 50), strict=True):
-        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = mark
-    scene.view.summaries = (
-        GroupSummary("billing", "classic", "Stable", 2, {"orders": {0: 90, 1: 50}, "gone": {0: 3}}),
-        GroupSummary("idle", "consumer", "Empty", 0, {}),
-    )
-    scrape = scene.scrape()
-    group = {"consumergroup": "billing", "topic": "orders"}
-    assert scrape.value("kafka_consumergroup_lag", **group, partition="0") == 10
-    assert scrape.value("kafka_consumergroup_lag", **group, partition="1") == 0
-    assert scrape.value("kafka_consumergroup_lag_sum", **group) == 10
-    assert scrape.value("kafka_consumergroup_members", consumergroup="billing") == 2
-    assert scrape.value("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 1
-    assert scrape.value("kafka_coordinator_group_groupmetadatamanager_numgroups") == 1
-    assert scrape.value("kbroker_groups", type="consumer", state="Empty") == 1
-
-
 def test_dead_letters_are_shown_by_group_and_topic(scene: Scene) -> None:
     scene.view.summaries = (
         GroupSummary("team", "share", "Stable", 1, {}, {"orders": 7, "mail": 0}),

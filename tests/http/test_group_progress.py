@@ -52,6 +52,17 @@ def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed(sce
     assert found.value("kbroker_group_lag_bytes", group="billing") == pytest.approx(size * 0.6, rel=0.01)
 
 
+def test_without_a_commit_it_is_the_age_of_the_first_record(scene: Scene) -> None:
+    scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {}, {}, ("orders",)),)
+    scene.page_cache.refresh(scene.view.directory)
+    scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
+    found = scene.scrape()
+    seconds = found.value("kbroker_group_lag_seconds", group="billing", topic="orders", partition="0")
+    assert seconds == pytest.approx(RECORDS + time.time() - NOW_MS / 1000, abs=2)
+    size = (scene.folder / "orders-0" / LOG).stat().st_size
+    assert found.value("kbroker_group_lag_bytes", group="billing") == size
+
+
 def test_a_group_without_lag_has_a_lag_of_0(scene: Scene) -> None:
     found = committed(scene, RECORDS)
     assert found.value("kbroker_group_lag_seconds", group="billing", topic="orders", partition="0") == 0

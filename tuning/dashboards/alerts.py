@@ -40,8 +40,8 @@ ALERTS = (
     Alert("KbrokerSyncSlow", f"{_p99('kbroker_flush_seconds')} > 0.1", "10m", "The p99 of fdatasync is above 100 ms."),
     Alert("KbrokerLoopLate", f"{_p99('kbroker_loop_lag_seconds', ', process')} > 0.05", "10m",
           "A process waits for a core, or spends long in Python."),
-    Alert("KbrokerLagGrows", "sum by (instance, group) (delta(kbroker_group_lag[15m])) > 0 and "
-          "sum by (instance, group) (kbroker_group_lag) > 10000", "15m", "The lag of a group grows."),
+    Alert("KbrokerLagGrows", "delta(kbroker_group_lag_sum[15m]) > 0 and kbroker_group_lag_sum > 10000", "15m",
+          "The lag of a group grows."),
     Alert("KbrokerLeavesCache", "kbroker_group_cache_seconds < 900", "5m",
           "A lagging group reads from the disk, or will within 15 minutes."),
     Alert("KbrokerDeadLettersLost", 'increase(kbroker_dead_letter_failures_total{reason="unusable_topic"}[10m]) > 0',

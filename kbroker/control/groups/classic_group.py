@@ -292,6 +292,9 @@ class ClassicGroup(Group):
             name = self.protocol_name
             self.subscribed_topics = subscribed_topics(m.metadata(name) for m in self.members.values())
 
+    def topics_of_members(self) -> Collection[str]:
+        return self.subscribed_topics or ()
+
     def is_subscribed_to(self, topic: str) -> bool:
         if self.subscribed_topics is not None:
             return topic in self.subscribed_topics

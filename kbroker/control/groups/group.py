@@ -1,6 +1,7 @@
 """The base of groups of every type."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import ClassVar
 
 from kbroker.control.coordinator.machine import Record
@@ -35,6 +36,10 @@ class Group(ABC):
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads the topic: its offsets then neither expire nor may be deleted."""
+
+    def topics_of_members(self) -> Collection[str]:
+        """Topics that members subscribe to, if the group commits offsets and they are known."""
+        return ()
 
     @abstractmethod
     def validate_offset_commit(

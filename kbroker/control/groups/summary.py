@@ -27,7 +27,7 @@ def send_summaries(services: Services, link: AsyncLink, call_id: int) -> None:
     room = PAGE
     for group in paced(list(table.groups.values())):
         page.append(_summary(table, counts, group))
-        room -= 1 + sum(map(len, page[-1].offsets.values()))
+        room -= 1 + sum(map(len, page[-1].offsets.values())) + len(page[-1].subscribed)
         if room <= 0:
             link.send(GroupsPage(call_id, tuple(page)))
             page, room = [], PAGE
@@ -46,4 +46,5 @@ def _summary(table: GroupTable, counts: DeadLetterCounts, group: Group) -> Group
             for topic, partitions in table.offsets.of_group(group.group_id).items()
         },
         dict(counts.written_of(group.group_id)),
+        tuple(group.topics_of_members()),
     )

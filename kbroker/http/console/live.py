@@ -11,7 +11,7 @@ from kbroker.http.console.readings import Reader, Reading
 from kbroker.http.console.sample import sample
 from kbroker.http.console.space import Space
 from kbroker.http.control_view import ControlView
-from kbroker.http.group_rows import watermarks
+from kbroker.http.group_lags import LogRanges
 from kbroker.http.health import Health
 from kbroker.http.host_rows import memory_bytes
 from kbroker.ipc.shared import Shared
@@ -158,16 +158,8 @@ class Live:
         return {"lag": sum(lag.values()), "group_count": len(lag), "group_lag": dict(largest)}
 
     def _lags(self) -> dict[str, int]:
-        marks = watermarks(self._shared, self._view.directory)
-        return {
-            group.group_id: sum(
-                max(0, marks[topic, partition] - offset)
-                for topic, offsets in group.offsets.items()
-                for partition, offset in offsets.items()
-                if (topic, partition) in marks
-            )
-            for group in self._view.groups()
-        }
+        ranges = LogRanges(self._shared, self._view.directory)
+        return {group.group_id: ranges.group_lag(group) or 0 for group in self._view.groups()}
 
 
 def _charted(made: dict[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ TROUBLES = {
     "KbrokerSyncSlow": slow("kbroker_flush_seconds", "", 960),
     "KbrokerLoopLate": slow("kbroker_loop_lag_seconds", ',process="io-0"', 960),
     "KbrokerLagGrows": Trouble(
-        ((f'kbroker_group_lag{{{JOB},group="g",topic="t",partition="0"}}', 0, 1000, -1000),),
+        ((f'kbroker_group_lag_sum{{{JOB},group="g"}}', 0, 1000, -1000),),
         1200,
         grows=True,
         resolves_s=1000,

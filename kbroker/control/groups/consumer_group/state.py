@@ -1,7 +1,7 @@
 """State of a consumer group: members, target assignment, owners of partitions, resolved
 expressions."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -11,6 +11,7 @@ from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberS
 from kbroker.control.groups.consumer_group.records import group_tombstones
 from kbroker.control.groups.modern_group.partitions import EpochPartitions, Partitions
 from kbroker.control.groups.modern_group.state import ModernGroup, stale
+from kbroker.protocol.slices import paced
 
 
 class ConsumerState(StrEnum):
@@ -142,6 +143,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
                 self._owner_epochs.pop(topic_id, None)
 
     # --- offsets and deletion
+
+    def topics_of_members(self) -> Collection[str]:
+        return self.topics_with(paced(self.members.values()))
 
     def is_subscribed_to(self, topic: str) -> bool:
         return any(topic in self.topics_of(member) for member in self.members.values())

@@ -1,5 +1,6 @@
 """Groups of all kinds: a page of groups with lag, and one group with members and partitions."""
 
+from collections.abc import Collection
 from typing import Any
 
 from kbroker.http.console.paging import page, page_of
@@ -7,7 +8,8 @@ from kbroker.http.console.refusal import check, not_found
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.http.console.views import group_members
-from kbroker.http.group_rows import watermarks
+from kbroker.http.group_lags import LogRanges, topics_of
+from kbroker.metrics.group_lag import whole_topics
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -50,7 +52,7 @@ def listed(request: Request) -> list[Any]:
 
 def groups(request: Request) -> dict[str, Any]:
     """A page of groups, sorted by lag (the largest first) or by name."""
-    marks = watermarks(request.shared, request.view.directory)
+    ranges = LogRanges(request.shared, request.view.directory)
     known = {group.group_id: group for group in request.view.groups()}
     pattern = (request["search"] or "").lower()
     rows: list[dict[str, Any]] = []
@@ -59,20 +61,14 @@ def groups(request: Request) -> dict[str, Any]:
         if pattern not in group.group_id.lower() or request["kind"] not in (None, kind):
             continue
         seen = known.get(group.group_id)
-        lags = [
-            max(0, marks[topic, partition] - offset)
-            for topic, offsets in (seen.offsets if seen else {}).items()
-            for partition, offset in offsets.items()
-            if (topic, partition) in marks
-        ]
         rows.append(
             {
                 "group": group.group_id,
                 "kind": kind,
                 "state": group.group_state,
                 "members": seen.members if seen else None,
-                "lag": sum(lags) if lags else None,
-                "topics": sorted(seen.offsets) if seen else [],
+                "lag": ranges.group_lag(seen) if seen else None,
+                "topics": topics_of(seen) if seen else [],
             }
         )
     if request["sort"] == "lag":
@@ -97,7 +93,7 @@ def group(request: Request) -> dict[str, Any]:
         starts, lags = share_offsets(request, group_id)
     else:
         starts, lags = committed(request, group_id), {}
-    marks = watermarks(request.shared, request.view.directory)
+    ranges = LogRanges(request.shared, request.view.directory)
     owners = {
         (each["topic"], number): member
         for member in described.members
@@ -105,9 +101,9 @@ def group(request: Request) -> dict[str, Any]:
         for number in each["partitions"]
     }
     rows = []
-    for topic, partition in sorted(set(starts) | set(owners)):
-        at, end = starts.get((topic, partition)), marks.get((topic, partition))
-        lag = lags.get((topic, partition), None if at is None or end is None else max(0, end - at))
+    for topic, partition in sorted(set(starts) | set(owners) | uncommitted(ranges, kind, starts, owners)):
+        at, end = starts.get((topic, partition)), ranges.end(topic, partition)
+        lag = lags.get((topic, partition)) if kind == "share" else ranges.lag(topic, partition, at)
         owner = owners.get((topic, partition), {})
         rows.append(
             {
@@ -130,6 +126,19 @@ def group(request: Request) -> dict[str, Any]:
         "members": described.members,
         "partitions": rows,
     }
+
+
+def uncommitted(
+    ranges: LogRanges, kind: str, committed: Collection[Partition], owned: Collection[Partition]
+) -> set[Partition]:
+    """Partitions that count though the group has committed no offset there; none of a share
+    group."""
+    topics = whole_topics((topic for topic, _ in committed), {topic for topic, _ in owned}, len(owned))
+    return (
+        {(topic, number) for topic in topics for number in ranges.partitions(topic)}
+        if kind != "share"
+        else set()
+    )
 
 
 def committed(request: Request, group_id: str) -> dict[Partition, int]:
