@@ -26,7 +26,8 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
         raise UsageFailed(f"--url {url}: not a valid host name") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Unreachable(f"{url}: {reason}; set --url to the broker's kbroker.http.listen") from error
+        what = "is the broker running, and is --url its kbroker.http.listen?"
+        raise Unreachable(f"{url}: {reason}; {what}") from error
 
 
 def _connect(url: str) -> http.client.HTTPConnection:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbroker.cli.console_link import DEFAULT_URL, get
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.failures import CommandFailed, Unreachable
 from kbroker.cli.options import examples
 from kbroker.cli.sizes import counted, size
 
@@ -50,7 +50,18 @@ def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
     with Live(screen(overview(url), terminal.width), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval)
-            live.update(screen(overview(url), terminal.width), refresh=True)
+            live.update(next_screen(url, terminal.width), refresh=True)
+
+
+def next_screen(url: str, width: int) -> "RenderableType":
+    """The screen, or the reason why there is none now: a broker that restarts is shown again once
+    it answers."""
+    from rich.text import Text
+
+    try:
+        return screen(overview(url), width)
+    except Unreachable as error:
+        return Text(f"{error.message}\n\nTrying again. Press Ctrl-C to stop.")
 
 
 def overview(url: str) -> Any:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -9,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from kbroker.cli.app import run
-from kbroker.cli.top import screen
+from kbroker.cli.top import next_screen, screen
 from tests.cli.console_address import console
 from tests.peer.kbroker_node import KBroker
 
@@ -119,3 +120,13 @@ def test_a_missing_broker_is_reported_in_one_line(url: str, capsys: pytest.Captu
     assert run(["top", "--once", "--url", url]) != 0
     assert "127.0.0.1" in (said := capsys.readouterr().err) or "::1" in said
     assert "Traceback" not in said
+
+
+def test_a_broker_that_restarts_does_not_end_the_display() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    text = io.StringIO()
+    Console(file=text, width=200).print(next_screen(url, 200))
+    shown = text.getvalue()
+    assert f"{url}: Connection refused; is the broker running" in shown
+    assert "Trying again." in shown

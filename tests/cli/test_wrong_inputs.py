@@ -117,7 +117,7 @@ WITHOUT_BROKER = [
     (
         "status --url http://127.0.0.1:1/",
         3,
-        "Connection refused; set --url to the broker's kbroker.http.listen",
+        "Connection refused; is the broker running, and is --url its kbroker.http.listen?",
     ),
     ("status --url http://a..b/", 2, "not a valid host name"),
     ("status --max-lag -1", 2, "--max-lag"),
