@@ -241,17 +241,24 @@ class Forwarding:
         self._reply(connection, answer.parts)
 
     def on_unsent(self, row: int, position: int, length: int, _: int) -> None:
-        """Event: the socket did not take all of an answer."""
-        connection = self._connections[row]
+        """Event: the socket did not take all of an answer. An earlier event of the same turn may
+        have closed the connection."""
+        connection = self._connections.get(row)
+        if connection is None:
+            return
         connection.unsent.append(bytes(self._answers[position : position + length]))
         connection.api_key = int(self._context.connections[row, ConnectionRow.API]) & 0xFFFF
         self._rest(connection)
         self._wait_sent(connection)
 
     def unanswered(self, row: int, status: int, api_key: int, _: int) -> None:
-        """Event: control has no answer to a request."""
-        why = "control failed" if status == FAILED else f"no answer to API key {api_key}"
-        self._close(self._connections[row], why)
+        """Event: control has no answer to a request. An earlier event of the same turn may have
+        closed the connection."""
+        connection = self._connections.get(row)
+        if connection is not None:
+            self._close(
+                connection, "control failed" if status == FAILED else f"no answer to API key {api_key}"
+            )
 
     def link_lost(self) -> None:
         """The link to control is lost: its requests get no answer."""

@@ -13,7 +13,7 @@ from kbroker.ipc.fds import Accepted
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.metrics import layout as ml
 from kbroker.net.connection import Connection
-from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, PackedPeers
+from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, Forwarding, PackedPeers
 from tests.net.conftest import NodeFactory
 from tests.net.forward.forwarded import METADATA, asking, framed, read
 from tests.net.requests import is_closed
@@ -100,6 +100,30 @@ def test_while_there_are_quotas_every_request_is_pythons(node_factory: NodeFacto
 def connection(row: int) -> Connection:
     listener = Endpoint("PLAINTEXT", SecurityProtocol.PLAINTEXT, "127.0.0.1", 0)
     return Connection(Accepted(row + 1, 0, "127.0.0.1", 5000), 9, row, listener)
+
+
+class Turn:
+    """The connections that one turn's events close."""
+
+    def __init__(self, *rows: int) -> None:
+        self.closed: list[tuple[int, str]] = []
+        self.connections = {row: connection(row) for row in rows}
+        self.forwarding = Forwarding.__new__(Forwarding)
+        self.forwarding._connections = self.connections
+        self.forwarding._close = self.close
+
+    def close(self, one: Connection, reason: str = "") -> None:
+        self.closed.append((one.row, reason))
+        del self.connections[one.row]
+
+
+def test_events_of_a_connection_that_the_same_turn_has_closed_are_dropped() -> None:
+    turn = Turn(1, 2)
+    turn.forwarding.unanswered(1, 1, 3, 0)
+    turn.forwarding.unanswered(1, 1, 3, 0)
+    turn.forwarding.on_unsent(1, 0, 10, 0)
+    assert [row for row, _ in turn.closed] == [1]
+    assert list(turn.connections) == [2]
 
 
 @pytest.mark.parametrize("size", [1, PLACE_BYTES - 1, PLACE_BYTES, PLACE_BYTES + 1, 40_000])
