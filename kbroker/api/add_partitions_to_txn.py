@@ -12,6 +12,7 @@ from functools import partial
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, in_groups, running, then
 from kbroker.api.row import Api
+from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -24,7 +25,7 @@ from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Names, Table, distinct, paced
 
 API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5)
 FENCED_FROM = 2
@@ -37,8 +38,8 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
     if ctx.version >= BATCHED_FROM:
         return _batched(ctx, request)
     transactional_id, topics = request.v3_and_below_transactional_id, request.v3_and_below_topics
-    if _some_are_missing(ctx, topics):
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_not_attempted(ctx, topics))
+    if any(topic.name in INTERNAL for topic in topics) or _some_are_missing(ctx, topics):
+        return refused_topics(ctx, topics, INTERNAL)
     partitions = _partitions(topics)
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
@@ -118,15 +119,29 @@ def _some_are_missing(ctx: RequestContext, topics: list[AddPartitionsToTxnTopic]
     )
 
 
-def _not_attempted(
-    ctx: RequestContext, topics: list[AddPartitionsToTxnTopic]
-) -> list[AddPartitionsToTxnTopicResult]:
-    def code(name: str, partition: int) -> ErrorCode:
-        if ctx.broker.catalogue.partition(name, partition) is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.OPERATION_NOT_ATTEMPTED
+def refused_topics(
+    ctx: RequestContext, topics: list[AddPartitionsToTxnTopic], refused: Names | frozenset[str]
+) -> AddPartitionsToTxnResponse:
+    """The answer to a client (before v4) when no partition is added. refused: names of the topics
+    that it may not write to, among them the internal topics, which no client may add."""
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_not_attempted(ctx, topics, refused))
 
-    return results(topics, code)
+
+def _not_attempted(
+    ctx: RequestContext, topics: list[AddPartitionsToTxnTopic], refused: Names | frozenset[str] = frozenset()
+) -> list[AddPartitionsToTxnTopicResult]:
+    """Why no partition is added. Unlike `results`, it names each topic and partition once."""
+    catalogue = ctx.broker.catalogue
+    found: Table[str, list[AddPartitionsToTxnPartitionResult]] = Table()
+    for name, index in distinct((topic.name, index) for topic in topics for index in topic.partitions):
+        if name in refused:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif catalogue.partition(name, index) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
+        found.setdefault(name, list).append(AddPartitionsToTxnPartitionResult(index, code))
+    return [AddPartitionsToTxnTopicResult(name, each) for name, each in found.items()]
 
 
 def results(

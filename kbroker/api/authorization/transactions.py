@@ -24,7 +24,6 @@ from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -71,15 +70,7 @@ def guard_add_partitions(ctx: RequestContext, request: AddPartitionsToTxnRequest
     if not refused:
         return serve(ctx, request)
 
-    def code(name: str, index: int) -> ErrorCode:
-        if name in refused:
-            return TOPIC_REFUSED
-        if ctx.broker.catalogue.partition(name, index) is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.OPERATION_NOT_ATTEMPTED
-
-    results = add_partitions_to_txn.results(topics, code)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    return add_partitions_to_txn.refused_topics(ctx, topics, refused)
 
 
 def guard_add_offsets(ctx: RequestContext, request: Any, serve: Serve) -> Any:
