@@ -109,13 +109,14 @@ def of_distinct(
     whole: Callable[[list[Any]], Struct],
 ) -> Answer:
     """As `by_topic`, of a request's topics: `part` makes the part of a name and a partition's
-    request. Of those that name a partition twice, the last one counts."""
+    request. Of those that name a partition twice, the last one counts; a topic without partitions
+    gets no answer."""
     by_partition = Table(
         ((one.name, each.partition_index), each) for one in topics for each in one.partitions
     )
-    parts: Table[str, list[Any]] = Table((one.name, []) for one in topics)
+    parts: Table[str, list[Any]] = Table()
     for (name, _), each in by_partition.items():
-        parts[name].append(part(name, each))
+        parts.setdefault(name, list).append(part(name, each))
     by_partition.clear()
     topics = list(parts.items())
     parts.clear()

@@ -128,7 +128,7 @@ def _known_topics(
             for part in topic.partitions
             if not 0 <= part.partition_index < count
         ]
-        if missing:
+        if missing or found is None:
             response.topics.append(TxnOffsetCommitResponseTopic(topic.name, missing))
     return known, response
 

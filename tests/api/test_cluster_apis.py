@@ -223,6 +223,14 @@ def test_only_the_existing_assignment_can_be_requested(made: World) -> None:
     ]
 
 
+@pytest.mark.parametrize("may_change", [True, False])
+def test_a_reassignment_of_nothing_gets_the_default_answer(made: World, may_change: bool) -> None:
+    request = AlterPartitionReassignmentsRequest(1000, may_change, [])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request))
+    assert (answer.error_code, answer.error_message, answer.responses) == (0, "", [])
+    assert answer.allow_replication_factor_change
+
+
 def test_only_ongoing_reassignments_are_listed_so_none(made: World) -> None:
     request = ListPartitionReassignmentsRequest(1000, None)
     answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, request))

@@ -159,3 +159,9 @@ def test_a_log_that_can_not_be_read_is_a_storage_error(made: World) -> None:
     path = Path(partition.folder, "00000000000000000000.log")
     path.write_bytes(b"\xff" * path.stat().st_size)
     assert offset(made, 1000).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_topic_without_partitions_is_not_in_the_answer(made: World) -> None:
+    topics = [ListOffsetsTopic("absent"), ListOffsetsTopic("a", [ListOffsetsPartition(0, -1, LATEST)])]
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(-1, 0, topics)))
+    assert [topic.name for topic in answer.topics] == ["a"]

@@ -53,6 +53,12 @@ def test_records_below_an_offset_are_deleted(made: World) -> None:
     assert delete(made, "a", (0, -1)) == {0: (0, 5)}
 
 
+def test_a_topic_without_partitions_is_not_in_the_answer(made: World) -> None:
+    topics = [DeleteRecordsTopic("a"), DeleteRecordsTopic("compacted", [DeleteRecordsPartition(7, 0)])]
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics)))
+    assert [topic.name for topic in answer.topics] == ["compacted"]
+
+
 def test_each_partition_has_its_own_result(made: World) -> None:
     assert delete(made, "a", (0, 99), (1, 0), (7, 0)) == {
         0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1),

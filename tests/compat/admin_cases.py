@@ -31,6 +31,7 @@ from kbroker.protocol.messages import metadata as md
 from kbroker.protocol.messages import offset_for_leader_epoch as ofe
 from kbroker.protocol.messages import unregister_broker as ub
 from kbroker.protocol.messages import update_features as uf
+from tests.compat.empty_topic_cases import EMPTY_TOPICS
 from tests.compat.raw import Case, Peer, case
 
 later = partial(case, settles=True)
@@ -376,14 +377,13 @@ FEATURES: list[Case] = [
 
 CASES: list[Case] = [
     *CREATE_TOPICS, *METADATA, *DESCRIBE_TOPIC_PARTITIONS, *LIST_OFFSETS, *PARTITIONS, *CLUSTER, *CONFIGS, *FEATURES,
-    *FIND_COORDINATOR, *GROW_AND_DELETE,
+    *FIND_COORDINATOR, *EMPTY_TOPICS, *GROW_AND_DELETE,
 ]  # fmt: skip
 
 
 def prepare(peer: Peer) -> None:
     """Topics that the cases build on, with the same records in one-0 and one-1 (see `records`)."""
-    for name in ("compacted",):
-        peer.ask(K.CREATE_TOPICS, 7, create(topic(name, configs={"cleanup.policy": "compact"})))
+    peer.ask(K.CREATE_TOPICS, 7, create(topic("compacted", configs={"cleanup.policy": "compact"})))
     for _ in range(
         100
     ):  # Kafka answers COORDINATOR_LOAD_IN_PROGRESS until it has its first block of producer ids

@@ -112,9 +112,9 @@ class Turn:
         self.forwarding._connections = self.connections
         self.forwarding._close = self.close
 
-    def close(self, one: Connection, reason: str = "") -> None:
-        self.closed.append((one.row, reason))
-        del self.connections[one.row]
+    def close(self, connection: Connection, reason: str = "") -> None:
+        self.closed.append((connection.row, reason))
+        del self.connections[connection.row]
 
 
 def test_events_of_a_connection_that_the_same_turn_has_closed_are_dropped() -> None:
