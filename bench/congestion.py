@@ -15,15 +15,15 @@ class CongestionUnavailable(Exception):
 
 
 @contextmanager
-def congestion_control(wanted: str, current: Path = CURRENT, available: Path = AVAILABLE) -> Iterator[str]:
+def congestion_control(requested: str, current: Path = CURRENT, available: Path = AVAILABLE) -> Iterator[str]:
     """Set the host's default for new connections; yields the one in force, and restores the old one
     at the end.
 
-    wanted: its name; empty for cubic if this user may set it, else for the host's default. Raises
+    requested: its name; empty for cubic if this user may set it, else for the host's default. Raises
     CongestionUnavailable if a named one cannot be set.
     """
     before = current.read_text().strip()
-    name = wanted or USUAL
+    name = requested or USUAL
     if name == before:
         yield before
         return
@@ -32,7 +32,7 @@ def congestion_control(wanted: str, current: Path = CURRENT, available: Path = A
             raise CongestionUnavailable(f"this kernel has no {name}: {available.read_text().strip()}")
         current.write_text(name)
     except (PermissionError, CongestionUnavailable) as failure:
-        if wanted:
+        if requested:
             raise CongestionUnavailable(f"congestion control {name} cannot be set: {failure}") from failure
         yield before
         return

@@ -57,8 +57,8 @@ def _java() -> str:
     java = find_java()
     if java is None:
         return "none"
-    said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-    return said.splitlines()[0] if said else "unknown"
+    output = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+    return output.splitlines()[0] if output else "unknown"
 
 
 def _version(package: str) -> str:

@@ -82,15 +82,15 @@ class Run:
         """Once for each scenario that works on the running broker; long for the first of its
         kind."""
         again = scenario.kind in self.kinds
-        wanted = self.size.jvm_again_seconds if again else self.size.jvm_warm_seconds
-        if not wanted or target.name != "kafka" or scenario.new_broker or scenario.name in self.warmed:
+        seconds = self.size.jvm_again_seconds if again else self.size.jvm_warm_seconds
+        if not seconds or target.name != "kafka" or scenario.new_broker or scenario.name in self.warmed:
             return
         self.warmed[scenario.name] = 0.0
 
         def run() -> Measures:
             return self.turn(0, scenario, target).figures
 
-        self.warmed[scenario.name] = warm_up(scenario, run, wanted)
+        self.warmed[scenario.name] = warm_up(scenario, run, seconds)
         self.kinds.add(scenario.kind)
 
     def turn(self, number: int, scenario: Scenario, target: Target) -> Sample:

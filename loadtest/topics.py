@@ -27,8 +27,8 @@ def create_topics(run: Run, settings: Settings) -> None:
     """Raises KafkaException, with a clear text, when the broker cannot be reached or refuses."""
     admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
     config = {"segment.bytes": str(settings.segment_bytes), "max.message.bytes": "2097152"}
-    wanted = [NewTopic(topic.name, topic.partitions, 1, config=config | topic.config) for topic in run.topics]
-    for future in admin.create_topics(wanted, operation_timeout=30, request_timeout=30).values():
+    topics = [NewTopic(topic.name, topic.partitions, 1, config=config | topic.config) for topic in run.topics]
+    for future in admin.create_topics(topics, operation_timeout=30, request_timeout=30).values():
         future.result(PATIENCE_S)
 
 

@@ -183,7 +183,7 @@ def user_classes() -> dict[str, type[PlayerUser]]:
     """The users of this run, by class name, each with its fixed count."""
     run = load_run(conduct.folder())
     settings = from_json(run.settings)
-    wanted: list[tuple[type[PlayerUser], str, str, int]] = [
+    players: list[tuple[type[PlayerUser], str, str, int]] = [
         (ProducerUser, "produce", "plain", settings.plain),
         (ProducerUser, "produce", "idempotent", settings.idempotent),
         (ProducerUser, "transact", "transactional", settings.transactional),
@@ -192,10 +192,10 @@ def user_classes() -> dict[str, type[PlayerUser]]:
     modes = settings.modes()
     for place, mode in enumerate(modes):
         share = len(range(place, settings.consumers, len(modes)))
-        wanted.append((ConsumerUser, "consume", mode, share))
-        wanted.append((ConsumerUser, "share", mode, len(range(place, settings.sharers, len(modes)))))
+        players.append((ConsumerUser, "consume", mode, share))
+        players.append((ConsumerUser, "share", mode, len(range(place, settings.sharers, len(modes)))))
     made = {}
-    for base, role, mode, count in wanted:
+    for base, role, mode, count in players:
         if count:
             name = f"{role.title()}{mode.title()}"
             members = {

@@ -33,9 +33,9 @@ class HistoryWriter:
         self._ring = Ring()
         receives, self._pipe = os.pipe()
         self._sender = Sender(self._ring, self._pipe)
-        told = [str(folder), writer, str(roll_seconds), str(self._ring.descriptor), str(receives)]
+        arguments = [str(folder), writer, str(roll_seconds), str(self._ring.descriptor), str(receives)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "loadtest.scribe", *told], pass_fds=(self._ring.descriptor, receives)
+            [sys.executable, "-m", "loadtest.scribe", *arguments], pass_fds=(self._ring.descriptor, receives)
         )
         os.close(receives)
         self._ring.close()

@@ -72,26 +72,26 @@ def install(*args: str) -> None:
     subprocess.run(command, check=True, env=uv_environment())
 
 
-def step(stamp: str, wanted: str, what: str, *args: str) -> None:
+def step(stamp: str, required: str, what: str, *args: str) -> None:
     """Installs once per state: the stamp in the environment remembers which."""
     mark = VENV / f".{stamp}.sync"
-    if mark.exists() and mark.read_text() == wanted:
+    if mark.exists() and mark.read_text() == required:
         return
     say(f"{what} ...")
     start = time.monotonic()
     install(*args)
-    mark.write_text(wanted)
+    mark.write_text(required)
     say(f"{what}: {time.monotonic() - start:.0f} s")
 
 
 def create() -> None:
     mark = VENV / ".python.sync"
-    wanted = sys.version
-    if PYTHON.exists() and mark.exists() and mark.read_text() == wanted:
+    required = sys.version
+    if PYTHON.exists() and mark.exists() and mark.read_text() == required:
         return
     say(f"creating .venv with Python {sys.version.split()[0]} ...")
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
-    mark.write_text(wanted)
+    mark.write_text(required)
 
 
 def main(names: list[str]) -> int:

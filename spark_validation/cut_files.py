@@ -47,5 +47,5 @@ def numbers_of(folder: Path) -> dict[str, set[int]] | None:
 
 def not_all(there: set[int], count: int | None) -> bool:
     """Whether a number is missing. count: how many there were; None: its client did not say."""
-    wanted = max(there, default=-1) + 1 if count is None else count
-    return not set(range(wanted)) <= there
+    expected = max(there, default=-1) + 1 if count is None else count
+    return not set(range(expected)) <= there

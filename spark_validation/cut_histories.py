@@ -91,10 +91,10 @@ def cut_off_transactions(evidence: Evidence) -> list[str]:
     ]
     if not ended:
         return []
-    mine = F.col("producer").isin(ended)
-    rows = evidence.rows("transactions").where(mine).groupBy("producer")
+    own = F.col("producer").isin(ended)
+    rows = evidence.rows("transactions").where(own).groupBy("producer")
     held = rows.agg(F.countDistinct("transaction").alias("rows"), F.max("transaction").alias("last"))
-    sent = evidence.rows("sends").where(mine).where("transaction >= 0").groupBy("producer")
+    sent = evidence.rows("sends").where(own).where("transaction >= 0").groupBy("producer")
     both = held.join(sent.agg(F.max("transaction").alias("sent")), "producer", "full")
     gaps = both.where("rows is null or rows != last + 1 or sent > last")
     return named(gaps, "producer", "transactions of producers that ended by themselves are missing")

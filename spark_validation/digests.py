@@ -51,15 +51,15 @@ def log_digests(evidence: Evidence) -> DataFrame:
     """
     data = F.col("state") != CONTROL
     visible = F.col("state") == VISIBLE
-    told = data
+    reported = data
     if evidence.silent_producers:
-        told = data & ~F.col("producer").isin(evidence.silent_producers)
+        reported = data & ~F.col("producer").isin(evidence.silent_producers)
     hashed = evidence.log.select(
         "topic",
         "partition",
         bucket(),
         "offset",
-        F.when(told, content_hash(F.col("intact"), evidence.sent_stamp())).alias("told"),
+        F.when(reported, content_hash(F.col("intact"), evidence.sent_stamp())).alias("told"),
         F.when(data, read_hash(F.col("intact"))).alias("any"),
         F.when(visible, read_hash(F.col("intact"))).alias("shown"),
     )
@@ -114,14 +114,14 @@ def unequal_reads(evidence: Evidence, reads: DataFrame, log: DataFrame) -> DataF
     )
     drains = evidence.consumers.where("role = 'drain' and finished").select("consumer")
     partitions = log.select("topic", "partition").distinct()
-    asked = [
+    asked_for = [
         (c.consumer, topic)
         for c in evidence.consumer_clients
         if c.role == "drain" and c.finished
         for topic in c.topics
     ]
-    wanted = evidence.spark.createDataFrame(asked, "consumer int, topic string")
-    whole = partitions.join(F.broadcast(wanted), "topic").select(
+    requested = evidence.spark.createDataFrame(asked_for, "consumer int, topic string")
+    whole = partitions.join(F.broadcast(requested), "topic").select(
         "consumer", F.lit(-1).alias("assignment"), "topic", "partition"
     )
     far = F.lit(1 << 62).cast("bigint")

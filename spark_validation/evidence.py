@@ -185,11 +185,11 @@ class Evidence:
     def uncopied_producers(self) -> list[int]:
         """Producers of copies that sent, ended by themselves, and have no row of a copy."""
         copied = self.topics("copied")
-        mine = [p for p in self.producer_clients if p.topic in copied and p.ended_ns is not None]
-        if not any(p.attempted != 0 for p in mine):
+        own = [p for p in self.producer_clients if p.topic in copied and p.ended_ns is not None]
+        if not any(p.attempted != 0 for p in own):
             return []
         known = {row["producer"] for row in self.rows("copies").select("producer").distinct().collect()}
-        return [p.producer for p in mine if p.attempted != 0 and p.producer not in known]
+        return [p.producer for p in own if p.attempted != 0 and p.producer not in known]
 
     @cached_property
     def lossy_consumers(self) -> list[int]:

@@ -60,8 +60,8 @@ def is_new_enough(java: Path) -> bool:
 def version(java: Path) -> int | None:
     """Major version of a `java` command; None when it does not run."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+        reported = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except OSError:
         return None
-    found = re.search(r'version "(\d+)', said.stderr)
+    found = re.search(r'version "(\d+)', reported.stderr)
     return int(found.group(1)) if found else None

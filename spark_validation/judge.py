@@ -273,16 +273,16 @@ Limits = dict[str, float]
 
 def apply_limits(judge: Judge, limits: Limits) -> None:
     """V17 and V18: limits in ms, keys `visibility`, `ack`, `end_to_end` (all of p99)."""
-    asked: dict[str, tuple[str, Callable[[Judge], latency.Latency]]] = {
+    requested: dict[str, tuple[str, Callable[[Judge], latency.Latency]]] = {
         "visibility": ("V17", lambda j: j.latencies[3]),
         "ack": ("V18", lambda j: j.latencies[0]),
         "end_to_end": ("V18", lambda j: j.latencies[2]),
     }
     for anomaly, option in (("V17", "--max-visibility-ms"), ("V18", "--max-ack-ms or --max-end-to-end-ms")):
-        if not any(asked[name][0] == anomaly for name in limits):
+        if not any(requested[name][0] == anomaly for name in limits):
             judge.verdict.skip(anomaly, f"no limit given ({option}); the percentiles are in the report")
     for name, limit in limits.items():
-        anomaly, pick = asked[name]
+        anomaly, pick = requested[name]
         p99 = pick(judge).at("p99")
         if p99 is None:
             judge.verdict.skip(anomaly, "nothing to measure")

@@ -53,8 +53,8 @@ def examined(
     places, which = np.unique(place, return_inverse=True)
     first = np.searchsorted(place[order], places)
     done = np.minimum.reduceat(done_ns[order], first)
-    asked = np.maximum.reduceat(asked_ns[order], first)
+    requested = np.maximum.reduceat(asked_ns[order], first)
     above = np.minimum.accumulate(np.append(done[1:], NEVER)[::-1])[::-1][which]
-    below = np.maximum.accumulate(np.append(ALWAYS, asked[:-1]))[which]
+    below = np.maximum.accumulate(np.append(ALWAYS, requested[:-1]))[which]
     above, below = np.minimum(above, later_ns), np.maximum(below, earlier_ns)
     return Findings(np.where(above < sent_ns, above, NEVER), np.where(below > done_ns, below, ALWAYS))

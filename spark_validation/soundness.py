@@ -18,13 +18,13 @@ OPTIONAL = {"header_sum", "tombstone"}  # a history of before has no such column
 def require_whole(folder: Path) -> None:
     """Raises CannotJudge when a finished file of the histories cannot be read, or lacks columns."""
     for kind, schema in history.KINDS.items():
-        wanted = set(schema.names) - OPTIONAL
+        expected = set(schema.names) - OPTIONAL
         for path in sorted((folder / kind).glob("*.parquet")):
             try:
                 names = pq.read_schema(path).names
             except (pa.ArrowException, OSError) as error:
                 raise CannotJudge(f"{path} is no whole Parquet file") from error
-            if missing := sorted(wanted - set(names)):
+            if missing := sorted(expected - set(names)):
                 raise CannotJudge(f"{path} lacks the columns {', '.join(missing)}")
 
 

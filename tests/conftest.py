@@ -125,9 +125,11 @@ def _run(node: KBroker) -> Iterator[KBroker]:
 
 def _traceback(node: KBroker) -> AssertionError | None:
     """Whatever a test sent, it must not have led to one."""
-    said = node.log_file.read_text(errors="replace")
-    at = said.find(TRACEBACK)
-    return AssertionError(f"in the broker's log:\n{said[max(0, at - 500) : at + 4000]}") if at >= 0 else None
+    reported = node.log_file.read_text(errors="replace")
+    at = reported.find(TRACEBACK)
+    return (
+        AssertionError(f"in the broker's log:\n{reported[max(0, at - 500) : at + 4000]}") if at >= 0 else None
+    )
 
 
 def _stop(node: KBroker) -> AssertionError | None:

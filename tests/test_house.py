@@ -73,6 +73,8 @@ REFUSED_IN_NAMES = re.compile(
     r"(?<![A-Za-z])(told|tell|alike|entitled|complain|under_way|has_left|mortal|rung)(?![A-Za-z])"
     r"|\b_?(MOST|LEAST|LONGEST|SHORTEST)(_[A-Z]|\b)|(?<![A-Za-z])(NOBODY|TOLD)(?![A-Za-z])",
 )
+# Variables, functions and classes of all trees have none of these words.
+REFUSED_IDENTIFIER = re.compile(r"(?:^|_)(told|tells|alike|wish|wishes|wanted|nobody|somebody|anew)(?:_|$)")
 # Rules that are the most specific ones come first; not a bound.
 NAMES_THAT_MEAN_IT = ("MOST_SPECIFIC_FIRST",)
 KAFKAS_OWN_TEXTS = re.compile(r"can not be null for version|Controllers can not be asked")
@@ -283,6 +285,29 @@ def test_names_of_code_keep_to_the_glossary() -> None:
         if REFUSED_IN_NAMES.search(word) and word not in NAMES_THAT_MEAN_IT
     ]
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
+
+
+def test_new_names_keep_to_the_glossary() -> None:
+    found = [
+        f"{name}:{node.lineno}: {identifier}"
+        for name in tracked(".py")
+        if not name.startswith((*GENERATED_FOLDERS, "tests/"))
+        for node in ast.walk(ast.parse(_text(name)))
+        for identifier in _defined(node)
+        if REFUSED_IDENTIFIER.search(identifier.lower())
+    ]
+    assert not found, "CONTRIBUTING.md, Words, has the words to use"
+
+
+def _defined(node: ast.AST) -> list[str]:
+    """The name that a node defines, if any."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    return []
 
 
 def prose_files() -> list[str]:

@@ -33,12 +33,12 @@ def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
         pass
     KEPT.unlink(missing_ok=True)
     KEPT.parent.mkdir(exist_ok=True)
-    asked = KEPT.with_suffix(".asked")
-    asked.write_text(json.dumps({"key": key, "expressions": dict(expressions)}))
+    requested = KEPT.with_suffix(".asked")
+    requested.write_text(json.dumps({"key": key, "expressions": dict(expressions)}))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *COLLECTION, "tests"], cwd=ROOT, capture_output=True
     )
-    asked.unlink()
+    requested.unlink()
     if done.returncode:
         KEPT.unlink(missing_ok=True)
         return {}
@@ -73,12 +73,12 @@ def sorted_files(marks_by_file: Mapping[str, list[set[str]]], expression: str) -
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """As a plugin of the collection: writes the files of each tier that was asked for."""
-    asked = json.loads(KEPT.with_suffix(".asked").read_text())
+    requested = json.loads(KEPT.with_suffix(".asked").read_text())
     marks_by_file: dict[str, list[set[str]]] = {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         marks_by_file.setdefault(item.nodeid.split("::")[0], []).append(marks)
     files = {
-        tier: sorted_files(marks_by_file, expression) for tier, expression in asked["expressions"].items()
+        tier: sorted_files(marks_by_file, expression) for tier, expression in requested["expressions"].items()
     }
-    KEPT.write_text(json.dumps({"key": asked["key"], "files": files}))
+    KEPT.write_text(json.dumps({"key": requested["key"], "files": files}))

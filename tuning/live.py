@@ -39,8 +39,8 @@ class Live:
 
     def values(self, name: str, **labels: str) -> dict[Labels, float]:
         """The series of a name that carry these labels."""
-        wanted = labels.items()
-        return {key: value for key, value in self.series.get(name, {}).items() if wanted <= set(key)}
+        expected = labels.items()
+        return {key: value for key, value in self.series.get(name, {}).items() if expected <= set(key)}
 
     def quantile(self, name: str, share: float, **labels: str) -> float | None:
         """Upper bound of the bucket of histogram `name` that holds the quantile, in seconds; None

@@ -36,13 +36,13 @@ def parse_seconds(text: str) -> float:
     return _parse(text, _SECONDS, "a time, such as 3d, 12h, 90s or 250ms")
 
 
-def _parse(text: str, units: dict[str, int] | dict[str, float], wanted: str) -> float:
+def _parse(text: str, units: dict[str, int] | dict[str, float], kind: str) -> float:
     match = _NUMBER.fullmatch(text)
     if match is None or match[2].lower() not in units:
-        raise WrongQuantity(f"{text!r} is not {wanted}")
+        raise WrongQuantity(f"{text!r} is not {kind}")
     found = float(match[1]) * units[match[2].lower()]
     if found > MOST:
-        raise WrongQuantity(f"{text!r} is too much to be {wanted}")
+        raise WrongQuantity(f"{text!r} is too much to be {kind}")
     return found
 
 

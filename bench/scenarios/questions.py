@@ -65,8 +65,8 @@ def metadata(turn: Turn) -> Measures:
 
 
 def coordinators(turn: Turn) -> Measures:
-    asked = FindCoordinatorRequest(coordinator_keys=[f"bench-{turn.number}"])
-    return _repeat(turn, _framed(ApiKey.FIND_COORDINATOR, 4, asked))
+    request = FindCoordinatorRequest(coordinator_keys=[f"bench-{turn.number}"])
+    return _repeat(turn, _framed(ApiKey.FIND_COORDINATOR, 4, request))
 
 
 def latest(turn: Turn) -> Measures:
@@ -86,9 +86,9 @@ def committed(turn: Turn) -> Measures:
     parts = [OffsetCommitRequestPartition(index, 1000) for index in range(PARTITIONS)]
     commit = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(topic, partitions=parts)])
     _ask(turn.target.port, _framed(ApiKey.OFFSET_COMMIT, 8, commit))
-    wanted = OffsetFetchRequestTopics(topic, partition_indexes=list(range(PARTITIONS)))
-    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[wanted])])
-    return _repeat(turn, _framed(ApiKey.OFFSET_FETCH, 8, asked))
+    partitions = OffsetFetchRequestTopics(topic, partition_indexes=list(range(PARTITIONS)))
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[partitions])])
+    return _repeat(turn, _framed(ApiKey.OFFSET_FETCH, 8, request))
 
 
 def _scenario(name: str, title: str, run: Callable[[Turn], Measures]) -> Scenario:

@@ -6,7 +6,7 @@ controllers.
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.operations import NOT_ASKED, ON_CLUSTER
+from kbroker.api.operations import NOT_REQUESTED, ON_CLUSTER
 from kbroker.api.row import REPEATED, Api
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
@@ -41,7 +41,7 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> CachedAnswer
             brokers=[DescribeClusterBroker(*node, broker.rack) for node in ctx.nodes()],
             cluster_authorized_operations=ON_CLUSTER
             if request.include_cluster_authorized_operations
-            else NOT_ASKED,
+            else NOT_REQUESTED,
         ),
     )
 

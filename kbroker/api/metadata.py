@@ -15,7 +15,7 @@ from kbroker.api.audit import topic_created
 from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer
-from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from kbroker.api.operations import NOT_REQUESTED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import BY_TOPIC, REPEATED, Api
 from kbroker.control.broker import Broker
@@ -93,7 +93,7 @@ def missing(ctx: RequestContext, request: MetadataRequest) -> list[str]:
 def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """The answer from the present state."""
     broker = ctx.broker
-    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_REQUESTED
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(*node, broker.rack) for node in ctx.nodes()],
         cluster_id=broker.cluster_id,

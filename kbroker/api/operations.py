@@ -19,7 +19,7 @@ from kbroker.config.acls import (
     WRITE,
 )
 
-NOT_ASKED: Final = -(2**31)
+NOT_REQUESTED: Final = -(2**31)
 """The field's value if the client did not request it."""
 
 

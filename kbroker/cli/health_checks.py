@@ -154,12 +154,12 @@ def _groups(metrics: Metrics, most_lag: int | None) -> Check:
     lags: Counter[str] = Counter()
     for labels, value in _of(metrics, GROUP_LAG):
         lags[labels["group"]] += int(value)
-    behind = [(group, lag) for group, lag in lags.most_common() if lag]
-    shown = ", ".join(f"{group} {lag:,}" for group, lag in behind[:SHOWN_GROUPS])
-    more = f" and {len(behind) - SHOWN_GROUPS} more" if len(behind) > SHOWN_GROUPS else ""
-    detail = f"{counted(len(behind), 'group')} with lag" + (f": {shown}{more}" if behind else "")
+    lagging = [(group, lag) for group, lag in lags.most_common() if lag]
+    shown = ", ".join(f"{group} {lag:,}" for group, lag in lagging[:SHOWN_GROUPS])
+    more = f" and {len(lagging) - SHOWN_GROUPS} more" if len(lagging) > SHOWN_GROUPS else ""
+    detail = f"{counted(len(lagging), 'group')} with lag" + (f": {shown}{more}" if lagging else "")
     over = (
-        [] if most_lag is None else [f"{group} is {lag:,} behind" for group, lag in behind if lag > most_lag]
+        [] if most_lag is None else [f"{group} is {lag:,} behind" for group, lag in lagging if lag > most_lag]
     )
     return Check("lag", detail, over)
 

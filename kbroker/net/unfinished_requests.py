@@ -22,7 +22,7 @@ from kbroker.net.usage.request_counts import SHORT
 GRACE_NS = 2_000_000_000  # a request that is sent at once never gets this old
 EMPTY_GRACE_NS = 900_000_000  # when there is no room for small requests either
 STALLED_GRACE_NS = 5_000_000_000  # of a request that waits for room itself
-WANTED_SHARE = 8  # the share of the arena's chunks that is free afterwards: one in so many
+FREE_SHARE = 8  # the share of the arena's chunks that is free afterwards: one in so many
 
 
 class UnfinishedRequests:
@@ -60,7 +60,7 @@ class UnfinishedRequests:
             return 0
         waiting = self._by_owner(now_ns - (GRACE_NS if free else EMPTY_GRACE_NS), now_ns - STALLED_GRACE_NS)
         closed = 0
-        while waiting and words[Context.FREE_CHUNK_COUNT] < max(1, count // WANTED_SHARE):
+        while waiting and words[Context.FREE_CHUNK_COUNT] < max(1, count // FREE_SHARE):
             owner = max(waiting, key=lambda name: waiting[name][0])
             held, connections = waiting[owner]
             size, connection = connections.popleft()

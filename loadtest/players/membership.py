@@ -109,11 +109,11 @@ class Membership:
     def commit(self, partitions: Sequence[int] | None = None) -> None:
         """Commits what the inbox has taken of the assigned partitions, and waits for the answer."""
         self.take_held()
-        wanted = self.inbox.next_offsets
+        next_offsets = self.inbox.next_offsets
         due = {
-            partition: wanted[partition]
+            partition: next_offsets[partition]
             for partition in (self.ordinals if partitions is None else partitions)
-            if partition in wanted and wanted[partition] != self._committed.get(partition)
+            if partition in next_offsets and next_offsets[partition] != self._committed.get(partition)
         }
         if not due:
             return
@@ -214,10 +214,10 @@ class Membership:
 
     def _taken(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.take_held()
-        mine = [place.partition for place in partitions]
+        own = [place.partition for place in partitions]
         if self._client.role == "load":
-            self.commit(mine)
-        self._end_assignment(AssignmentEvent.REVOKED, mine)
+            self.commit(own)
+        self._end_assignment(AssignmentEvent.REVOKED, own)
 
     def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.take_held()

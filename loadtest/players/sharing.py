@@ -100,8 +100,8 @@ class SharingPlayer(Player):
 
     def _acknowledge(self, consumer: Any, messages: Sequence[Message]) -> None:
         acquired_ns = self.clock.now_ns()
-        said = [self._decide(message) for message in messages]
-        for message, ack in zip(messages, said, strict=True):
+        acks = [self._decide(message) for message in messages]
+        for message, ack in zip(messages, acks, strict=True):
             consumer.acknowledge(message, SAID[ack])
         asked_ns = self.clock.now_ns()
         errors: dict[int, int] = {}
@@ -111,7 +111,7 @@ class SharingPlayer(Player):
                 errors[place.partition] = error_of(failure).code() if failure is not None else 0
         except KafkaException as failure:
             otherwise = error_of(failure).code() or UNANSWERED
-        self._write(messages, said, acquired_ns, asked_ns, errors, otherwise)
+        self._write(messages, acks, acquired_ns, asked_ns, errors, otherwise)
 
     def _decide(self, message: Message) -> ShareAck:
         drawn = self.random.random()

@@ -147,12 +147,12 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
     Markers have their producer's epoch, or with a transaction's end the next one: what comes later
     with a lower one was written by a fenced producer.
     """
-    mine = sound.where(F.col("producer_id") >= 0)
+    own = sound.where(F.col("producer_id") >= 0)
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     data = ~bit(CONTROL_BIT) & (F.col("base_sequence") >= 0)
     facts = F.struct(F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count")
-    linked = mine.withColumns(
+    linked = own.withColumns(
         {
             "last": F.last(F.when(data, facts), ignorenulls=True).over(before),
             "epoch_before": F.max("producer_epoch").over(before),

@@ -86,8 +86,8 @@ def start_events(evidence: Evidence, commits: DataFrame) -> DataFrame:
     known = counted_commits(evidence).select(
         *GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("confirmed")
     )
-    asked = transaction_offsets.visible_from(evidence, commits)
-    asked = asked.select(*GROUP, F.col("from_ns").alias("at_ns"), F.col("offset").alias("asked"))
+    requested = transaction_offsets.visible_from(evidence, commits)
+    requested = requested.select(*GROUP, F.col("from_ns").alias("at_ns"), F.col("offset").alias("asked"))
     begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
     begun = begun.where(F.col("start_offset") != UNKNOWN_START)
     begun = without_rewinds(evidence, begun)
@@ -95,7 +95,7 @@ def start_events(evidence: Evidence, commits: DataFrame) -> DataFrame:
     aborted = transaction_offsets.aborted_offsets(evidence).select(
         *GROUP, F.col("asked_ns").alias("at_ns"), F.col("offset").alias("aborted")
     )
-    return begun.unionByName(known, True).unionByName(asked, True).unionByName(aborted, True)
+    return begun.unionByName(known, True).unionByName(requested, True).unionByName(aborted, True)
 
 
 def without_rewinds(evidence: Evidence, begun: DataFrame) -> DataFrame:
@@ -121,11 +121,13 @@ def ends(evidence: Evidence) -> DataFrame:
     ]
     final = evidence.spark.createDataFrame(rows, "`group` string, topic string, partition int, offset bigint")
     possible = transaction_offsets.possible(evidence)
-    asked = possible.groupBy(*GROUP).agg(F.max("offset").alias("most"), F.max("asked_ns").alias("latest_ns"))
+    requested = possible.groupBy(*GROUP).agg(
+        F.max("offset").alias("most"), F.max("asked_ns").alias("latest_ns")
+    )
     known = counted_commits(evidence).groupBy(*GROUP).agg(F.max("offset").alias("highest"))
     gone = transaction_offsets.aborted_offsets(evidence)
     gone = gone.groupBy(*GROUP).agg(F.max("offset").alias("aborted_most"))
-    final = final.join(asked, GROUP, "left").join(known, GROUP, "left")
+    final = final.join(requested, GROUP, "left").join(known, GROUP, "left")
     invented = final.where("offset >= 0 and offset >= coalesce(highest, 0)")
     invented = invented.join(possible.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
     invented = invented.join(gone, GROUP, "left")
@@ -214,10 +216,10 @@ def undelivered(evidence: Evidence) -> DataFrame:
     log = log.where("offset >= first and offset < until").where(
         ~F.col("committed") | (F.col("state") == VISIBLE)
     )
-    wanted = log.groupBy("group", bucket(), "topic", "partition").agg(F.count("*").alias("wanted"))
+    expected = log.groupBy("group", bucket(), "topic", "partition").agg(F.count("*").alias("wanted"))
     inside = given.join(held, GROUP).where("offset >= first and offset < until")
     got = inside.groupBy("group", *BUCKET).agg(F.count("*").alias("got"))
-    suspect = wanted.join(got, ["group", *BUCKET], "left").where("got is null or got < wanted")
+    suspect = expected.join(got, ["group", *BUCKET], "left").where("got is null or got < wanted")
     near = F.broadcast(suspect.select("group", *BUCKET))
     missing = (
         log.withColumn("bucket", bucket())
@@ -244,7 +246,7 @@ def unassigned(evidence: Evidence) -> DataFrame:
     first = begun.groupBy("group").agg(F.min("at_ns").alias("at_ns")).join(F.broadcast(until), "group")
     lasting = {row["group"] for row in first.where(F.col("ended_ns") - F.col("at_ns") > LONG_NS).collect()}
     sizes = {topic.name: topic.partitions for topic in evidence.run.topics}
-    wanted = {
+    expected = {
         (c.group, topic, partition)
         for c in members
         if c.group in lasting
@@ -254,7 +256,7 @@ def unassigned(evidence: Evidence) -> DataFrame:
     reading = evidence.reads.join(evidence.consumers.select("consumer", "group"), "consumer")
     had = begun.select(*GROUP).unionByName(reading.select(*GROUP)).distinct()
     schema = "`group` string, topic string, partition int"
-    missing = evidence.spark.createDataFrame(sorted(wanted), schema).join(had, GROUP, "left_anti")
+    missing = evidence.spark.createDataFrame(sorted(expected), schema).join(had, GROUP, "left_anti")
     detail = F.concat_ws(" ", F.lit("group"), "group")
     killed = [c.group for c in members if c.ended_ns is None]
     proven = whole(evidence) & ~F.col("group").isin(killed)

@@ -28,7 +28,7 @@ def going_back(evidence: Evidence) -> DataFrame:
     before it was asked."""
     commits = counted_commits(evidence)
     confirmed = commits.select(*GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("known"))
-    asked = commits.select(
+    requested = commits.select(
         *GROUP,
         F.col("asked_ns").alias("at_ns"),
         F.col("offset").alias("claim"),
@@ -43,7 +43,7 @@ def going_back(evidence: Evidence) -> DataFrame:
         "consumer",
         F.lit("start of an assignment").alias("what"),
     )
-    events = confirmed.unionByName(asked.unionByName(starts), allowMissingColumns=True)
+    events = confirmed.unionByName(requested.unionByName(starts), allowMissingColumns=True)
     order = Window.partitionBy(*GROUP).orderBy("at_ns", F.col("claim").isNull())
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     judged = events.withColumn("highest", F.max("known").over(before)).where("claim < highest")
@@ -75,8 +75,8 @@ def final_commits(evidence: Evidence, commits: DataFrame) -> DataFrame:
         commits = commits.unionByName(more.select(*commits.columns))
     highest = commits.groupBy(*GROUP).agg(F.max("offset").alias("highest"))
     # a group of the run that the broker knows nothing of has lost all its commits, if it was asked
-    asked = bool(evidence.run.committed or evidence.run.ends)
-    wrong = highest.where(F.lit(asked)).join(final, GROUP, "left")
+    requested = bool(evidence.run.committed or evidence.run.ends)
+    wrong = highest.where(F.lit(requested)).join(final, GROUP, "left")
     wrong = wrong.where("final is null or final < highest").withColumn("offset", F.col("final"))
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("had confirmed"), "highest")
     return findings(wrong, "V09", "offset at the end below a confirmed commit", detail)

@@ -42,10 +42,10 @@ def contradictions(evidence: Evidence, doubts: DataFrame) -> DataFrame:
     unknown = doubts.where("outcome is null or not outcome in (0, 1)")
     sends = evidence.sends.where("transaction >= 0").select(*IDENTITY, F.col("transaction").alias("sent_in"))
     near = F.broadcast(unknown.select(*IDENTITY).distinct())
-    told = unknown.join(sends.join(near, IDENTITY, "left_semi"), IDENTITY, "left")
-    told = told.withColumn("transaction", F.coalesce("transaction", "sent_in", F.lit(-1)))
-    told = told.withColumn("reported", F.col("outcome").isNotNull())
-    grouped = told.groupBy(*STRETCH, "transaction", "reported").agg(
+    reported = unknown.join(sends.join(near, IDENTITY, "left_semi"), IDENTITY, "left")
+    reported = reported.withColumn("transaction", F.coalesce("transaction", "sent_in", F.lit(-1)))
+    reported = reported.withColumn("reported", F.col("outcome").isNotNull())
+    grouped = reported.groupBy(*STRETCH, "transaction", "reported").agg(
         F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
     )
     stretches = [Stretch(**row.asDict()) for row in grouped.limit(MOST).collect()]
@@ -85,9 +85,9 @@ def transactions(stretches: Iterable[Stretch], killed: set[int]) -> list[list[St
     for stretch in stretches:
         by_producer[stretch.producer].append(stretch)
     made: list[list[Stretch]] = []
-    for producer, mine in by_producer.items():
+    for producer, own in by_producer.items():
         groups: dict[Any, list[Stretch]] = defaultdict(list)
-        for n, stretch in enumerate(mine):
+        for n, stretch in enumerate(own):
             groups[stretch.transaction if stretch.transaction >= 0 else f"unknown {n}"].append(stretch)
         merged = overlapping(list(groups.values()))
         if producer in killed:

@@ -58,9 +58,9 @@ def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
     with faults.
     """
     within = F.col("topic").isin(transactional(evidence)) & F.col("topic").isin(evidence.topics())
-    mine = batches.where(within & (F.col("producer_id") >= 0)).withColumn("offset", F.col("base_offset"))
+    own = batches.where(within & (F.col("producer_id") >= 0)).withColumn("offset", F.col("base_offset"))
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset", "position")
-    linked = mine.withColumn("before", F.lag(bit(CONTROL_BIT)).over(order))
+    linked = own.withColumn("before", F.lag(bit(CONTROL_BIT)).over(order))
     linked = linked.withColumn("type_before", F.lag("control_type").over(order))
     linked = linked.join(starts(evidence), ["topic", "partition"], "left")
     first = F.col("before").isNull() & (F.coalesce("log_start", F.lit(0)) == 0)

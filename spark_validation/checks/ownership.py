@@ -16,10 +16,10 @@ def former_owners(evidence: Evidence) -> DataFrame:
     confirmed."""
     begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
     begun = begun.select(*GROUP, F.col("consumer").alias("owner"), F.col("at_ns").alias("owned_ns"))
-    mine = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
-    mine = mine.select("consumer", "assignment", *GROUP, F.col("at_ns").alias("had_ns"))
+    own = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    own = own.select("consumer", "assignment", *GROUP, F.col("at_ns").alias("had_ns"))
     commits = evidence.rows("commits").where("error = 0 and transaction < 0")
-    late = commits.join(mine, ["consumer", "assignment", *GROUP]).join(begun, GROUP)
+    late = commits.join(own, ["consumer", "assignment", *GROUP]).join(begun, GROUP)
     late = late.where("owner <> consumer and owned_ns > had_ns and asked_ns > owned_ns")
     late = late.groupBy(*GROUP, "consumer", "offset").agg(F.min("owner").alias("owner"))
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("owner"), "owner")
@@ -35,10 +35,10 @@ def held_until(evidence: Evidence) -> DataFrame:
     """
     rows = evidence.rows("assignments")
     next_of = Window.partitionBy("consumer", *GROUP).orderBy("at_ns")
-    mine = rows.withColumn("next_ns", F.lead("at_ns").over(next_of)).withColumn(
+    own = rows.withColumn("next_ns", F.lead("at_ns").over(next_of)).withColumn(
         "next_event", F.lead("event").over(next_of)
     )
-    begun = mine.where(F.col("event") == ASSIGNED).select(
+    begun = own.where(F.col("event") == ASSIGNED).select(
         *KEY, F.col("at_ns").alias("begin_ns"), "next_ns", "next_event"
     )
     ended = [(c.consumer, c.ended_ns) for c in evidence.consumer_clients if c.group]

@@ -78,8 +78,12 @@ def displaced(beside: DataFrame, known: str, held: str) -> DataFrame:
 
 def held_detail() -> Column:
     parts = (("producer", "producer"), ("seq", "seq"), ("key", "record_key"), ("timestamp", "timestamp_ms"))
-    said = [column for label, name in parts for column in (F.lit(label), F.col(f"l.{name}").cast("string"))]
-    return F.concat_ws(" ", F.lit("there is"), *said, F.lit("headers"), F.col("l.header_sum").cast("string"))
+    reported = [
+        column for label, name in parts for column in (F.lit(label), F.col(f"l.{name}").cast("string"))
+    ]
+    return F.concat_ws(
+        " ", F.lit("there is"), *reported, F.lit("headers"), F.col("l.header_sum").cast("string")
+    )
 
 
 def misplaced(evidence: Evidence, placed: DataFrame) -> DataFrame:

@@ -36,9 +36,9 @@ def limits(evidence: Evidence) -> DataFrame:
         size = int(topic.config.get(SIZE, UNLIMITED)) if removes else UNLIMITED
         for partition, end in evidence.run.ends.get(topic.name, {}).items():
             place = (topic.name, int(partition))
-            asked = [d for d in evidence.run.deletions if (d.topic, d.partition) == place]
-            deleted = max((d.offset for d in asked), default=0)
-            confirmed = max((d.offset for d in asked if d.confirmed), default=0)
+            requested = [d for d in evidence.run.deletions if (d.topic, d.partition) == place]
+            deleted = max((d.offset for d in requested), default=0)
+            confirmed = max((d.offset for d in requested if d.confirmed), default=0)
             expired = evidence.ends_ms - age if age >= 0 else NEVER
             rows.append((*place, end.start_offset, deleted, confirmed, expired, size, size >= 0))
     return evidence.spark.createDataFrame(rows, LIMITS)

@@ -254,10 +254,10 @@ def undelivered(evidence: Evidence) -> DataFrame:
         for topic in c.topics
     ]
     schema = "`group` string, topic string, committed boolean, earliest boolean, done_ns bigint"
-    wanted = evidence.spark.createDataFrame(sorted(set(rows)), schema)
+    expected = evidence.spark.createDataFrame(sorted(set(rows)), schema)
     given = deliveries(evidence)
     first = given.groupBy("group", "topic", "partition").agg(F.min("offset").alias("first"))
-    log = evidence.log.where(F.col("state") != CONTROL).join(F.broadcast(wanted), "topic")
+    log = evidence.log.where(F.col("state") != CONTROL).join(F.broadcast(expected), "topic")
     log = log.where(~F.col("committed") | (F.col("state") == VISIBLE))
     log = log.join(F.broadcast(first), ["group", "topic", "partition"], "left")
     log = log.join(evidence.ends, ["topic", "partition"], "left")

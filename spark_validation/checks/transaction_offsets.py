@@ -65,8 +65,8 @@ def visible_from(evidence: Evidence, commits: DataFrame) -> DataFrame:
     """Commits with from_ns: when each was asked for; of a transaction, when its own commit was."""
     ending = evidence.rows("transactions").select(*TRANSACTION, "ending_ns")
     both = commits.join(ending, TRANSACTION, "left")
-    asked = F.greatest("asked_ns", F.when(F.col("transaction") >= 0, F.col("ending_ns")))
-    return both.withColumn("from_ns", asked).drop("ending_ns")
+    requested = F.greatest("asked_ns", F.when(F.col("transaction") >= 0, F.col("ending_ns")))
+    return both.withColumn("from_ns", requested).drop("ending_ns")
 
 
 def possible(evidence: Evidence) -> DataFrame:

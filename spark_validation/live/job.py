@@ -135,8 +135,8 @@ class LiveJob:
 
     def add_log(self, rows: DataFrame, batch: int) -> None:
         silent = self.evidence.silent_producers
-        told = rows.where(~F.col("producer").isin(silent)) if silent else rows
-        self.add("held", told, content_hash(F.col("intact"), self._opened.sent_stamp()), batch)
+        reported = rows.where(~F.col("producer").isin(silent)) if silent else rows
+        self.add("held", reported, content_hash(F.col("intact"), self._opened.sent_stamp()), batch)
 
     def add(self, which: str, rows: DataFrame, hashed: Any, batch: int) -> None:
         names = [topic.name for topic in self._opened.run.topics]
@@ -179,8 +179,8 @@ class LiveJob:
         with self.lock:
             self.state.settle(due)
             totals = self.state.totals()
-        said = ", ".join(f"{count:,} {name}" for name, count in totals.items())
-        log.info("%s  %s", said, self.verdict.convicted() or "no anomaly")
+        reported = ", ".join(f"{count:,} {name}" for name, count in totals.items())
+        log.info("%s  %s", reported, self.verdict.convicted() or "no anomaly")
         if self.options.report:
             self.options.report.write_text(live_page(self._opened.run.run, self.verdict, totals, ended))
 

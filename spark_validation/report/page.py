@@ -63,12 +63,12 @@ def verdict_row(result: Result, name: str, means: str) -> list[str]:
     more = f"{LISTED}+ " if result.truncated else ""
     count = len(result.convicting) + len(result.counted)
     kinds = ", ".join(f"{escape(str(kind))}: {number}" for kind, number in result.kinds().items())
-    said = f"{more}{count} ({kinds})" if count else escape(result.reason)
+    text = f"{more}{count} ({kinds})" if count else escape(result.reason)
     return [
         result.anomaly,
         f"<b>{name}</b><br><small>{escape(means)}</small>",
         f'<span class="{kind}">{result.verdict}</span>',
-        said,
+        text,
     ]
 
 

@@ -204,9 +204,9 @@ def report(records: int, spent: dict[str, list[Spent]]) -> None:
     for way, each in spent.items():
         wall, cpu = (statistics.median(values) for values in zip(*each, strict=True))
         theirs = spent[CONNECTOR]
-        faster = statistics.median(other.wall / mine.wall for mine, other in zip(each, theirs, strict=True))
+        faster = statistics.median(other.wall / own.wall for own, other in zip(each, theirs, strict=True))
         cheaper = statistics.median(
-            other.cpu / max(mine.cpu, 0.01) for mine, other in zip(each, theirs, strict=True)
+            other.cpu / max(own.cpu, 0.01) for own, other in zip(each, theirs, strict=True)
         )
         print(
             f"  {way:<22} {wall:6.2f} s {cpu:6.2f} s CPU  {records / wall:12,.0f} records/s"

@@ -201,10 +201,10 @@ def _add_sent(
         "tombstone": False,
     }
     for producer in range(PRODUCERS):
-        mine = producers == producer
-        if mine.any():
+        own = producers == producer
+        if own.any():
             both = same | sent | {"producer": producer}
-            sends[producer].add({n: v[mine] if isinstance(v, np.ndarray) else v for n, v in both.items()})
+            sends[producer].add({n: v[own] if isinstance(v, np.ndarray) else v for n, v in both.items()})
 
 
 def _add_seen(

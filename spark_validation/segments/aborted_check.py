@@ -47,8 +47,8 @@ def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
 def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
     """Whether the batch before a marker, among those of its producer in the segment, holds
     records."""
-    mine = rows[(rows[:, layout.PRODUCER_ID] == producer_id) & (rows[:, layout.BASE_OFFSET] < marker)]
-    return bool(len(mine)) and not mine[-1, layout.ATTRIBUTES] & layout.CONTROL
+    own = rows[(rows[:, layout.PRODUCER_ID] == producer_id) & (rows[:, layout.BASE_OFFSET] < marker)]
+    return bool(len(own)) and not own[-1, layout.ATTRIBUTES] & layout.CONTROL
 
 
 class Transactions:
@@ -91,5 +91,5 @@ def other_begins(folder: str, segment: int, rows: Words, begun: Transactions) ->
         elif 0 <= begins <= before:
             yield name, n, before, f"begins at {begins}, below the marker at {before}"
         if entry["last_stable_offset"] > stable:
-            said = int(entry["last_stable_offset"])
-            yield name, n, int(entry["last_offset"]), f"has the last stable offset {said}, above {stable}"
+            reported = int(entry["last_stable_offset"])
+            yield name, n, int(entry["last_offset"]), f"has the last stable offset {reported}, above {stable}"

@@ -20,8 +20,8 @@ def read_records(
     work: Range, names: list[str], run: int, control: bool, read_committed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The range's records. control: markers as rows too (key and value are the marker's)."""
-    wanted = "state" in names or "marker" in names or read_committed
-    outcomes = fates(work) if wanted else None
+    needs_outcomes = "state" in names or "marker" in names or read_committed
+    outcomes = fates(work) if needs_outcomes else None
     decoder = Decoder(names, run)
     for number, chunk in enumerate(chunks(work.folder, work.pieces, False)):
         fate = outcomes[number] if outcomes is not None else None

@@ -88,12 +88,12 @@ def faults(head: NDArray[np.void]) -> Words:
     return found
 
 
-def check(data: memoryview, at: Words, rows: Words, wanted: NDArray[np.uint32]) -> None:
+def check(data: memoryview, at: Words, rows: Words, expected: NDArray[np.uint32]) -> None:
     """Mark batches whose checksum is wrong."""
     begins = (at + layout.CHECKED_FROM).tolist()
     ends = (at + rows[:, layout.SIZE]).tolist()
     sums = [crc32c(data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-    wrong = np.array(sums, np.uint32) != wanted
+    wrong = np.array(sums, np.uint32) != expected
     rows[wrong & np.isin(rows[:, layout.FAULT], (Fault.SOUND, Fault.BAD_COUNT)), layout.FAULT] = Fault.BAD_CRC
 
 

@@ -61,11 +61,11 @@ def identify(data: NDArray[np.uint8], found: Words, run: int) -> Identities:
 
 
 def sums(
-    data: NDArray[np.uint8], begins: Words, ends: Words, wanted: NDArray[np.bool_]
+    data: NDArray[np.uint8], begins: Words, ends: Words, chosen: NDArray[np.bool_]
 ) -> NDArray[np.uint32]:
-    """CRC-32C of texts in a buffer; 0 where none is wanted."""
+    """CRC-32C of texts in a buffer; 0 where none is chosen."""
     found = np.zeros(len(begins), np.uint32)
-    picked = np.flatnonzero(wanted)
+    picked = np.flatnonzero(chosen)
     view = data.data
     places = zip(begins[picked].tolist(), ends[picked].tolist(), strict=True)
     found[picked] = [crc32c(view[begin:end]) for begin, end in places]

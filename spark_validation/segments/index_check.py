@@ -167,10 +167,10 @@ def other_epochs(epochs: Words, rows: Words) -> Iterator[Problem]:
     wrong = (place >= 0) & (rows[:, layout.LEADER_EPOCH] >= 0)
     wrong &= epochs[np.maximum(place, 0), 0] != rows[:, layout.LEADER_EPOCH]
     for n in np.flatnonzero(wrong):
-        said, held = epochs[place[n], 0], rows[n, layout.LEADER_EPOCH]
+        reported, held = epochs[place[n], 0], rows[n, layout.LEADER_EPOCH]
         yield (
             layout.EPOCHS_FILE,
             int(place[n]),
             int(rows[n, layout.BASE_OFFSET]),
-            f"says {said}, there is {held}",
+            f"says {reported}, there is {held}",
         )

@@ -134,10 +134,10 @@ def cut_positions(folder: str, base_offset: int, size: int, split_bytes: int) ->
         return []
     entries = np.frombuffer(data[: len(data) // INDEX_ENTRY.itemsize * INDEX_ENTRY.itemsize], INDEX_ENTRY)
     entries = entries[(entries["position"] > 0) & (entries["position"] < size)]
-    wanted = np.arange(split_bytes, size - split_bytes // 2, split_bytes)
+    targets = np.arange(split_bytes, size - split_bytes // 2, split_bytes)
     cuts = []
     with open(layout.segment_path(folder, base_offset, layout.LOG_FILE), "rb") as log:
-        for place in np.unique(np.searchsorted(entries["position"], wanted)):
+        for place in np.unique(np.searchsorted(entries["position"], targets)):
             if place < len(entries):
                 position = int(entries["position"][place])
                 header = os.pread(log.fileno(), HEADER_BYTES, position)

@@ -96,17 +96,17 @@ def test_the_line_of_a_refusal_names_only_refused_resources(made: World) -> None
 
 
 def test_reading_that_is_allowed_leaves_no_line(made: World) -> None:
-    asked = MetadataRequest([MetadataRequestTopic(name="none")], False)
-    assert lines(made, ApiKey.METADATA, 5, asked) == []
+    requested = MetadataRequest([MetadataRequestTopic(name="none")], False)
+    assert lines(made, ApiKey.METADATA, 5, requested) == []
 
 
 def test_a_topic_that_metadata_creates_is_a_change(made: World) -> None:
-    asked = MetadataRequest([MetadataRequestTopic(name="made")], True)
+    requested = MetadataRequest([MetadataRequestTopic(name="made")], True)
     kept: object = made.services.audit
     assert isinstance(kept, Kept)
 
     async def run() -> None:
-        await ask(made.broker, ApiKey.METADATA, 5, asked)
+        await ask(made.broker, ApiKey.METADATA, 5, requested)
         async with asyncio.timeout(10):
             while not kept.lines:
                 await asyncio.sleep(0.001)

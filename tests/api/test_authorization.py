@@ -51,8 +51,8 @@ def test_every_api_has_a_guard_or_a_reason_to_have_none() -> None:
 def test_acls_are_created_once_stored_described_and_deleted(made: World) -> None:
     answer = request(made, ApiKey.CREATE_ACLS, 3, CreateAclsRequest([creation(), creation(), creation("")]))
     assert [one.error_code for one in answer.results] == [0, 0, ErrorCode.INVALID_REQUEST]
-    wanted = Acl(acls.TOPIC, "seen", acls.LITERAL, "User:x", "*", acls.DESCRIBE, acls.ALLOW)
-    assert made.broker.stores.first.load().acls == [wanted]
+    expected = Acl(acls.TOPIC, "seen", acls.LITERAL, "User:x", "*", acls.DESCRIBE, acls.ALLOW)
+    assert made.broker.stores.first.load().acls == [expected]
     found = request(made, ApiKey.DESCRIBE_ACLS, 3, DescribeAclsRequest(*ANYTHING))
     assert [(one.resource_name, len(one.acls)) for one in found.resources] == [("seen", 1)]
     gone = request(made, ApiKey.DELETE_ACLS, 3, DeleteAclsRequest([DeleteAclsFilter(*ANYTHING)]))
@@ -95,12 +95,12 @@ def test_metadata_says_nothing_of_topics_that_are_hidden(made: World) -> None:
     assert {topic.name for topic in everything.topics} == {"seen", "hidden"}
     assert {topic.name for topic in seen.topics} == {"seen"}
     named = [MetadataRequestTopic(name=name) for name in ("hidden", "absent")]
-    told = request(made, ApiKey.METADATA, 12, MetadataRequest(named, False))
-    assert {(one.name, one.error_code, one.topic_id) for one in told.topics} == {
+    reported = request(made, ApiKey.METADATA, 12, MetadataRequest(named, False))
+    assert {(one.name, one.error_code, one.topic_id) for one in reported.topics} == {
         (name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, bytes(16)) for name in ("hidden", "absent")
     }
     by_id = [MetadataRequestTopic(made.broker.catalogue.topics["hidden"].topic_id, None)]
-    told = request(made, ApiKey.METADATA, 12, MetadataRequest(by_id, False))
-    assert [(one.name, one.error_code) for one in told.topics] == [
+    reported = request(made, ApiKey.METADATA, 12, MetadataRequest(by_id, False))
+    assert [(one.name, one.error_code) for one in reported.topics] == [
         (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     ]

@@ -69,8 +69,8 @@ def test_the_coordinator_is_this_node_once_its_topic_is_there(made: World, versi
 
 def test_a_share_coordinator_is_not_made_for_keys_that_are_none(made: World) -> None:
     made.broker.coordinators[2] = coordinator = Coordinator()
-    asked = FindCoordinatorRequest("", 2, ["group", "group:x:0"])
-    answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, 6, asked))
+    requested = FindCoordinatorRequest("", 2, ["group", "group:x:0"])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, 6, requested))
     assert [found.error_code for found in answer.coordinators] == [ErrorCode.INVALID_REQUEST] * 2
     assert coordinator.made == 0
 
@@ -172,8 +172,8 @@ def elect(made: World, partitions: list[TopicPartitions] | None, kind: int = 0) 
 
 
 def test_elections_are_not_needed_on_one_node(made: World) -> None:
-    asked = [TopicPartitions("a", [0, 9]), TopicPartitions("absent", [0])]
-    assert elect(made, asked) == {
+    requested = [TopicPartitions("a", [0, 9]), TopicPartitions("absent", [0])]
+    assert elect(made, requested) == {
         ("a", 0): ErrorCode.ELECTION_NOT_NEEDED,
         ("a", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ("absent", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -183,8 +183,8 @@ def test_elections_are_not_needed_on_one_node(made: World) -> None:
 
 def test_partitions_without_another_replica_take_no_tasks(made: World) -> None:
     """A million of them would take minutes of loop turns."""
-    wanted = [TopicPartitions(f"n{number}", [0]) for number in range(500)]
-    request = ElectLeadersRequest(0, [TopicPartitions("a", list(range(500))), *wanted])
+    expected = [TopicPartitions(f"n{number}", [0]) for number in range(500)]
+    request = ElectLeadersRequest(0, [TopicPartitions("a", list(range(500))), *expected])
     tasks = []
 
     def counted(loop: asyncio.AbstractEventLoop, work: Any, **how: Any) -> asyncio.Task[Any]:

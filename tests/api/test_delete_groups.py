@@ -35,8 +35,8 @@ def test_groups_that_do_not_exist_take_no_tasks(tmp_path: Path) -> None:
         found = await deleted(scene, [*names[:7], GROUP, *names, GROUP])
         first, rest = names[:7], names[7:]
         missing = ErrorCode.GROUP_ID_NOT_FOUND
-        wanted = [*((name, missing) for name in first), (GROUP, ErrorCode.NON_EMPTY_GROUP)]
-        assert found == wanted + [(name, missing) for name in rest]
+        expected = [*((name, missing) for name in first), (GROUP, ErrorCode.NON_EMPTY_GROUP)]
+        assert found == expected + [(name, missing) for name in rest]
         assert tasks < MAX_TASKS
 
     play(tmp_path, test)

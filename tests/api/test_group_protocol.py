@@ -42,14 +42,17 @@ def test_a_protocol_whose_feature_is_off_is_refused(
     tmp_path: Path, feature: str, heartbeat: object, describe: object
 ) -> None:
     protocol = {"group.version": "consumer"}.get(feature, feature.partition(".")[0])
-    beat, told = ApiKey[f"{protocol.upper()}_GROUP_HEARTBEAT"], ApiKey[f"{protocol.upper()}_GROUP_DESCRIBE"]
+    beat, reported = (
+        ApiKey[f"{protocol.upper()}_GROUP_HEARTBEAT"],
+        ApiKey[f"{protocol.upper()}_GROUP_DESCRIBE"],
+    )
     version = 1 if protocol == "share" else 0
     with world(tmp_path) as made:
         check_protocol(made.broker, protocol)
         made.broker.features[feature] = 0
         answer = asyncio.run(ask(made.broker, beat, version, heartbeat))
         assert (answer.error_code, answer.error_message) == (OFF, None)
-        groups = asyncio.run(ask(made.broker, told, version, describe)).groups
+        groups = asyncio.run(ask(made.broker, reported, version, describe)).groups
         assert [(each.group_id, each.error_code) for each in groups] == [("g", OFF)]
 
 

@@ -206,12 +206,12 @@ def outcome(
 
 @pytest.mark.parametrize("api", ON_CLUSTER, ids=lambda api: api.name)
 def test_apis_of_the_cluster_need_a_permission_on_it(api: ApiKey) -> None:
-    asked = request(api, {})
+    requested = request(api, {})
     for operation in ON_CLUSTER[api]:
-        assert served(api, 0, asked, (operation, CLUSTER, CLUSTER_NAME)) == [asked]
+        assert served(api, 0, requested, (operation, CLUSTER, CLUSTER_NAME)) == [requested]
     others = set(range(3, 14)) - set(ON_CLUSTER[api])
     with pytest.raises(KafkaError) as refused:
-        served(api, 0, asked, *((operation, CLUSTER, CLUSTER_NAME) for operation in others))
+        served(api, 0, requested, *((operation, CLUSTER, CLUSTER_NAME) for operation in others))
     assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -219,8 +219,8 @@ def test_apis_of_the_cluster_need_a_permission_on_it(api: ApiKey) -> None:
 def test_a_client_with_the_permissions_is_served(
     api: ApiKey, version: int, given: dict[str, Any], needed: list[Permission]
 ) -> None:
-    asked = request(api, given)
-    (seen,) = served(api, version, asked, *needed)
+    requested = request(api, given)
+    (seen,) = served(api, version, requested, *needed)
     assert all(name in str(seen) for _, kind, name in needed if kind != CLUSTER)
 
 

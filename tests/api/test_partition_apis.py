@@ -163,15 +163,15 @@ def test_an_io_worker_is_called_once_for_all_its_partitions(tmp_path: Path) -> N
             for topic in answer.topics
             for part in topic.partitions
         }
-        wanted = {(each.topic, each.index): (0, [each.slot]) for each in partitions}
-        wanted[gone.topic, gone.index] = ErrorCode.NOT_LEADER_OR_FOLLOWER, []
-        wanted["b", 7] = wanted["none", 0] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
-        assert found == wanted
+        expected = {(each.topic, each.index): (0, [each.slot]) for each in partitions}
+        expected[gone.topic, gone.index] = ErrorCode.NOT_LEADER_OR_FOLLOWER, []
+        expected["b", 7] = expected["none", 0] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
+        assert found == expected
         assert list(found) == [*(("b", i) for i in (2, 0, 7, 1)), *(("a", i) for i in range(5)), ("none", 0)]
-        asked = [
+        requested = [
             call for worker in made.workers for call in worker.calls if isinstance(call, m.DescribeProducers)
         ]
-        assert len(asked) == 2
+        assert len(requested) == 2
 
 
 def log_dirs(made: World, topics: list[DescribableLogDirTopic] | None = None) -> dict[str, Any]:

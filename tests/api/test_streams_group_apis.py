@@ -33,9 +33,9 @@ def test_internal_topics_are_created_with_configs_and_failures_are_reported(tmp_
         assert made.broker.topic_config("good").compact
         assert "bad" not in made.broker.catalogue.topics
     assert response.status is not None
-    told = response.status[0].status_detail
-    assert told.startswith(f"{MISSING}; Creation failed: bad (")
-    assert "good (" not in told
+    reported = response.status[0].status_detail
+    assert reported.startswith(f"{MISSING}; Creation failed: bad (")
+    assert "good (" not in reported
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ def ask_again_and_again(port: int, begun: Event, stop: Event, waits: Any) -> Non
     """Somebody else: asks control something short, in a short and in a longer request, every 5 ms;
     says how long each answer took."""
     states = ["Nix"], ["Nix"] * 400
-    asked = [encode_request(ApiKey.LIST_GROUPS, 4, 1, "other", ListGroupsRequest(each)) for each in states]
-    questions = cycle(asked)
+    requested = [
+        encode_request(ApiKey.LIST_GROUPS, 4, 1, "other", ListGroupsRequest(each)) for each in states
+    ]
+    questions = cycle(requested)
     took = []
     with socket.create_connection(("127.0.0.1", port)) as link:
         while not stop.is_set():

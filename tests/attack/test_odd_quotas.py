@@ -53,9 +53,9 @@ def test_odd_quotas_are_taken_as_by_apache_kafka(
     values = (5e-324, 1e-12, float("inf"), float("nan"), -0.0, 1e308)
 
     def codes(peer: Target) -> list[int]:
-        asked = [("client-id", "odd", key) for key in KEYS] + [
+        requested = [("client-id", "odd", key) for key in KEYS] + [
             ("ip", "127.0.0.2", "connection_creation_rate")
         ]
-        return [quota(peer, *one, value) for value in values for one in asked]
+        return [quota(peer, *one, value) for value in values for one in requested]
 
     assert codes(target(broker_factory())) == codes(Target(fresh_kafka.port))

@@ -44,18 +44,18 @@ def conversation(peer: Target) -> list[object]:
     No topic grows by more than some: Apache Kafka places all of them first, and its controller
     does not survive 20,000,000.
     """
-    said: list[object] = [create(peer, topic("grows", 1))]
+    reported: list[object] = [create(peer, topic("grows", 1))]
     for count in COUNTS:
         for dry in (True, False):
-            said.append(create(peer, topic("big", count), dry=dry))
-    said.append(create(peer, topic("one", 6000), topic("two", 6000), dry=True))
-    said.append(create(peer, topic("one", 10_000), dry=True))
-    said.append(create(peer, *(topic(f"t{number}", 1) for number in range(5001)), dry=True))
-    said.append(create(peer, topic("good", 1), topic("bad name", 20_000), dry=True))
-    said.append(create(peer, assigned("given", 10_001), dry=True))
-    said.append([grow(peer, "grows", count, dry) for count in (20_000,) for dry in (True, False)])
-    said.append(grow(peer, "nobody", 2_000_000_000, True))
-    return said
+            reported.append(create(peer, topic("big", count), dry=dry))
+    reported.append(create(peer, topic("one", 6000), topic("two", 6000), dry=True))
+    reported.append(create(peer, topic("one", 10_000), dry=True))
+    reported.append(create(peer, *(topic(f"t{number}", 1) for number in range(5001)), dry=True))
+    reported.append(create(peer, topic("good", 1), topic("bad name", 20_000), dry=True))
+    reported.append(create(peer, assigned("given", 10_001), dry=True))
+    reported.append([grow(peer, "grows", count, dry) for count in (20_000,) for dry in (True, False)])
+    reported.append(grow(peer, "nobody", 2_000_000_000, True))
+    return reported
 
 
 @pytest.mark.parametrize("count", COUNTS)

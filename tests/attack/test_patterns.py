@@ -85,12 +85,12 @@ def test_no_pattern_of_client_metrics_stalls_control(broker_factory: BrokerFacto
     resource = AlterConfigsResource(CLIENT_METRICS, "all", [match, AlterableConfig("metrics", 0, "*")])
     changed = peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([resource]))
     assert changed.responses[0].error_code == ErrorCode.NONE
-    asked = encode_request(
+    requested = encode_request(
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 1, LONG_ID, GetTelemetrySubscriptionsRequest(bytes(16))
     )
     with socket.create_connection(("127.0.0.1", port_of(broker)), timeout=60) as link:
         before_s = broker.cpu_s()
-        link.sendall(asked)
+        link.sendall(requested)
         assert receive(link, 4)
     assert broker.cpu_s() - before_s < AT_ONCE_CPU_S
 

@@ -48,13 +48,13 @@ def test_control_that_hangs_is_restarted(broker: KBroker) -> None:
         while "control 0 died" not in broker.logs():
             assert time.monotonic() - began < NOTICED_S, broker.logs()
             time.sleep(0.2)
-    said = broker.logs()
-    assert "control 0 has not moved for 10 s" in said
-    assert "crash_point.py" in said, "the stack shows where it stood"
+    reported = broker.logs()
+    assert "control 0 has not moved for 10 s" in reported
+    assert "crash_point.py" in reported, "the stack shows where it stood"
     peer = SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
     answer = peer.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
     assert answer is not None
-    metrics = said.rpartition("metrics=")[2].split()[0] + "/metrics"
+    metrics = reported.rpartition("metrics=")[2].split()[0] + "/metrics"
     with urllib.request.urlopen(metrics.replace("/metrics/metrics", "/metrics")) as page:
         assert 'kbroker_process_stuck_total{role="control"} 1' in page.read().decode()
 

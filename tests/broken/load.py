@@ -107,8 +107,13 @@ def send(
 
     def acknowledged(error: object, message: Message) -> None:
         assert error is None, f"{topic}: {error}"
-        told = {"offset": message.offset(), "timestamp_ms": message.timestamp()[1], "status": 0, "error": 0}
-        histories.rows["sends"].append(row | told | {"acked_ns": time.time_ns()})
+        reported = {
+            "offset": message.offset(),
+            "timestamp_ms": message.timestamp()[1],
+            "status": 0,
+            "error": 0,
+        }
+        histories.rows["sends"].append(row | reported | {"acked_ns": time.time_ns()})
 
     producer.produce(topic, content, key_bytes(seq % 10), partition=0, on_delivery=acknowledged)
     producer.poll(0)

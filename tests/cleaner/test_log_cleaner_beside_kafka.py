@@ -40,15 +40,17 @@ def test_the_tool_accepts_cleaned_segments_and_indexes(kafka_jars: str, tmp_path
         assert {key: value for key, value in case.latest().items() if value is not None} == latest
     end = case.partition.log_end
     case.partition.close()
-    said = dump(case.log.folder, "--deep-iteration")
-    lasts = [int(found) for found in re.findall(r"^baseOffset: \d+ lastOffset: (\d+)", said, re.MULTILINE)]
+    reported = dump(case.log.folder, "--deep-iteration")
+    lasts = [
+        int(found) for found in re.findall(r"^baseOffset: \d+ lastOffset: (\d+)", reported, re.MULTILINE)
+    ]
     assert lasts == sorted(set(lasts))
     assert lasts[-1] == end - 1
-    assert "isvalid: false" not in said
-    assert len(re.findall(r"isvalid: true", said)) == said.count("baseOffset:") > 20
-    assert re.search(r"deleteHorizonMs: (OptionalLong\[)?\d{13}", said)
-    assert "Dumping" in said
-    assert ".txnindex" in said
+    assert "isvalid: false" not in reported
+    assert len(re.findall(r"isvalid: true", reported)) == reported.count("baseOffset:") > 20
+    assert re.search(r"deleteHorizonMs: (OptionalLong\[)?\d{13}", reported)
+    assert "Dumping" in reported
+    assert ".txnindex" in reported
     checked = dump(case.log.folder, "--index-sanity-check")
     whole = checked.count("passed sanity check") + checked.count("index is empty.")
     assert whole == len(list(case.log.folder.glob("*.log"))) * 2

@@ -107,11 +107,11 @@ class Story:
         """Every record is one that was written, in order; the latest of each key is there, or it
         was a tombstone."""
         stable = min((min(records) for records in self.open.values()), default=1 << 60)
-        wanted: dict[bytes, tuple[int, bytes | None]] = {}
+        expected: dict[bytes, tuple[int, bytes | None]] = {}
         for offset in sorted(self.written):
             if offset < stable:
                 key, value = self.written[offset]
-                wanted[key] = (offset, value)
+                expected[key] = (offset, value)
         found: dict[bytes, Record] = {}
         last = -1
         for record in self.case.records():
@@ -120,12 +120,12 @@ class Story:
             assert self.written[record.offset] == (record.key, record.value)
             assert record.key is not None
             found[record.key] = record
-        for key, (offset, value) in wanted.items():
+        for key, (offset, value) in expected.items():
             if value is None and (key not in found or found[key].offset != offset):
                 assert key not in found, "an older value came back"
             else:
                 assert (found[key].offset, found[key].value) == (offset, value)
-        assert set(found) <= set(wanted)
+        assert set(found) <= set(expected)
 
 
 def test_an_expired_producer_may_be_found_again_after_a_kill(tmp_path: Path) -> None:
@@ -185,8 +185,8 @@ def test_a_kill_at_every_step_leaves_what_there_was(tmp_path: Path, every: int) 
     whole.clean(-1)
     steps = whole.case.steps
     whole.check()
-    wanted = {"map", "group", "created", "filter", "written", "synced", "swapped", "swap done"}
-    assert wanted <= set(steps)
+    expected = {"map", "group", "created", "filter", "written", "synced", "swapped", "swap done"}
+    assert expected <= set(steps)
     assert "new .txnindex in place" in steps
     assert [name for name in steps if name.startswith("old 1")]
     for kill_at in range(0, len(steps), every):

@@ -41,9 +41,9 @@ def test_each_key_has_its_last_offset(keys: list[bytes | None]) -> None:
     offset_map = OffsetMap(1 << 14, 0.9)
     offset_map.begin(0, 1000)
     assert fill(offset_map, keys, 5) == CleanStop.TAKEN
-    wanted = {key: 5 + n for n, key in enumerate(keys) if key is not None}
-    assert {key: offset_map.get(key) for key in wanted} == wanted
-    assert offset_map.count == len(wanted)
+    expected = {key: 5 + n for n, key in enumerate(keys) if key is not None}
+    assert {key: offset_map.get(key) for key in expected} == expected
+    assert offset_map.count == len(expected)
     assert offset_map.latest == 5 + len(keys) - 1
     assert offset_map.get(b"x" * 41) == -1
 

@@ -76,11 +76,11 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone_from_then_on(
 
 
 def test_the_io_worker_hears_how_far_the_log_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    requested: list[Any] = []
     job = SimpleNamespace(folder="/a/topic-0", first_dirty=3, upper=9)
 
     def ask(_: int, body: Any) -> Any:
-        asked.append(body)
+        requested.append(body)
         return job
 
     monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
@@ -88,7 +88,7 @@ def test_the_io_worker_hears_how_far_the_log_is_clean(monkeypatch: pytest.Monkey
     done = Cleaned(end=7)
     monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=lambda *_: done))
     assert thread._clean(ONE) is done
-    assert asked[1:] == [EndCleaning(0, 1, 7)]
+    assert requested[1:] == [EndCleaning(0, 1, 7)]
 
 
 def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,10 @@ from tests.cli.conftest import Shell, Target
 def completed(line: str, **environment: str) -> list[str]:
     """What bash is offered for the last word of a line."""
     words = line.split(" ")
-    asked = {"_KBROKER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    requested = {"_KBROKER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run(
         [sys.executable, "-c", "from kbroker.cli.app import main; main()"],
-        env={**os.environ, **asked, **environment},
+        env={**os.environ, **requested, **environment},
         capture_output=True,
         text=True,
         check=False,

@@ -33,7 +33,7 @@ def test_the_wrong_protocol_is_reported_at_once(
     trusted = tmp_path / ("other.crt" if "other" in client else "broker.crt")
     file = tmp_path / "client.properties"
     file.write_text(SECURE.format(trusted=trusted) if "SSL" in client else "")
-    asked = ("topics", "list", "-b", bootstrap, "--timeout", PATIENCE_S, "--command-config", file)
-    done = shell(*asked, code=3 if client == "PLAINTEXT" else 1)
+    requested = ("topics", "list", "-b", bootstrap, "--timeout", PATIENCE_S, "--command-config", file)
+    done = shell(*requested, code=3 if client == "PLAINTEXT" else 1)
     (line,) = done.stderr.splitlines()
     assert said in line

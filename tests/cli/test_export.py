@@ -26,10 +26,10 @@ def stopped(tmp_path: Path) -> LogDir:
 
 def test_a_stopped_brokers_log_dir_is_exported(stopped: LogDir, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "kraft", "--kafka", "4.0", stopped.path]) == 0
-    said = capsys.readouterr()
-    assert f"log.dirs={stopped.path}" in said.out.splitlines()
-    assert "2 topics with 4 partitions" in said.err
-    assert "orders: write.caching" in said.err
+    reported = capsys.readouterr()
+    assert f"log.dirs={stopped.path}" in reported.out.splitlines()
+    assert "2 topics with 4 partitions" in reported.err
+    assert "orders: write.caching" in reported.err
     found = km.read([stopped.path])
     assert found is not None
     assert set(found.topics) == {"orders", "doomed"}
@@ -49,6 +49,8 @@ def test_an_unclean_stop_a_running_broker_and_other_folders_are_refused(
     Path(stopped.path, files.CLEAN_SHUTDOWN).unlink()
     assert run(["export", "kraft", stopped.path]) == 1
     assert run(["export", "kraft", str(tmp_path)]) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert [("in use" in said[0]), ("not clean" in said[1]), ("no kbroker.db" in said[2])] == [True] * 3
+    reported = capsys.readouterr().err.splitlines()
+    assert [("in use" in reported[0]), ("not clean" in reported[1]), ("no kbroker.db" in reported[2])] == [
+        True
+    ] * 3
     assert not Path(stopped.path, km.FOLDER).exists()

@@ -58,9 +58,9 @@ def test_a_cut_assignment_gives_the_topics_before_the_cut() -> None:
     ],
 )
 def test_what_is_no_assignment_is_named(data: bytes, reason: str) -> None:
-    found, said = assigned_partitions(data)
+    found, reported = assigned_partitions(data)
     assert found == []
-    assert reason in (said or "")
+    assert reason in (reported or "")
 
 
 def join(target: Target, group: str, assigned: bytes) -> str:

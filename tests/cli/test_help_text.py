@@ -30,5 +30,5 @@ def test_help_of_nested_commands_flows() -> None:
 
     app.add_typer(group, name="parts")
     flow(app)
-    said = CliRunner().invoke(app, ["parts", "part", "--help"]).stdout
-    assert "It is said over two lines." in said
+    reported = CliRunner().invoke(app, ["parts", "part", "--help"]).stdout
+    assert "It is said over two lines." in reported

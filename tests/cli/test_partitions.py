@@ -25,5 +25,5 @@ def test_a_record_that_comes_meanwhile_is_not_before_a_time(monkeypatch: pytest.
         return dict.fromkeys(asked, (answer, -1))
 
     monkeypatch.setattr(partitions, "list_offsets", list_offsets)
-    nobody = cast("Any", None)
-    assert partitions.before_time(nobody, nobody, [ORDERS], 1_000_000) == {ORDERS: 5}
+    no_client = cast("Any", None)
+    assert partitions.before_time(no_client, no_client, [ORDERS], 1_000_000) == {ORDERS: 5}

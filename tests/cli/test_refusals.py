@@ -22,8 +22,8 @@ ALERT = (
 
 def test_a_listener_that_wants_a_certificate_says_which_setting() -> None:
     refusals = Refusals()
-    said = "tlsv13 alert certificate required"
-    refusals.note("_TRANSPORT", ALERT.format(code="45C", said=said, number=116))
+    reported = "tlsv13 alert certificate required"
+    refusals.note("_TRANSPORT", ALERT.format(code="45C", said=reported, number=116))
     assert refusals.reason == (
         "the listener refuses the TLS connection: certificate required: "
         "set ssl.keystore.location and ssl.keystore.type"

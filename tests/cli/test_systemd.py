@@ -88,9 +88,9 @@ def test_paths_from_nowhere_and_closed_settings_are_named(shell: Shell, tmp_path
     settings = tmp_path / "server.properties"
     settings.write_text("log.dirs=data\n")
     settings.chmod(0o600)
-    said = shell("systemd", settings).stderr
-    assert "data is not an absolute path" in said
-    assert f"{settings} cannot be read by the service's user" in said
+    reported = shell("systemd", settings).stderr
+    assert "data is not an absolute path" in reported
+    assert f"{settings} cannot be read by the service's user" in reported
     settings.write_bytes(b"\xff")
     assert "not UTF-8" in shell("systemd", settings, code=2).stderr
 

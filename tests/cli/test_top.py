@@ -118,8 +118,8 @@ def test_another_server_is_no_console(code: int, body: bytes, capsys: pytest.Cap
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:none/", "http://[::1/"])
 def test_a_missing_broker_is_reported_in_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "--url", url]) != 0
-    assert "127.0.0.1" in (said := capsys.readouterr().err) or "::1" in said
-    assert "Traceback" not in said
+    assert "127.0.0.1" in (reported := capsys.readouterr().err) or "::1" in reported
+    assert "Traceback" not in reported
 
 
 def test_a_broker_that_restarts_does_not_end_the_display() -> None:

@@ -59,8 +59,8 @@ def test_partitions_only_grow(cli: Shell, topic: str) -> None:
 
 
 def test_a_number_of_partitions_that_is_refused_changes_no_setting(cli: Shell, topic: str) -> None:
-    wanted = ("--partitions", 2, "-c", "retention.ms=1000")
-    assert "INVALID_PARTITIONS" in cli("topics", "alter", topic, *wanted, code=1).stderr
+    expected = ("--partitions", 2, "-c", "retention.ms=1000")
+    assert "INVALID_PARTITIONS" in cli("topics", "alter", topic, *expected, code=1).stderr
     assert cli("topics", "describe", topic, "--json").json[0]["configs"] == {}
 
 

@@ -21,8 +21,8 @@ def test_a_wrong_password_is_reported_at_once(
     shell: Shell, broker_factory: BrokerFactory, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     bootstrap = broker_factory(PLAIN_ONLY).bootstrap
-    asked = (*command, "-b", bootstrap, "--timeout", PATIENCE_S, "--command-config")
-    done = shell(*asked, client(tmp_path, "wrong"), code=1)
+    requested = (*command, "-b", bootstrap, "--timeout", PATIENCE_S, "--command-config")
+    done = shell(*requested, client(tmp_path, "wrong"), code=1)
     (line,) = done.stderr.splitlines()
     assert line.startswith("kbroker: the broker refuses these credentials: ")
     assert "Invalid username or password" in line

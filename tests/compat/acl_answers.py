@@ -88,13 +88,13 @@ def deviations(kafka: Answers, found: Answers) -> str:
     lines = []
     wrong = 0
     for question in sorted({*kafka.questions(), *found.questions()}):
-        wanted, got = kafka.to(question), found.to(question)
-        users = [user for user in sorted({*wanted, *got}) if wanted.get(user) != got.get(user)]
+        expected, got = kafka.to(question), found.to(question)
+        users = [user for user in sorted({*expected, *got}) if expected.get(user) != got.get(user)]
         if not users:
             continue
         wrong += len(users)
         lines.append(f"{question}, {len(users)} users: {', '.join(users[:6])}")
-        pair = [json.loads(answers.get(users[0], '"not asked"')) for answers in (wanted, got)]
+        pair = [json.loads(answers.get(users[0], '"not asked"')) for answers in (expected, got)]
         lines += [f"    {line[:240]}" for line in differences(*pair)[:3]]
     if not wrong:
         return ""

@@ -50,10 +50,10 @@ def cached_offsets(talk: Talk) -> None:
 
     def fetched(label: str) -> None:
         for version in (1, 2, 5, 6, 7, 8, 9):
-            for wanted in ({topic: [0, 1]}, {topic: [0]}, *([None] if version >= 2 else [])):
+            for expected in ({topic: [0, 1]}, {topic: [0]}, *([None] if version >= 2 else [])):
                 for _ in range(TIMES):
                     for each in (group, other):
-                        request = fetch_request(each, version, wanted)
+                        request = fetch_request(each, version, expected)
                         talk.ask(f"{label}, fetch v{version}", ApiKey.OFFSET_FETCH, version, request)
 
     fetched("nothing yet")
@@ -120,15 +120,15 @@ def cached_combinations(talk: Talk) -> None:
     def asked(label: str) -> None:
         for turn in range(TIMES):
             for count in (1, 2, 3, 4):
-                for wanted in map(list, permutations(names, count)):
+                for expected in map(list, permutations(names, count)):
                     version = (4, 8, 9, 10, 12, 13)[len(talk.lines) % 6]
-                    request = MetadataRequest([MetadataRequestTopic(name=name) for name in wanted], False)
+                    request = MetadataRequest([MetadataRequestTopic(name=name) for name in expected], False)
                     request.include_topic_authorized_operations = version >= 8 and turn == 1
                     answer: Any = talk.peer.ask(ApiKey.METADATA, version, request)
-                    talk.lines.append((f"{label}, {wanted} v{version}", talk.level(answer.topics)))
-                    describe = DescribeTopicPartitionsRequest([TopicRequest(name) for name in wanted], 5)
-                    talk.ask(f"{label}, {wanted}", ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, describe)
-                    talk.lines.append((f"order of {wanted}", _order(talk, describe)))
+                    talk.lines.append((f"{label}, {expected} v{version}", talk.level(answer.topics)))
+                    describe = DescribeTopicPartitionsRequest([TopicRequest(name) for name in expected], 5)
+                    talk.ask(f"{label}, {expected}", ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, describe)
+                    talk.lines.append((f"order of {expected}", _order(talk, describe)))
 
     for letter in "abc":
         talk.create_topic(letter, 1)

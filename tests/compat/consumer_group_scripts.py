@@ -157,8 +157,8 @@ def _offsets(members: _Members) -> None:
         ("nobody", None, -1),
     )
     for label, reader, epoch in readers:
-        asked = [OffsetFetchRequestTopics(topic, bytes(16), [0, 1])]
-        groups = [OffsetFetchRequestGroup(group, reader, epoch, asked)]
+        requested = [OffsetFetchRequestTopics(topic, bytes(16), [0, 1])]
+        groups = [OffsetFetchRequestGroup(group, reader, epoch, requested)]
         talk.ask(f"fetch {label}", ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=groups))
     parts = [OffsetDeleteRequestPartition(0)]
     delete = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic, parts)])

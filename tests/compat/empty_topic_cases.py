@@ -16,13 +16,13 @@ def joins(*topics: tuple[str, list[int]]) -> ap.AddPartitionsToTxnRequest:
 
 
 def commits(*topics: tuple[str, list[int]]) -> toc.TxnOffsetCommitRequest:
-    asked = [
+    requested = [
         toc.TxnOffsetCommitRequestTopic(
             name, [toc.TxnOffsetCommitRequestPartition(index, 1, -1, None) for index in partitions]
         )
         for name, partitions in topics
     ]
-    return toc.TxnOffsetCommitRequest("t", "g", 1, 0, -1, "", None, asked)
+    return toc.TxnOffsetCommitRequest("t", "g", 1, 0, -1, "", None, requested)
 
 
 NO_PARTITIONS = [apr.ReassignableTopic("one")]

@@ -57,10 +57,10 @@ def commit_request(
 
 def fetch_request(group: str, version: int, topics: dict[str, list[int]] | None) -> OffsetFetchRequest:
     if version >= 8:
-        asked = (
+        requested = (
             None if topics is None else [OffsetFetchRequestTopics(*_named(each)) for each in topics.items()]
         )
-        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=asked)])
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=requested)])
     plain = (
         None if topics is None else [OffsetFetchRequestTopic(name, parts) for name, parts in topics.items()]
     )

@@ -164,8 +164,8 @@ def _wrong_leaves(talk: Talk, group: str, one: str) -> None:
     for version in (3, 4, 5):
         talk.ask(f"leave v{version}", ApiKey.LEAVE_GROUP, version, leave)
     for version in range(6):
-        nobody = LeaveGroupRequest("", "nobody", [MemberIdentity("nobody")])
-        talk.ask(f"leave no group v{version}", ApiKey.LEAVE_GROUP, version, nobody)
+        no_client = LeaveGroupRequest("", "nobody", [MemberIdentity("nobody")])
+        talk.ask(f"leave no group v{version}", ApiKey.LEAVE_GROUP, version, no_client)
         other = LeaveGroupRequest(talk.group("other"), "nobody", [MemberIdentity("nobody")])
         talk.ask(f"leave other group v{version}", ApiKey.LEAVE_GROUP, version, other)
 
@@ -231,12 +231,12 @@ def offsets(talk: Talk) -> None:
         OffsetFetchRequestGroup("", topics=None),
     ]
     talk.ask("fetch by id", ApiKey.OFFSET_FETCH, 10, OffsetFetchRequest(groups=many, require_stable=True))
-    for wanted in (["x"], [], [topic]):
+    for expected in (["x"], [], [topic]):
         parts = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(8)]
-        topics = [OffsetDeleteRequestTopic(name, parts) for name in wanted]
-        talk.ask(f"delete {wanted}", ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest(group, topics))
+        topics = [OffsetDeleteRequestTopic(name, parts) for name in expected]
+        talk.ask(f"delete {expected}", ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest(group, topics))
         unknown_group = OffsetDeleteRequest(talk.group("nobody"), topics)
-        talk.ask(f"delete of nobody {wanted}", ApiKey.OFFSET_DELETE, 0, unknown_group)
+        talk.ask(f"delete of nobody {expected}", ApiKey.OFFSET_DELETE, 0, unknown_group)
     talk.ask("fetch", ApiKey.OFFSET_FETCH, 8, fetch_request(group, 8, None))
     for version in range(3):
         ids = DeleteGroupsRequest([talk.group("nobody"), ""])

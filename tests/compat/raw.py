@@ -132,9 +132,9 @@ def compare(one: Case, version: int, expected: Peer, actual: Peer) -> list[str]:
     """Differences between the two answers, one line each; empty when they are alike."""
     deadline = time.monotonic() + (SETTLES_S if one.settles else 0)
     while True:
-        wanted = expected.ask(one.api, version, one.build(expected, version))
+        requested = expected.ask(one.api, version, one.build(expected, version))
         found = actual.ask(one.api, version, one.build(actual, version))
-        lines = differences(plain(wanted, one), plain(found, one))
+        lines = differences(plain(requested, one), plain(found, one))
         if not lines or time.monotonic() >= deadline:
             return lines
         time.sleep(0.05)

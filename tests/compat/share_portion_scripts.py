@@ -18,9 +18,9 @@ def member(talk: Talk, group: str, topic_id: bytes, partitions: Sequence[int] = 
     time.sleep(1)
     for _ in range(10):
         answer = made.fetch("opens", topic_id, partitions, wait_ms=200, min_bytes=0, max_records=1, epoch=0)
-        told = talk.lines.pop()
+        reported = talk.lines.pop()
         if sum(len(each.partitions) for each in answer.responses) == len(partitions):
-            talk.lines.append(told)
+            talk.lines.append(reported)
             break
         time.sleep(0.2)
     made.session_epoch = 1

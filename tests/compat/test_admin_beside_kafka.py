@@ -72,8 +72,8 @@ def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], one: Any, ve
 @pytest.mark.parametrize("version", range(5))
 def test_advertised_ranges_are_kafkas(peers: tuple[SocketPeer, SocketPeer], version: int) -> None:
     request = ApiVersionsRequest("raw", "1.0")
-    wanted, found = (peer.ask(ApiKey.API_VERSIONS, version, request) for peer in peers)
-    ranges = {api.api_key: (api.min_version, api.max_version) for api in wanted.api_keys}  # type: ignore[union-attr]
+    expected, found = (peer.ask(ApiKey.API_VERSIONS, version, request) for peer in peers)
+    ranges = {api.api_key: (api.min_version, api.max_version) for api in expected.api_keys}  # type: ignore[union-attr]
     ours = {api.api_key: (api.min_version, api.max_version) for api in found.api_keys}  # type: ignore[union-attr]
     assert not NOT_DONE & set(ours)
     assert ours == {key: ranges[key] for key in ours}
@@ -82,9 +82,9 @@ def test_advertised_ranges_are_kafkas(peers: tuple[SocketPeer, SocketPeer], vers
 @pytest.mark.parametrize("version", [3, 4])
 def test_features_are_kafkas(peers: tuple[SocketPeer, SocketPeer], version: int) -> None:
     request = ApiVersionsRequest("raw", "1.0")
-    wanted, found = (peer.ask(ApiKey.API_VERSIONS, version, request) for peer in peers)
+    expected, found = (peer.ask(ApiKey.API_VERSIONS, version, request) for peer in peers)
     for name in ("supported_features", "finalized_features"):
-        theirs = {feature.name: feature for feature in getattr(wanted, name)}
+        theirs = {feature.name: feature for feature in getattr(expected, name)}
         ours = {feature.name: feature for feature in getattr(found, name)}
         assert ours == theirs
 
@@ -93,8 +93,8 @@ def test_features_are_kafkas(peers: tuple[SocketPeer, SocketPeer], version: int)
 def test_malformed_software_names_are_refused_the_same_way(
     peers: tuple[SocketPeer, SocketPeer], software: tuple[str, str]
 ) -> None:
-    wanted, found = (peer.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(*software)) for peer in peers)
-    assert wanted == found
+    expected, found = (peer.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(*software)) for peer in peers)
+    assert expected == found
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_v0s_form(
@@ -102,8 +102,8 @@ def test_an_unknown_version_of_api_versions_is_answered_in_v0s_form(
 ) -> None:
     frame = bytes.fromhex("00000011 0012 0009 00000007 0001 61 00 0261 0262 00".replace(" ", ""))
     assert len(frame) == 4 + 17
-    wanted, found = (peer.send(frame) for peer in peers)
-    assert wanted == found
+    expected, found = (peer.send(frame) for peer in peers)
+    assert expected == found
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 99), (19, 1), (4, 0), (999, 0), (-1, 0), (2, 0)])

@@ -37,8 +37,8 @@ def test_the_tools_move_a_replica(tmp_path: Path, broker_factory: Callable[..., 
     )
     (there,) = (folder for folder in dirs if folder != here)
     spec = {"topic": TOPIC, "partition": 0, "replicas": [1], "log_dirs": [there]}
-    _, told = reassign(broker, tmp_path, [spec])
-    assert "Reassignment of replica moved-0-1 completed successfully." in told
+    _, reported = reassign(broker, tmp_path, [spec])
+    assert "Reassignment of replica moved-0-1 completed successfully." in reported
     after = described(broker)
     assert [r["isFuture"] for r in after[there] if r["partition"] == "moved-0"] == [False]
     assert not [r for r in after[here] if r["partition"] == "moved-0"]

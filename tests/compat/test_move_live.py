@@ -232,14 +232,14 @@ def test_a_kbroker_moves_to_a_cluster_under_load(
 ) -> None:
     broker = broker_factory(KAFKAS_AUTHORIZER)
     prepared(broker)
-    load, outcome, said = run_under_load(
+    load, outcome, reported = run_under_load(
         broker.bootstrap, tmp_path, "move", "--bootstrap", broker.bootstrap, "--to", cluster.bootstrap
     )
     check_arrival(broker.bootstrap, cluster.bootstrap, outcome, replicas=3)
     arrived = read_all(cluster.bootstrap, "live")
     assert {partition: list(values.values()) for partition, values in arrived.items()} == load.acknowledged
     assert min(map(len, load.acknowledged.values())) > 100
-    assert f"verified. Start the clients with bootstrap.servers={cluster.bootstrap}" in said
+    assert f"verified. Start the clients with bootstrap.servers={cluster.bootstrap}" in reported
 
 
 def test_a_cluster_is_imported_into_kbroker(

@@ -58,11 +58,11 @@ class Travels:
         self.acls: set[AclBinding] = set()
 
     def create(self, bootstrap: str, name: str, partitions: int, **configs: str) -> None:
-        wanted = {key.replace("_", "."): value for key, value in configs.items()}
+        expected = {key.replace("_", "."): value for key, value in configs.items()}
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(name, partitions, 1, config=wanted)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 1, config=expected)])[name].result(30)
         eventually(lambda: name in admin.list_topics(timeout=10).topics)
-        self.configs[name] = wanted
+        self.configs[name] = expected
 
     def delete(self, bootstrap: str, name: str) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -192,12 +192,12 @@ class Travels:
         ids = {topic.name: topic.topic_id for topic in answer.topics}
         assert self.ids.items() <= ids.items()
         self.ids = ids
-        for name, wanted in self.configs.items():
+        for name, expected in self.configs.items():
             resource = ConfigResource(ResourceType.TOPIC, name)
             found = admin.describe_configs([resource])[resource].result(30)
             own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
             set_here = {key: entry.value for key, entry in found.items() if entry.source == own}
-            assert set_here == wanted, name
+            assert set_here == expected, name
         for (name, partition), values in self.records.items():
             found_values = [message.value() for message in read(bootstrap, name, partition)]
             assert found_values == values, (name, partition)
@@ -207,8 +207,8 @@ class Travels:
             (place,) = consumer.committed([TopicPartition(name, 0)], timeout=30)
             consumer.close()
             assert place.offset == offset, group
-        asked = dcq.DescribeClientQuotasRequest([dcq.ComponentData("user", 2, None)], strict=False)
-        quotas: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, asked)
+        requested = dcq.DescribeClientQuotasRequest([dcq.ComponentData("user", 2, None)], strict=False)
+        quotas: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, requested)
         assert {e.entity[0].entity_name: e.values[0].value for e in quotas.entries or ()} == self.quotas
         every = ds.DescribeUserScramCredentialsRequest(None)
         described: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, every)

@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(500)]
 
 def share_place(port: int, group: str, topic: str) -> tuple[int, int]:
     """Where a share group stands, and its lag; -1 while the broker has not loaded it."""
-    wanted = sso.DescribeShareGroupOffsetsRequestTopic(topic, [0])
+    expected = sso.DescribeShareGroupOffsetsRequestTopic(topic, [0])
     request = sso.DescribeShareGroupOffsetsRequest(
-        [sso.DescribeShareGroupOffsetsRequestGroup(group, [wanted])]
+        [sso.DescribeShareGroupOffsetsRequestGroup(group, [expected])]
     )
     answer: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, request)
     found = [part for each in answer.groups[0].topics for part in each.partitions]

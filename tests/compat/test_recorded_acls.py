@@ -31,8 +31,8 @@ def test_users_with_every_grant_get_the_recorded_answers(tmp_path: Path) -> None
 
 def test_every_api_is_called_that_clients_use_after_their_login() -> None:
     """All but those that no ACL is about."""
-    asked = {one.api for one in ALL}
-    assert set(APIS) - asked == {
+    requested = {one.api for one in ALL}
+    assert set(APIS) - requested == {
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,

@@ -44,8 +44,10 @@ def test_the_tools_see_and_move_replicas(tmp_path: Path, broker_factory: Callabl
         while not all(len(described(broker, TOPIC)[index][2]) == 1 for index in led_by_first):
             assert time.monotonic() < deadline, broker.logs()
             time.sleep(0.05)
-        told = admin_tool(broker, "TopicCommand", "--describe", "--under-replicated-partitions")
-        assert all(f"Partition: {index}\tLeader: 1\tReplicas: 1,2\tIsr: 1" in told for index in led_by_first)
+        reported = admin_tool(broker, "TopicCommand", "--describe", "--under-replicated-partitions")
+        assert all(
+            f"Partition: {index}\tLeader: 1\tReplicas: 1,2\tIsr: 1" in reported for index in led_by_first
+        )
         found = scrape(broker).value("kafka_server_replicamanager_underreplicatedpartitions")
         assert found >= len(led_by_first)
     finally:
@@ -69,8 +71,8 @@ def test_the_tools_see_and_move_replicas(tmp_path: Path, broker_factory: Callabl
 def _reassign(broker: KBroker, folder: Path, nodes: list[int]) -> None:
     """Throttled, and verified, which takes the throttle away."""
     specs = [{"topic": TOPIC, "partition": index, "replicas": nodes} for index in range(PARTITIONS)]
-    begun, told = reassign(broker, folder, specs, "--throttle", "50000000")
+    begun, reported = reassign(broker, folder, specs, "--throttle", "50000000")
     assert "The inter-broker throttle limit was set to 50000000 B/s" in begun
-    assert told.count("is completed.") == PARTITIONS
-    assert "Clearing broker-level throttles" in told
-    assert "Clearing topic-level throttles" in told
+    assert reported.count("is completed.") == PARTITIONS
+    assert "Clearing broker-level throttles" in reported
+    assert "Clearing topic-level throttles" in reported

@@ -89,8 +89,8 @@ class Work:
         for message in read(bootstrap, "compacted"):
             key, value = message.key(), message.value()
             latest[(key or b"").decode()] = None if value is None else value.decode()
-        wanted = {key: value for key, value in self.latest.items() if value is not None}
-        assert {key: value for key, value in latest.items() if value is not None} == wanted
+        expected = {key: value for key, value in self.latest.items() if value is not None}
+        assert {key: value for key, value in latest.items() if value is not None} == expected
         found = [(message.value() or b"").decode() for message in read(bootstrap, "transactional")]
         assert found == self.committed
 

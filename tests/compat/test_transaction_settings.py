@@ -112,8 +112,8 @@ def test_kafkas_tool_reads_the_transaction_log(broker_factory: BrokerFactory, ka
     talk.close()
     broker.stop()
     segment = broker.data_dir / "__transaction_state-0" / f"{0:020}.log"
-    said = dump_log(segment, options=("--transaction-log-decoder",))
-    assert re.findall(r'"transactionStatus":(\d)', said) == ["0", "1", "2", "4"]
-    assert said.count('"transactionPartitions":[{"topic":"settings-a","partitionIds":[1]}]') == 2
+    reported = dump_log(segment, options=("--transaction-log-decoder",))
+    assert re.findall(r'"transactionStatus":(\d)', reported) == ["0", "1", "2", "4"]
+    assert reported.count('"transactionPartitions":[{"topic":"settings-a","partitionIds":[1]}]') == 2
     data = sorted((broker.data_dir / "settings-a-1").glob("*.log"))
     assert "endTxnMarker: COMMIT" in dump_log(*data)

@@ -52,9 +52,9 @@ def test_transaction_logs_hold_the_same_records(peers: tuple[SocketPeer, SocketP
             history.append({name: item for name, item in levelled.items() if "timestamp" not in name})
         talk.close()
         histories.append(history)
-    wanted, found = histories
-    assert len(wanted) > 20
-    assert differences(wanted, found) == []
+    expected, found = histories
+    assert len(expected) > 20
+    assert differences(expected, found) == []
 
 
 def stored(log_dir: Path, transactional_id: str) -> list[TransactionLogValue]:

@@ -275,16 +275,16 @@ def listing(talk: TransactionTalk) -> None:
     ids = [talk.group("idle"), talk.group("busy"), talk.group("nobody"), ""]
     talk.ask("describe", ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(ids))
     talk.ask("describe none", ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest([]))
-    mine = f"{talk.prefix}-.*"
+    own = f"{talk.prefix}-.*"
     cases = {
-        "mine": ListTransactionsRequest(transactional_id_pattern=mine),
-        "mine ongoing": ListTransactionsRequest(["Ongoing"], transactional_id_pattern=mine),
-        "mine empty": ListTransactionsRequest(["Empty", "Ongoing"], transactional_id_pattern=mine),
+        "mine": ListTransactionsRequest(transactional_id_pattern=own),
+        "mine ongoing": ListTransactionsRequest(["Ongoing"], transactional_id_pattern=own),
+        "mine empty": ListTransactionsRequest(["Empty", "Ongoing"], transactional_id_pattern=own),
         "by producer": ListTransactionsRequest(producer_id_filters=[busy[0]]),
-        "old": ListTransactionsRequest(["Ongoing"], duration_filter=3_600_000, transactional_id_pattern=mine),
+        "old": ListTransactionsRequest(["Ongoing"], duration_filter=3_600_000, transactional_id_pattern=own),
         "half a name": ListTransactionsRequest(transactional_id_pattern=talk.prefix),
         "bad pattern": ListTransactionsRequest(transactional_id_pattern="("),
-        "unknown state": ListTransactionsRequest(["Open", "Open", "ongoing"], transactional_id_pattern=mine),
+        "unknown state": ListTransactionsRequest(["Open", "Open", "ongoing"], transactional_id_pattern=own),
     }
     for label, request in cases.items():
         talk.ask(label, ApiKey.LIST_TRANSACTIONS, 2, request)

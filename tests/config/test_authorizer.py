@@ -38,11 +38,11 @@ def plainly(entries: list[Acl], everyone: bool, who: str, host: str, operation: 
     ]
     if not naming:
         return everyone
-    mine = [one for one in naming if one.principal in (who, "User:*") and one.host in (host, "*")]
-    if any(one.permission == acls.DENY and one.operation in (operation, acls.ALL) for one in mine):
+    own = [one for one in naming if one.principal in (who, "User:*") and one.host in (host, "*")]
+    if any(one.permission == acls.DENY and one.operation in (operation, acls.ALL) for one in own):
         return False
     implied = acls.IMPLYING.get(operation, frozenset((operation,)))
-    return any(one.permission == acls.ALLOW and one.operation in (*implied, acls.ALL) for one in mine)
+    return any(one.permission == acls.ALLOW and one.operation in (*implied, acls.ALL) for one in own)
 
 
 @given(
@@ -57,14 +57,14 @@ def test_the_rules_hold_for_any_acls_and_after_removals(
     entries: list[Acl], everyone: bool, who: str, host: str, operation: int, name: str
 ) -> None:
     one = Authorizer(frozenset(), everyone, entries)
-    asked = (who, host, operation, acls.TOPIC, name)
-    wanted = plainly(entries, everyone, who, host, operation, name)
-    assert one.allows(*asked) == wanted
+    requested = (who, host, operation, acls.TOPIC, name)
+    expected = plainly(entries, everyone, who, host, operation, name)
+    assert one.allows(*requested) == expected
     one.add([Acl(acls.TOPIC, "abcd", acls.PREFIXED, who, host, acls.ALL, acls.DENY)])
     gone = entries[::2]
     one.remove(gone)
     left = [each for each in dict.fromkeys(entries) if each not in gone]
-    assert one.allows(*asked) == plainly(left, everyone, who, host, operation, name)
+    assert one.allows(*requested) == plainly(left, everyone, who, host, operation, name)
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_the_rules_hold_for_any_acls_and_after_removals(
 def test_all_operations_are_allowed_but_for_a_denial(operation: int, denied: int, on: str) -> None:
     allow = Acl(acls.TOPIC, "t", acls.LITERAL, "User:x", "*", acls.ALL, acls.ALLOW)
     deny = Acl(acls.TOPIC, on, acls.LITERAL, "User:x", "*", denied, acls.DENY)
-    asked = ("User:x", "h", operation, acls.TOPIC, "t")
-    assert Authorizer(entries=[allow]).allows(*asked)
-    assert not Authorizer(entries=[allow, deny]).allows(*asked)
+    requested = ("User:x", "h", operation, acls.TOPIC, "t")
+    assert Authorizer(entries=[allow]).allows(*requested)
+    assert not Authorizer(entries=[allow, deny]).allows(*requested)
 
 
 def test_a_literal_filter_takes_no_prefix_of_the_name() -> None:
-    wanted = AclFilter(acls.TOPIC, "t", acls.LITERAL, None, None, acls.ANY, acls.ANY)
+    expected = AclFilter(acls.TOPIC, "t", acls.LITERAL, None, None, acls.ANY, acls.ANY)
     assert [
-        wanted.matches(Acl(acls.TOPIC, "t", pattern, "User:x", "*", acls.READ, acls.ALLOW))
+        expected.matches(Acl(acls.TOPIC, "t", pattern, "User:x", "*", acls.READ, acls.ALLOW))
         for pattern in (acls.LITERAL, acls.PREFIXED)
     ] == [True, False]
 
@@ -171,8 +171,8 @@ def test_a_filter_that_matches_takes_every_pattern_that_covers_the_name() -> Non
             (acls.LITERAL, "ab"),
         )
     ]
-    wanted = AclFilter(acls.TOPIC, "abc", acls.MATCH, None, None, acls.ANY, acls.ANY)
-    assert [entries.index(one) for one in Authorizer(entries=entries).acls if wanted.matches(one)] == [
+    expected = AclFilter(acls.TOPIC, "abc", acls.MATCH, None, None, acls.ANY, acls.ANY)
+    assert [entries.index(one) for one in Authorizer(entries=entries).acls if expected.matches(one)] == [
         0,
         1,
         2,

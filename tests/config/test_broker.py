@@ -183,7 +183,9 @@ def test_keys_that_may_change_and_keys_that_may_not_be_shown() -> None:
 
 
 def test_every_setting_the_code_asks_for_exists() -> None:
-    asked = re.compile(r"""get_(?:int|bool|float|str|optional_str|list)\(\s*"([^"]+)\"""")
+    requested = re.compile(r"""get_(?:int|bool|float|str|optional_str|list)\(\s*"([^"]+)\"""")
     for source in (Path(__file__).parents[2] / "kbroker").rglob("*.py"):
-        unknown = [name for name in asked.findall(source.read_text(encoding="utf-8")) if name not in BROKER]
+        unknown = [
+            name for name in requested.findall(source.read_text(encoding="utf-8")) if name not in BROKER
+        ]
         assert not unknown, source

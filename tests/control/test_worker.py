@@ -239,12 +239,12 @@ def test_requests_of_a_process_that_died_before_control_came_to_them_are_dropped
     stage = Stage(tmp_path, settings={"kbroker.audit.log.dir": str(tmp_path / "audit")})
     served: list[int] = []
     seen = m.AuditEvent(1, "login", "User:late", "127.0.0.1", 1, "PLAINTEXT", "LOGIN", False)
-    asked = client_request(ApiKey.METADATA, 2, b"")
+    requested = client_request(ApiKey.METADATA, 2, b"")
     frame = encode_request(ApiKey.METADATA, 2, 7, "raw", MetadataRequest(None))
     abandoned_socket(
         stage.control_sockets,
         pack(1, client_request(ApiKey.METADATA, 1, b"")),
-        frame_block(pack_request(-1, pack_peer(peer_of(asked)), frame[4:])),
+        frame_block(pack_request(-1, pack_peer(peer_of(requested)), frame[4:])),
         pack(0, m.AuditEvents((seen,))),
     )
 

@@ -160,8 +160,8 @@ class Short(Piece):
         found = {at(message): int((message.value() or b"").strip()) for message in self.read()}
         first = min(found, default=0)
         assert first >= self.deleted_below, f"{first} was deleted, all below {self.deleted_below}"
-        wanted = {offset: value for offset, value in self.acknowledged.items() if offset >= first}
-        assert {offset: found.get(offset) for offset in wanted} == wanted
+        expected = {offset: value for offset, value in self.acknowledged.items() if offset >= first}
+        assert {offset: found.get(offset) for offset in expected} == expected
         assert sorted(found.values()) == list(found.values())
         oldest = min(found.values(), default=self._next)
         lost = {number for number in self.implied if number >= oldest} - set(found.values())
@@ -215,8 +215,8 @@ class Compacted(Piece):
             offsets.append(at(message))
         assert offsets == sorted(set(offsets))
         for one, number in self.acknowledged.items():
-            wanted = None if number in self.tombstones else number
-            assert latest.get(one) == wanted, (one, number, latest.get(one))
+            expected = None if number in self.tombstones else number
+            assert latest.get(one) == expected, (one, number, latest.get(one))
 
 
 class Transactional(Piece):

@@ -61,9 +61,9 @@ def state(talk: TransactionTalk) -> dict[str, Any]:
     answers = {label: read(talk, *question) for label, question in questions.items()}
     for found in answers["topics"].topics:
         talk._topics.setdefault(found.topic_id, found.name)
-    said = {label: talk.level(answer) for label, answer in answers.items()}
-    said["topics"] = said["topics"]["topics"]
-    return {label: eval(repr(answer).replace(talk.prefix, "case")) for label, answer in said.items()}
+    reported = {label: talk.level(answer) for label, answer in answers.items()}
+    reported["topics"] = reported["topics"]["topics"]
+    return {label: eval(repr(answer).replace(talk.prefix, "case")) for label, answer in reported.items()}
 
 
 def unlike(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -73,23 +73,23 @@ def unlike(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, tuple[Any
 
 def prepare(broker: Broker, case: Case) -> tuple[TransactionTalk, Asked, dict[str, Any]]:
     talk = broker.talk()
-    asked = case.before(talk)
-    return talk, asked, state(talk)
+    requested = case.before(talk)
+    return talk, requested, state(talk)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_state_matches_the_answers(broker: Broker, case: Case) -> None:
-    twin, asked, twins_before = prepare(broker, case)
-    assert asked.ask(twin) is not None
+    twin, requested, twins_before = prepare(broker, case)
+    assert requested.ask(twin) is not None
     twins_after = state(twin)
     case.then(twin)
     twins_end = state(twin)
     twin.close()
     for place in case.places:
-        talk, asked, before = prepare(broker, case)
+        talk, requested, before = prepare(broker, case)
         assert unlike(before, twins_before) == {}, place
-        broker.arm(place, asked.api)
-        assert asked.ask(talk) is None or place.endswith(("2", "3")), f"{place}: control did not die"
+        broker.arm(place, requested.api)
+        assert requested.ask(talk) is None or place.endswith(("2", "3")), f"{place}: control did not die"
         after = state(talk)
         assert not broker.crash_file.exists(), f"{place}: control never came there"
         undone = place in case.undone_at and after == before

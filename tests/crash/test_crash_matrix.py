@@ -169,12 +169,12 @@ def _start(broker: KBroker) -> bool:
             broker.start()
             return True
         except BrokerFailed as failed:
-            said = broker.logs(1 << 30)[seen:]
-            if "in use by another broker" in said:  # a child of the last one is still ending
+            reported = broker.logs(1 << 30)[seen:]
+            if "in use by another broker" in reported:  # a child of the last one is still ending
                 time.sleep(0.05)
                 continue
             # only the place kills -9; control may still have said that partitions lost their leader
-            if str(failed).startswith(KILLED) and "Traceback" not in said:
+            if str(failed).startswith(KILLED) and "Traceback" not in reported:
                 time.sleep(0.1)
                 return False
             raise

@@ -88,8 +88,8 @@ class Scene:
     def fetch(self, partition: int) -> int:
         """Error code of a fetch from the first offset, as one that reads and never writes meets
         it."""
-        wanted = FetchPartition(partition, fetch_offset=0, partition_max_bytes=1 << 20)
-        topics = [FetchTopic(topic=TOPIC, partitions=[wanted])]
+        expected = FetchPartition(partition, fetch_offset=0, partition_max_bytes=1 << 20)
+        topics = [FetchTopic(topic=TOPIC, partitions=[expected])]
         request = FetchRequest(max_wait_ms=1000, min_bytes=1, topics=topics)
         for _ in range(3):  # an answer that cannot be sent to its end closes the connection
             answer = self.ask(ApiKey.FETCH, 11, request)
@@ -162,9 +162,9 @@ def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_dir_offline(s
     with suppress(KafkaException):  # whether a marker's error reaches the client is of no concern here
         producer.abort_transaction(10)
     scene.wait_until_offline()
-    said = scene.broker.logs(1 << 20)
-    assert "goes offline" in said
-    assert "Traceback" not in said, said
+    reported = scene.broker.logs(1 << 20)
+    assert "goes offline" in reported
+    assert "Traceback" not in reported, reported
 
 
 def test_a_reader_gets_an_error_at_once_and_the_log_dir_goes_offline(scene: Scene) -> None:

@@ -73,9 +73,9 @@ class Group:
 
     def judge(self, bootstrap: str) -> None:
         """What was committed is what a new member would begin with, or what came after it."""
-        asked = [TopicPartition(TOPIC, partition) for partition in self.committed]
+        requested = [TopicPartition(TOPIC, partition) for partition in self.committed]
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
-        found = {place.partition: place.offset for place in consumer.committed(asked, timeout=30)}
+        found = {place.partition: place.offset for place in consumer.committed(requested, timeout=30)}
         consumer.close()
         assert self.committed
         assert all(found[partition] >= offset for partition, offset in self.committed.items()), found

@@ -185,12 +185,12 @@ def test_a_flipped_bit_is_never_served(how: str, broker_factory: Callable[..., K
     broker = broker_factory(SETTINGS)
     calm_cpu_s = broker.cpu_s()
     fill(broker.bootstrap)
-    wanted = {topic: read(broker.bootstrap, topic) for topic in TOPICS}
-    assert len(wanted["plain"]) == 593
+    expected = {topic: read(broker.bootstrap, topic) for topic in TOPICS}
+    assert len(expected["plain"]) == 593
     time.sleep(1)  # a compaction more, and checkpoints
-    wanted["compacted"] = read(broker.bootstrap, "compacted")
-    wanted["transactional"] = read(broker.bootstrap, "transactional")
-    assert len(wanted["transactional"]) == 3 * TRANSACTIONS
+    expected["compacted"] = read(broker.bootstrap, "compacted")
+    expected["transactional"] = read(broker.bootstrap, "transactional")
+    assert len(expected["transactional"]) == 3 * TRANSACTIONS
     if how == "killed":
         broker.kill9()
     else:
@@ -212,13 +212,13 @@ def test_a_flipped_bit_is_never_served(how: str, broker_factory: Callable[..., K
         damaged = broker.data_dir / path.relative_to(whole)
         content = bytearray(damaged.read_bytes())
         at = chance.randrange(len(content))
-        served = must_be_served(path.relative_to(whole), content, at, wanted)
+        served = must_be_served(path.relative_to(whole), content, at, expected)
         start = batch_start(content, at) if kind == ".log" else 0
         content[at] ^= 1 << chance.randrange(8)
         moved_offsets = moved(content, start, at) if kind == ".log" else range(0)
         damaged.write_bytes(content)
         print(f"{how}, {path.relative_to(whole)} at {at} of {len(content)}")
-        print(_outcome(broker, wanted, served, moved_offsets, calm_cpu_s))
+        print(_outcome(broker, expected, served, moved_offsets, calm_cpu_s))
 
 
 def _outcome(
@@ -232,14 +232,14 @@ def _outcome(
     try:
         broker.start()
     except BrokerFailed:
-        said = broker.logs(1 << 30)[seen:]
-        assert any(word in said for word in REFUSALS), said
+        reported = broker.logs(1 << 30)[seen:]
+        assert any(word in reported for word in REFUSALS), reported
         return "the broker refuses to start"
     cpu_s = broker.cpu_s()
     assert cpu_s < calm_cpu_s * MORE_CPU + MORE_CPU_S, (
         f"the start took {cpu_s:.1f} s, {calm_cpu_s:.1f} before"
     )
-    told = [f"{cpu_s:.1f} s of CPU"]
+    received = [f"{cpu_s:.1f} s of CPU"]
     for topic, before in wanted.items():
         found = read(broker.bootstrap, topic)
         gone = (
@@ -253,6 +253,6 @@ def _outcome(
         assert not wrong, (topic, dict(list(wrong.items())[:3]))
         missing = sorted(served.get(topic, set()) - found.keys())
         assert not missing, f"{topic}: {len(missing)} records are not served, the first is {missing[0]}"
-        told.append(f"{topic} {len(found)} of {len(before)}")
+        received.append(f"{topic} {len(found)} of {len(before)}")
     broker.kill9()
-    return ", ".join(told)
+    return ", ".join(received)

@@ -85,8 +85,8 @@ def test_produce_is_refused_reads_continue_and_the_disk_heals(
     assert errors, "the disk is full, yet everything was acknowledged"
     assert KafkaError.KAFKA_STORAGE_ERROR in errors
     assert set(errors) - {KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT} == set()
-    status, _, said = get(base(broker) + "/readyz")
-    assert (status, said) == (503, "a disk is full: produce is refused by 1 partition\n")
+    status, _, reported = get(base(broker) + "/readyz")
+    assert (status, reported) == (503, "a disk is full: produce is refused by 1 partition\n")
     found = scrape(broker)
     assert found.value("kbroker_produce_refused_partitions") == 1
     assert found.value("kbroker_log_dir_full_seconds", dir=str(small_disk / "data")) == 0

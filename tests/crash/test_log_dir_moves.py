@@ -44,9 +44,9 @@ def test_partitions_move_back_and_forth_under_load(
     try:
         load.wait_for_ack(0)
         for _ in range(2):
-            wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
-            assert {mover.alter(partition, log_dir) for partition, log_dir in wanted.items()} == {0}
-            mover.wait(wanted)
+            expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+            assert {mover.alter(partition, log_dir) for partition, log_dir in expected.items()} == {0}
+            mover.wait(expected)
             load.wait_for_ack(load.count)
     finally:
         load.stop()
@@ -71,15 +71,15 @@ def test_a_move_survives_the_death_of_its_parts(
     try:
         load.wait_for_ack(0)
         for seed in range(1):
-            wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
-            assert {mover.alter(partition, log_dir) for partition, log_dir in wanted.items()} == {0}
+            expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+            assert {mover.alter(partition, log_dir) for partition, log_dir in expected.items()} == {0}
             time.sleep(random.Random(seed).uniform(0, 0.5))
             if victim == "everything":
                 broker.kill9()
                 broker.start()
             else:
                 broker.kill9_running(victim)
-            mover.wait(wanted)
+            mover.wait(expected)
             load.wait_for_ack(load.count)
     finally:
         load.stop()
@@ -100,17 +100,17 @@ def test_a_move_survives_control_at_any_step_of_a_switch(
     try:
         load.wait_for_acks()
         for number in range(1, PARTITIONS + 1):
-            wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+            expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
             crash_file.write_text(f"{place} {number}")
-            assert {mover.alter(partition, log_dir) for partition, log_dir in wanted.items()} == {0}
-            mover.wait(wanted)
+            assert {mover.alter(partition, log_dir) for partition, log_dir in expected.items()} == {0}
+            mover.wait(expected)
             assert not crash_file.exists(), "control never came there"
             load.wait_for_acks()
     finally:
         load.stop()
     judge(load, read_all(broker.bootstrap, TOPIC))
     broker.restart()
-    assert mover.places() == wanted
+    assert mover.places() == expected
     judge(load, read_all(broker.bootstrap, TOPIC))
 
 
@@ -125,19 +125,21 @@ def test_a_move_survives_everything_at_any_step(
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.delete_records([TopicPartition(TOPIC, 0, 5)])[TopicPartition(TOPIC, 0)].result(30)
         for place in [name for name in crash_point.POINTS if name.startswith("move: ")]:
-            wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+            expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
             broker.kill9()
             with monkeypatch.context() as armed:
                 armed.setitem(broker.environment, crash_point.VARIABLE, f"{place}:1")
                 broker.start()
-            told = {partition: mover.try_alter(partition, log_dir) for partition, log_dir in wanted.items()}
-            assert told
-            assert set(told.values()) - {0, None} == set()
+            reported = {
+                partition: mover.try_alter(partition, log_dir) for partition, log_dir in expected.items()
+            }
+            assert reported
+            assert set(reported.values()) - {0, None} == set()
             assert broker.process is not None
             assert broker.process.wait(30) == -signal.SIGKILL, place
             broker.kill9()
             broker.start()
-            done = {partition: wanted[partition] for partition, code in told.items() if code == 0}
+            done = {partition: expected[partition] for partition, code in reported.items() if code == 0}
             mover.wait(done)
             load.wait_for_acks()
     finally:
@@ -165,16 +167,16 @@ def test_a_move_continues_after_a_clean_stop(tmp_path: Path, broker_factory: Cal
     load.wait_for_acks()
     load.stop()
     _throttle(broker, "100")
-    wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
-    assert {mover.alter(partition, log_dir) for partition, log_dir in wanted.items()} == {0}
-    assert mover.places(future=True) == wanted
+    expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+    assert {mover.alter(partition, log_dir) for partition, log_dir in expected.items()} == {0}
+    assert mover.places(future=True) == expected
     broker.restart()
-    assert mover.places(future=True) == wanted
+    assert mover.places(future=True) == expected
     broker.kill9_running("control")
-    assert mover.places(future=True) == wanted
+    assert mover.places(future=True) == expected
     _throttle(broker, None)
     broker.restart()
-    mover.wait(wanted)
+    mover.wait(expected)
     judge(load, read_all(broker.bootstrap, TOPIC))
 
 

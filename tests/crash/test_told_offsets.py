@@ -44,8 +44,8 @@ class Asker(threading.Thread):
     def run(self) -> None:
         """Until `stop`."""
         parts = [ListOffsetsPartition(index, -1, LATEST) for index in range(PARTITIONS)]
-        wanted = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(self._load.topic, parts)], 30_000)
-        frame = encode_request(LIST_OFFSETS, VERSION, 1, "test", wanted)
+        expected = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(self._load.topic, parts)], 30_000)
+        frame = encode_request(LIST_OFFSETS, VERSION, 1, "test", expected)
         with socket.create_connection(("127.0.0.1", self._port), 30) as link:
             while not self._stop_asking.wait(PAUSE_S):
                 before = {index: max(acked, default=-1) for index, acked in self._acknowledged()}
@@ -57,10 +57,12 @@ class Asker(threading.Thread):
         return [(index, list(acked)[-1:]) for index, acked in list(self._load.acknowledged.items())]
 
     def _judge(self, answer: ListOffsetsResponse, before: dict[int, int]) -> None:
-        for told in answer.topics[0].partitions:
-            self.answers += told.error_code == 0
-            if told.error_code == 0 and told.offset <= before.get(told.partition_index, -1):
-                self.stale.append((told.partition_index, told.offset, before[told.partition_index]))
+        for reported in answer.topics[0].partitions:
+            self.answers += reported.error_code == 0
+            if reported.error_code == 0 and reported.offset <= before.get(reported.partition_index, -1):
+                self.stale.append(
+                    (reported.partition_index, reported.offset, before[reported.partition_index])
+                )
 
     def stop(self) -> None:
         """Ask no more."""

@@ -87,8 +87,8 @@ class WordCount:
         down for longer than the timeout, the transaction is aborted; Apache Kafka answers the
         commit with INVALID_TXN_STATE (tests/compat, "timed-out"), which Streams does not survive.
         """
-        said = self.said()
-        return "opted to SHUTDOWN_CLIENT" in said and "InvalidTxnStateException" in said
+        reported = self.said()
+        return "opted to SHUTDOWN_CLIENT" in reported and "InvalidTxnStateException" in reported
 
     def was_refused(self) -> bool:
         """Whether it found that another instance has replaced it."""

@@ -58,12 +58,12 @@ def forked_campaign(prepare: Callable[[], Round], share: float) -> None:
         code = exit_code(child, TIMEOUT_S + 60)  # its own alarm comes first
         report.seek(0)
         last.seek(0)
-        told, seed = report.read(), last.read().strip()
+        reported, seed = report.read(), last.read().strip()
     if code < 0:
         name = signal.Signals(-code).name
-        raise RoundFailed(f"{name} in the round of seed {seed}; {_repeat(seed)}\n{told}")
+        raise RoundFailed(f"{name} in the round of seed {seed}; {_repeat(seed)}\n{reported}")
     if code:
-        raise RoundFailed(told)
+        raise RoundFailed(reported)
 
 
 def _run_child(prepare: Callable[[], Round], share: float, report: int, last: int) -> None:

@@ -65,10 +65,10 @@ def make_topics(broker: KBroker) -> list[bytes]:
     """The healthy client's topic and those that the bad ones may delete; the ids of the latter."""
     names = (HEALTHY, *VICTIMS)
     topics = [CreatableTopic(name, 1 if name == HEALTHY else MAX_PARTITIONS, 1) for name in names]
-    asked = MetadataRequest([MetadataRequestTopic(name=name) for name in VICTIMS])
+    requested = MetadataRequest([MetadataRequestTopic(name=name) for name in VICTIMS])
     with connect(broker) as link:
         assert ask(link, encode_request(CREATE_TOPICS, 5, 1, "healthy", CreateTopicsRequest(topics, 10_000)))
-        frame = ask(link, encode_request(METADATA, 12, 2, "healthy", asked))
+        frame = ask(link, encode_request(METADATA, 12, 2, "healthy", requested))
     found = decode_exact(MetadataResponse, 12, frame, parse_response(frame, METADATA, 12)[1])
     return [topic.topic_id for topic in found.topics]
 
@@ -111,8 +111,8 @@ def test_bad_clients_do_not_affect_others(broker: KBroker) -> None:
         assert pids(broker) == family, "a process died"
         with open(broker.log_file, encoding="utf-8", errors="replace") as log:
             log.seek(seen)
-            told = log.read()
-        assert CRASH not in told, told[-6000:]
+            reported = log.read()
+        assert CRASH not in reported, reported[-6000:]
 
     campaign(one, 0.35)
     grown = memory(broker) - start

@@ -23,9 +23,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
 def test_a_ready_broker_answers_its_probes(broker: KBroker) -> None:
     assert get(base(broker) + "/healthz")[::2] == (200, "ok\n")
     deadline = time.monotonic() + 60  # clients can be served before the http process has heard so
-    while (said := get(base(broker) + "/readyz")[::2]) != (200, "ok\n") and time.monotonic() < deadline:
+    while (reported := get(base(broker) + "/readyz")[::2]) != (200, "ok\n") and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert said == (200, "ok\n")
+    assert reported == (200, "ok\n")
     assert get(base(broker) + "/nothing")[0] == 404
 
 

@@ -112,12 +112,12 @@ def test_groups_are_read_at_most_once_a_second(control: Control) -> None:
     peer = control.accept()
     peer.receive()
     answers = [(GroupSummary("g", "classic", "Stable", n, {}),) for n in (1, 2)]
-    asked = []
+    requested = []
 
     def answer() -> None:
         for value in answers:
             call_id, body = peer.receive()
-            asked.append(body)
+            requested.append(body)
             peer.send(Reply(call_id, value))
 
     threading.Thread(target=answer, daemon=True).start()
@@ -127,7 +127,7 @@ def test_groups_are_read_at_most_once_a_second(control: Control) -> None:
     assert [group.members for group in view.groups()] == [1]
     clock.now = 1.1
     assert [group.members for group in view.groups()] == [2]
-    assert asked == [GroupsQuery(), GroupsQuery()]
+    assert requested == [GroupsQuery(), GroupsQuery()]
     view.close()
 
 

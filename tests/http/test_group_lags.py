@@ -41,12 +41,12 @@ def group(offsets: dict[str, dict[int, int]], members: int = 1, *subscribed: str
 def test_the_lag_of_a_group(
     scene: Scene, offsets: dict[str, dict[int, int]], members: int, subscribed: list[str], lag: int | None
 ) -> None:
-    asked = group(offsets, members, *subscribed)
+    requested = group(offsets, members, *subscribed)
     ranges = LogRanges(scene.shared, scene.view.directory)
-    assert ranges.group_lag(asked) == lag
-    rows = [*ranges.uncommitted(asked)]
-    assert len(rows) == ranges.uncommitted_count(asked)
-    by_partition = [ranges.lag(*place) or 0 for place in ranges.positions(asked, 99)]
+    assert ranges.group_lag(requested) == lag
+    rows = [*ranges.uncommitted(requested)]
+    assert len(rows) == ranges.uncommitted_count(requested)
+    by_partition = [ranges.lag(*place) or 0 for place in ranges.positions(requested, 99)]
     assert sum(by_partition) == (lag or 0)
 
 

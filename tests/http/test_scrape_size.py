@@ -66,7 +66,7 @@ def test_a_scrape_of_a_thousand_partitions_and_groups_is_small(tmp_path: Path) -
 
 def test_a_scrape_asks_for_the_names_of_one_side(tmp_path: Path) -> None:
     scene = wide(tmp_path, 3)
-    told = {
+    reported = {
         dialect: {
             line.split()[2]
             for line in scene.collector.text(dialect=dialect).decode().splitlines()
@@ -74,10 +74,10 @@ def test_a_scrape_asks_for_the_names_of_one_side(tmp_path: Path) -> None:
         }
         for dialect in Dialect
     }
-    assert told[Dialect.KBROKER] | told[Dialect.KAFKA] == told[Dialect.ALL]
-    assert not told[Dialect.KBROKER] & told[Dialect.KAFKA]
-    assert "kbroker_group_lag" in told[Dialect.KBROKER]
-    assert "kafka_consumergroup_lag" in told[Dialect.KAFKA]
+    assert reported[Dialect.KBROKER] | reported[Dialect.KAFKA] == reported[Dialect.ALL]
+    assert not reported[Dialect.KBROKER] & reported[Dialect.KAFKA]
+    assert "kbroker_group_lag" in reported[Dialect.KBROKER]
+    assert "kafka_consumergroup_lag" in reported[Dialect.KAFKA]
     text = scene.collector.text(dialect=Dialect.KAFKA).decode()
     assert "kafka_consumergroup_lag{" in text
     assert "kbroker_group_lag{" not in text

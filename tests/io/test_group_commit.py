@@ -29,8 +29,8 @@ def results(group: GroupCommit, count: int) -> list[Committed]:
     found: list[Committed] = []
     while len(found) < count:
         group.wait()
-        told = os.read(group.fileno(), 100 * RECORD.size)
-        found += [group.result(*record) for record in RECORD.iter_unpack(told)]
+        reported = os.read(group.fileno(), 100 * RECORD.size)
+        found += [group.result(*record) for record in RECORD.iter_unpack(reported)]
     return found
 
 

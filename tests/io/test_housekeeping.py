@@ -80,8 +80,8 @@ class Scene:
         return 0
 
     def _ask(self, what: str, slots: Iterable[int]) -> None:
-        if wanted := list(slots):
-            self.asked.append((what, wanted))
+        if expected := list(slots):
+            self.asked.append((what, expected))
 
 
 def test_retention_looks_at_all_logs_a_slice_at_a_time(tmp_path: Path) -> None:

@@ -104,26 +104,26 @@ def test_windows_grow_up_to_a_bound() -> None:
 
 
 def test_the_pool_answers_every_range_once(file: Path) -> None:
-    told = threading.Semaphore(0)
-    pool = ReadAheadPool(told.release)
+    reported = threading.Semaphore(0)
+    pool = ReadAheadPool(reported.release)
     done: list[int] = []
     for token in range(24):
         pool.ask(wanted(token, token % 12 * MIB), file)
         if token % 3 == 0:
-            assert told.acquire(timeout=10)
+            assert reported.acquire(timeout=10)
             done += [each.token for each in pool.take()]
     while len(done) < 24:
-        assert told.acquire(timeout=10)
+        assert reported.acquire(timeout=10)
         done += [each.token for each in pool.take()]
     pool.close()
     assert sorted(done) == list(range(24))
 
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    told = threading.Semaphore(0)
-    pool = ReadAheadPool(told.release)
+    reported = threading.Semaphore(0)
+    pool = ReadAheadPool(reported.release)
     pool.ask(wanted(1, 0), tmp_path / "gone.log")
-    assert told.acquire(timeout=10)
+    assert reported.acquire(timeout=10)
     pool.close()
     assert [each.token for each in pool.take()] == [1]
     assert [(slot, error.errno) for slot, error in pool.take_failed()] == [(3, 2)]
@@ -171,12 +171,12 @@ def test_the_bytes_that_the_disk_gave_are_counted_and_no_others(file: Path) -> N
     evict(file)
     before, counted = read_from_disk(), 0
     for once_more in (False, True):
-        told = threading.Semaphore(0)
-        pool = ReadAheadPool(told.release)
+        reported = threading.Semaphore(0)
+        pool = ReadAheadPool(reported.release)
         for token in range(12):
             pool.ask(wanted(token, token * MIB), file)
             while not pool.take():
-                assert told.acquire(timeout=10)
+                assert reported.acquire(timeout=10)
         pool.close()
         counts = pool.take_from_disk()
         assert {slot for slot, _ in counts} <= {3}

@@ -39,12 +39,12 @@ def test_a_process_gets_a_link_that_neither_end_shares(sockets: connecting.Contr
 def test_a_request_during_a_restart_of_control_waits_for_its_successor(
     sockets: connecting.ControlSockets,
 ) -> None:
-    asked = [connecting.connect(sockets.connector) for _ in range(5)]
-    for number, link in enumerate(asked):
+    requested = [connecting.connect(sockets.connector) for _ in range(5)]
+    for number, link in enumerate(requested):
         link.sendall(bytes([number]))
     found = [connecting.accept(sockets.listener) for _ in range(5)]
     assert [link.recv(1) for link in found if link is not None] == [bytes([n]) for n in range(5)]
-    for each in (*asked, *found):
+    for each in (*requested, *found):
         assert each is not None
         each.close()
 

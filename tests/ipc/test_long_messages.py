@@ -122,8 +122,10 @@ def test_an_answer_is_long_by_its_bytes_or_its_parts(negative: bool) -> None:
         client, server = await linked(serve, lambda block: got.put_nowait(next(in_block(block))))
         client.on_long_answer = lambda call, frame: got.put_nowait((call, frame))
         for number, answer in enumerate(answers):
-            asked = replace(EMPTY, api_version=number, correlation_id=number + 1)
-            client.ask(asked, lambda reply: got.put_nowait((reply.call_id, reply.value)) if reply else None)
+            requested = replace(EMPTY, api_version=number, correlation_id=number + 1)
+            client.ask(
+                requested, lambda reply: got.put_nowait((reply.call_id, reply.value)) if reply else None
+            )
             call, found = await asyncio.wait_for(got.get(), 10)
             assert call == (-1 - number if negative else 1 + number)
             assert bytes(found) == bytes(answer)

@@ -13,15 +13,15 @@ from kbroker.ipc.schema_rules import ANY_CODEC, SchemaRules, Strategy, packed, u
 def test_every_codec_and_rule_comes_back_and_looks_like_no_codec() -> None:
     words = set()
     for codec, *rules in product(range(-1, 5), (None, *Strategy), (None, *Strategy)):
-        asked = SchemaRules(*rules)
-        word = packed(codec, asked)
+        requested = SchemaRules(*rules)
+        word = packed(codec, requested)
         words.add(word)
-        if asked == (None, None):
+        if requested == (None, None):
             assert word == codec
             assert unpacked(word) == (codec, None)
         else:
             assert word < ANY_CODEC
-            assert unpacked(word) == (codec, asked)
+            assert unpacked(word) == (codec, requested)
     assert len(words) == 6 * 4 * 4
 
 

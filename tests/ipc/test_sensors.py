@@ -79,8 +79,8 @@ def test_the_rate_is_that_of_the_samples(uses: list[tuple[int, int, int]]) -> No
         window = now_ms // WINDOW_MS
         total = sum(amount for at, amount in counted if at > window - SAMPLES)
         elapsed_ms = max(1, (SAMPLES - 1) * WINDOW_MS + now_ms % WINDOW_MS)
-        wanted = max(0, round((total * 1000 / elapsed_ms - 100) / 100 * elapsed_ms))
-        assert both[0].throttle_ms(sensor(), now_ms) == wanted
+        expected = max(0, round((total * 1000 / elapsed_ms - 100) / 100 * elapsed_ms))
+        assert both[0].throttle_ms(sensor(), now_ms) == expected
 
 
 def test_a_full_neighbourhood_drops_the_longest_idle_client(processes: tuple[Sensors, Sensors]) -> None:

@@ -110,8 +110,8 @@ def test_a_reply_has_the_type_of_its_call(asked: Any, value: Any) -> None:
 
 def test_an_error_is_a_reply_to_any_call_and_a_reply_to_none_is_passed_over() -> None:
     error = m.Reply(4, None, 3, "why")
-    for asked in REPLIES:
-        assert read(pack(0, error), msgspec.msgpack.Decoder(REPLIES[asked])) == [(0, error)]
+    for requested in REPLIES:
+        assert read(pack(0, error), msgspec.msgpack.Decoder(REPLIES[requested])) == [(0, error)]
     assert read(pack(0, m.Reply(4, 5))) == []
 
 

@@ -99,12 +99,12 @@ def test_warm_compiles_in_processes_and_a_second_one_finds_all(tmp_path: Path) -
         )
         for _ in range(2)
     ]
-    said = [one.stderr for one in done]
+    reported = [one.stderr for one in done]
     assert done[0].stdout == "1.0\n"  # what it says of its progress ends at all
     assert not list(tmp_path.glob("kbroker/*/exchange"))
-    assert "kernels: compiling" in said[0]
-    assert "kernels: ready in" in said[0]
-    assert "kernels are ready" in said[1]
+    assert "kernels: compiling" in reported[0]
+    assert "kernels: ready in" in reported[0]
+    assert "kernels are ready" in reported[1]
 
 
 def test_progress_knows_what_is_left() -> None:

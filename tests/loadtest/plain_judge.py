@@ -46,9 +46,9 @@ def judge(folder: Path) -> dict[str, int]:
     )
     found["altered"] = int((~reads["intact"]).sum())
     for isolation, consumer in drains.items():
-        mine = {name: column[reads["consumer"] == consumer] for name, column in reads.items()}
+        own = {name: column[reads["consumer"] == consumer] for name, column in reads.items()}
         for topic, mode in modes.items():
-            here = {name: column[mine["topic"] == topic] for name, column in mine.items()}
+            here = {name: column[own["topic"] == topic] for name, column in own.items()}
             sent = {name: column[sends["topic"] == topic] for name, column in sends.items()}
             acked = sent["status"] == SendStatus.ACKED
             if mode in ("transactional", "copied"):
@@ -77,10 +77,10 @@ def _places(found: dict[str, int], here: dict[str, Any], sent: dict[str, Any], a
     """Every acknowledged record at its place."""
     places = here["partition"].astype(np.int64) << 44 | here["offset"]
     order = np.argsort(places)
-    wanted = sent["partition"][acked].astype(np.int64) << 44 | sent["offset"][acked]
-    at = np.searchsorted(places[order], wanted)
+    expected = sent["partition"][acked].astype(np.int64) << 44 | sent["offset"][acked]
+    at = np.searchsorted(places[order], expected)
     there = at < len(places)
-    there[there] = places[order][at[there]] == wanted[there]
+    there[there] = places[order][at[there]] == expected[there]
     found["lost"] += int((~there).sum())
     same = _identities(here)[order][at[there]] == _identities(sent, acked)[there]
     found["misplaced"] += int((~same).sum())

@@ -177,5 +177,5 @@ class ConsentModel:
 def _in_order(s: ConsentState) -> bool:
     """All batches before it are in the log, except those that control has refused."""
     batches = [number for number in s.log if number > 0]
-    wanted = [number for number in range(1, max(batches, default=0) + 1) if number not in s.refused]
-    return [number for number in batches if number in wanted] == wanted
+    expected = [number for number in range(1, max(batches, default=0) + 1) if number not in s.refused]
+    return [number for number in batches if number in expected] == expected

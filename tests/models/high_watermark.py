@@ -196,14 +196,14 @@ class MarkModel:
             yield f"leader {s.leader}: waits for {sorted(extra)} no more", _with(s, s.leader, less)
 
     def _expand(self, s: MarkState, leader: Replica) -> Iterator[tuple[str, MarkState]]:
-        wanted = leader.mark if self.mark_alone else max(leader.mark, leader.begun)
+        expected = leader.mark if self.mark_alone else max(leader.mark, leader.begun)
         for number, replica in enumerate(s.replicas):
             if number in s.in_sync or not replica.alive or replica.epoch != s.epoch:
                 continue
             if self.stored_first:
-                if len(replica.log) >= wanted:
+                if len(replica.log) >= expected:
                     yield f"control: {number} is in sync, stored", s._replace(in_sync=s.in_sync | {number})
-            elif s.joining < 0 and len(replica.log) >= wanted:  # Lag: it has caught up
+            elif s.joining < 0 and len(replica.log) >= expected:  # Lag: it has caught up
                 waiting = leader._replace(waits_for=leader.waits_for | {number})
                 yield (
                     f"leader {s.leader}: Leading.lead, waits for {number}",

@@ -311,9 +311,9 @@ class NetNode:
         poll = select.poll()
         poll.register(self.acceptor_end, select.POLLIN)
         while len(found) < count and poll.poll(timeout * 1000):
-            told = fds.receive_closed(self.acceptor_end)
-            if isinstance(told, list):  # else settings, which are sent at the start
-                found += [i for i in told if i != fds.RESTARTED]
+            reported = fds.receive_closed(self.acceptor_end)
+            if isinstance(reported, list):  # else settings, which are sent at the start
+                found += [i for i in reported if i != fds.RESTARTED]
         return found
 
     def kill(self) -> None:

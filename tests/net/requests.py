@@ -83,10 +83,10 @@ def fetch_frame(
     last_epoch: int = -1,
     isolation: int = 0,
 ) -> bytes:
-    wanted = {partition: offset} if partitions is None else partitions
+    expected = {partition: offset} if partitions is None else partitions
     parts = [
         FetchPartition(p, epoch, at, last_epoch, partition_max_bytes=partition_max_bytes)
-        for p, at in wanted.items()
+        for p, at in expected.items()
     ]
     request = FetchRequest(
         max_wait_ms=max_wait_ms,

@@ -36,6 +36,6 @@ def reassign(broker: KBroker, folder: Path, specs: list[dict[str, Any]], *option
     command = ("reassign.ReassignPartitionsCommand", "--reassignment-json-file", str(plan))
     begun = admin_tool(broker, *command, "--execute", *options)
     deadline = time.monotonic() + LIMIT_S
-    while "is still in progress" in (told := admin_tool(broker, *command, "--verify")):
-        assert time.monotonic() < deadline, told
-    return begun, told
+    while "is still in progress" in (reported := admin_tool(broker, *command, "--verify")):
+        assert time.monotonic() < deadline, reported
+    return begun, reported

@@ -62,10 +62,10 @@ def test_a_long_request_is_read_in_slices_as_in_one_piece() -> None:
 
 
 def test_numbers_are_read_in_slices_as_in_one_piece() -> None:
-    wanted = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", list(range(200_000)))])
-    body = encode(wanted, 7)
+    expected = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", list(range(200_000)))])
+    body = encode(expected, 7)
     found, _ = finish(lambda: decode(OffsetFetchRequest, 7, body)[0])
-    assert found == wanted
+    assert found == expected
 
 
 def test_a_cut_request_is_refused_in_slices_too() -> None:
@@ -130,12 +130,12 @@ def test_what_others_hold_is_not_emptied() -> None:
     del parts
     answer = MetadataResponse(topics=[MetadataResponseTopic(0, f"t{number}") for number in range(1000)])
     answer.topics.append(topic)
-    mine = answer.topics[3]
-    mine.partitions = [MetadataResponsePartition(0, 1)]
+    own = answer.topics[3]
+    own.partitions = [MetadataResponsePartition(0, 1)]
     held = answer.brokers
     held.append(MetadataResponseBroker(1, "h", 1))
     release(answer)
-    assert (answer.topics, len(held), len(topic.partitions), len(mine.partitions)) == ([], 1, 1000, 1)
+    assert (answer.topics, len(held), len(topic.partitions), len(own.partitions)) == ([], 1, 1000, 1)
 
 
 def test_each_item_comes_once_in_its_order_in_slices_too() -> None:

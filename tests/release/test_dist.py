@@ -70,8 +70,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         for tree in trees
     ]  # fmt: skip
     for one in made:
-        said, _ = one.communicate()
-        assert one.returncode == 0, said
+        reported, _ = one.communicate()
+        assert one.returncode == 0, reported
     return trees[0] / "dist", trees[1] / "dist"
 
 
@@ -144,8 +144,8 @@ def test_both_wheels_offer_the_load_test_and_the_judge_as_extras(built: tuple[Pa
         needed = about.get_all("Requires-Dist", [])
 
         def of(extra: str, needed: list[str] = needed) -> set[str]:
-            mine = [one for one in needed if one.endswith(f"extra == '{extra}'")]
-            return {re.split(r"[^A-Za-z0-9_-]", one)[0] for one in mine}
+            own = [one for one in needed if one.endswith(f"extra == '{extra}'")]
+            return {re.split(r"[^A-Za-z0-9_-]", one)[0] for one in own}
 
         assert {"locust", "hdrhistogram", "pyarrow"} <= of("loadtest")
         assert {"pyspark", "pandas", "pyarrow"} <= of("judge")
@@ -193,9 +193,9 @@ def test_the_installed_broker_serves_without_numba_and_without_compiling(
         assert any("llvmlite" in name for name in loaded), "the image is linked"
     finally:
         broker.stop()
-    said = broker.logs(last=10**8)
-    assert re.search(r"\| +kbroker\.kernels\.image$", said, re.MULTILINE), "imports are written down"
-    assert COMPILERS.findall(said) == []
+    reported = broker.logs(last=10**8)
+    assert re.search(r"\| +kbroker\.kernels\.image$", reported, re.MULTILINE), "imports are written down"
+    assert COMPILERS.findall(reported) == []
     assert list((tmp_path / "cache").rglob("image-*")) == [], "nothing was compiled"
 
 

@@ -41,15 +41,15 @@ def own_twice(topic: Topic) -> None:
     """Another consumer is given the partition and its records before the first one gives it
     back."""
     began = next(row for row in topic.rows["assignments"] if row["assignment"] == 0 and row["partition"] == 0)
-    mine = [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 0]
+    own = [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 0]
     other = {"consumer": topic.committed_drain, "assignment": 5}
-    end = mine[-1]["seen_ns"] + 1000 * MS
+    end = own[-1]["seen_ns"] + 1000 * MS
     topic.rows["assignments"] += [
-        began | other | {"at_ns": mine[3]["seen_ns"]},
+        began | other | {"at_ns": own[3]["seen_ns"]},
         began | {"event": 1, "at_ns": end},
         began | other | {"event": 1, "at_ns": end + MS},
     ]
-    topic.rows["reads"] += [row | other for row in mine[3:6]]
+    topic.rows["reads"] += [row | other for row in own[3:6]]
 
 
 def deliver_and_commit_nothing(topic: Topic) -> None:

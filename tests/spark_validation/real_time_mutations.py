@@ -34,8 +34,8 @@ def unknown(topic: Topic, records: list[Record]) -> list[Row]:
     """Their outcome is; gives the deliveries of these records."""
     for record in records:
         topic.sent(record.producer, record.seq).update(status=2, offset=-1)
-    wanted = {(record.producer, record.seq) for record in records}
-    return [row for row in topic.rows["reads"] if (row["producer"], row["seq"]) in wanted]
+    expected = {(record.producer, record.seq) for record in records}
+    return [row for row in topic.rows["reads"] if (row["producer"], row["seq"]) in expected]
 
 
 def take_effect_late(topic: Topic) -> None:

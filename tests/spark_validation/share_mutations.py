@@ -194,8 +194,8 @@ def copied_with_offsets(source: str, spoil: str = "") -> Callable[[Topic], None]
         elif spoil == "unknown":  # its producer was told nothing; the log says that it was aborted
             ended.remove(aborted)
             topic.copied_until += BATCH
-            mine = [r for r in topic.rows["sends"] if r["transaction"] == aborted["transaction"]]
-            seq = next(r["seq"] for r in mine if r["producer"] == aborted["producer"])
+            own = [r for r in topic.rows["sends"] if r["transaction"] == aborted["transaction"]]
+            seq = next(r["seq"] for r in own if r["producer"] == aborted["producer"])
             topic.rows["copies"] += [
                 topic.rows["copies"][0]
                 | {

@@ -144,6 +144,6 @@ class SparkCluster:
                     ended[event["Task Info"]["Executor ID"]] += 1
             for number in range(self.workers):
                 # a worker's folder has one of the application, with one of each executor
-                mine = {folder.name for folder in (self.work(number) / path.name).iterdir()}
-                counted[f"worker-{number}"] += sum(ended[executor] for executor in mine)
+                own = {folder.name for folder in (self.work(number) / path.name).iterdir()}
+                counted[f"worker-{number}"] += sum(ended[executor] for executor in own)
         return counted

@@ -197,5 +197,5 @@ def test_a_flipped_byte_is_found_where_kafka_finds_it(tmp_path: Path) -> None:
         piece = Piece(int(path.stem), 0, path.stat().st_size, True)
         rows = [row for chunk in chunks(str(path.parent), (piece,), True) for row in chunk.rows]
         sound = [row[layout.FAULT] == Fault.SOUND for row in rows]
-        assert sound == [said[-1] for said in batches_of_dump(lines)], path
+        assert sound == [reported[-1] for reported in batches_of_dump(lines)], path
         assert not sound[0]

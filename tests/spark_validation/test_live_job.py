@@ -45,21 +45,21 @@ LIVE = ("V01", "V02", "V05")
 
 def expected_live(topic: Topic, expected: Expected, ended: bool) -> Expected:
     """Of a mutation's findings those that the job names, and what its consumers saw."""
-    wanted: Expected = {}
+    requested: Expected = {}
     for (anomaly, kind), count in expected.items():
         reason = ACKS_0 if topic.acks == "0" else AT_THE_END.get((anomaly, kind))
         if (ended and reason is STARTS) or (anomaly in LIVE and "not visible" not in kind):
             if ended or reason is None:
-                wanted[anomaly, kind] = count
+                requested[anomaly, kind] = count
             elif reason is IN_THE_LOG:
-                wanted["V01", "nothing at its offset"] = count
+                requested["V01", "nothing at its offset"] = count
     altered = sum(not row["intact"] for row in topic.rows["reads"])
-    return wanted | ({SEEN: altered} if altered else {})
+    return requested | ({SEEN: altered} if altered else {})
 
 
 def expected_in_all(ended: bool) -> Found:
-    wanted = {name: expected_live(topic, expected, ended) for name, (topic, expected) in world().items()}
-    return {name: kinds for name, kinds in wanted.items() if kinds}
+    requested = {name: expected_live(topic, expected, ended) for name, (topic, expected) in world().items()}
+    return {name: kinds for name, kinds in requested.items() if kinds}
 
 
 def life(folder: Path) -> LiveJob:
@@ -113,8 +113,8 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob, L
 def test_exactly_the_planted_anomalies_are_named_during_the_run(
     lives: tuple[LiveJob, LiveJob, Path],
 ) -> None:
-    found, wanted = findings(lives[0]), expected_in_all(ended=False)
-    assert found == wanted
+    found, expected = findings(lives[0]), expected_in_all(ended=False)
+    assert found == expected
     at_the_end = expected_in_all(ended=True)
     assert {name for name in at_the_end if found.get(name) != at_the_end[name]} >= {
         "tail-lost",

@@ -119,10 +119,10 @@ def test_exactly_the_operations_of_a_pair_against_real_time_are_named(history: H
     if not shown:
         return
     found = examined(*rows)
-    place, sent, done, asked = (column.tolist() for column in rows)
+    place, sent, done, requested = (column.tolist() for column in rows)
     for n in range(len(shown)):
         above = [done[m] for m in range(len(shown)) if place[m] > place[n]]
-        below = [asked[m] for m in range(len(shown)) if place[m] < place[n]]
+        below = [requested[m] for m in range(len(shown)) if place[m] < place[n]]
         first, last = min(above, default=FOREVER), max(below, default=ALWAYS)
         assert found.overtaken_ns[n] == (first if first < sent[n] else FOREVER)
         assert found.missed_ns[n] == (last if last > done[n] else ALWAYS)
@@ -134,13 +134,13 @@ def test_a_part_with_the_times_beside_it_is_examined_as_in_the_entire_run(histor
     if not shown:
         return
     whole = examined(*rows)
-    place, _, done, asked = rows
+    place, _, done, requested = rows
     for part, rest in ((place < cut, place >= cut), (place >= cut, place < cut)):
         if not part.any():
             continue
         later = int(np.min(done[rest & (place >= cut)], initial=FOREVER))
-        earlier = int(np.max(asked[rest & (place < cut)], initial=ALWAYS))
-        mine = [row[part] for row in rows]
-        found = examined(mine[0], mine[1], mine[2], mine[3], later, earlier)
+        earlier = int(np.max(requested[rest & (place < cut)], initial=ALWAYS))
+        own = [row[part] for row in rows]
+        found = examined(own[0], own[1], own[2], own[3], later, earlier)
         assert found.overtaken_ns.tolist() == whole.overtaken_ns[part].tolist()
         assert found.missed_ns.tolist() == whole.missed_ns[part].tolist()

@@ -104,8 +104,8 @@ def test_a_transactions_fate_is_known_across_segments(tmp_path: Path) -> None:
         last_of_1 = row["partition"] == 1 and row["offset"] >= topic.log[1][-1].base  # type: ignore[operator]
         if row["state"] == CONTROL:
             continue
-        wanted = OPEN if last_of_1 else (VISIBLE, ABORTED)[outcome[row["producer"], row["seq"]]]  # type: ignore[index]
-        assert row["state"] == wanted
+        expected = OPEN if last_of_1 else (VISIBLE, ABORTED)[outcome[row["producer"], row["seq"]]]  # type: ignore[index]
+        assert row["state"] == expected
     assert sum(row["state"] == CONTROL for row in found) == 23
 
 

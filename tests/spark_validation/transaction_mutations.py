@@ -29,8 +29,8 @@ def killed(topic: Topic, told: bool = True, spread: bool = True, flags: int = 0)
     seq = 1 + max(row["seq"] for row in topic.rows["sends"] if row["producer"] == producer)
     began = max(row["intended_ns"] for row in topic.rows["sends"]) + 100 * MS
     for partition in topic.log:
-        mine = [r for _, r, _ in topic.records(partition) if r.producer == producer]
-        first, at = mine[-1].partition_seq + 1, topic.log[partition][-1].end
+        own = [r for _, r, _ in topic.records(partition) if r.producer == producer]
+        first, at = own[-1].partition_seq + 1, topic.log[partition][-1].end
         records = [
             Record(
                 producer,
@@ -125,9 +125,9 @@ def commit_with_the_next_life(topic: Topic) -> None:
     del topic.log[1][-2:]
     topic.log[0].pop()
     left, producer = topic.log[0][-1], topic.producers[1]
-    mine = [row for row in topic.rows["sends"] if row["producer"] == producer]
-    number = 1 + max(row["transaction"] for row in mine)
-    seq = 1 + max(row["seq"] for row in mine)
+    own = [row for row in topic.rows["sends"] if row["producer"] == producer]
+    number = 1 + max(row["transaction"] for row in own)
+    seq = 1 + max(row["seq"] for row in own)
     first = [r for _, r, _ in topic.records() if r.producer == producer][-1].partition_seq + 1
     began = left.records[-1].intended_ns + 100 * MS
     records = [
@@ -148,9 +148,9 @@ def unknown_in_part(topic: Topic) -> None:
     them."""
     number = killed(topic)
     rows = [row for row in topic.rows["sends"] if row["transaction"] == number]
-    mine = [row for row in rows if row["producer"] == topic.producers[0]]
+    own = [row for row in rows if row["producer"] == topic.producers[0]]
     like = next(row for row in topic.rows["transactions"] if row["producer"] == topic.producers[0])
-    seqs = [row["seq"] for row in mine]
+    seqs = [row["seq"] for row in own]
     topic.rows["transactions"].append(
         like | {"transaction": number, "first_seq": min(seqs), "last_seq": max(seqs), "outcome": 2}
     )

@@ -89,8 +89,8 @@ def _of_key(operation: Operation, key: int, keys: Sequence[int], below: Sequence
     if isinstance(operation, Read):
         return operation._replace(end=below[operation.end])
     if isinstance(operation, Delivery):
-        mine = keys[operation.offset] == key
-        return operation._replace(offset=below[operation.offset]) if mine else None
+        own = keys[operation.offset] == key
+        return operation._replace(offset=below[operation.offset]) if own else None
     if operation.key != key:
         return None
     return operation._replace(offset=None if operation.offset is None else below[operation.offset])

@@ -370,8 +370,8 @@ def read_everything(topic: Topic) -> None:
                 row["seen_ns"] = seen_ns = max(seen_ns, row["seen_ns"])
                 topic.rows["reads"].append(row)
     for partition in range(PARTITIONS):
-        mine = topic.reads_of(topic.reader, partition)
-        middle, end = mine[len(mine) // 2]["offset"], topic.log[partition][-1].end
+        own = topic.reads_of(topic.reader, partition)
+        middle, end = own[len(own) // 2]["offset"], topic.log[partition][-1].end
         topic.rows["commits"] += [
             commit_row(topic, partition, 0, middle, 1),
             commit_row(topic, partition, 1, end, 3),

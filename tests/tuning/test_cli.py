@@ -20,11 +20,11 @@ def run(*arguments: str) -> Result:
 
 def test_check_reports_findings_as_json_and_by_its_exit_code(tmp_path: Path) -> None:
     result = run("check", "--dir", str(tmp_path), "--json", "--partitions", "7")
-    told = json.loads(result.stdout)
-    severities = {each["severity"] for each in told["findings"]}
+    reported = json.loads(result.stdout)
+    severities = {each["severity"] for each in reported["findings"]}
     assert result.exit_code == int("serious" in severities)
-    assert told["workload"]["partitions"] == 7
-    assert len(told["findings"]) > 30
+    assert reported["workload"]["partitions"] == 7
+    assert len(reported["findings"]) > 30
 
 
 def test_check_is_text_for_people(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_size_says_whether_it_fits_and_uses_what_bench_wrote(tmp_path: Path) -> 
         False,
     )
     large = run("size", "--dir", str(tmp_path), "--rate", "10GB/s", "--nic", "1Gbit/s", "--json")
-    told = json.loads(large.stdout)
-    assert (large.exit_code, told["fits"]) == (1, False)
+    reported = json.loads(large.stdout)
+    assert (large.exit_code, reported["fits"]) == (1, False)
 
 
 def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_propose_asks_for_what_it_would_have_to_guess(tmp_path: Path) -> None:
     assert "Left out" in guessed
     assert "--rate" in guessed
     assert "--metrics" in guessed
-    said = ("--rate", "1kB/s", "--partitions", "1", "--consumers", "1", "--batch", "1kB", "--rtt", "0.1")
-    assert "Left out" not in run("propose", "--dir", str(tmp_path), *said).stdout
+    reported = ("--rate", "1kB/s", "--partitions", "1", "--consumers", "1", "--batch", "1kB", "--rtt", "0.1")
+    assert "Left out" not in run("propose", "--dir", str(tmp_path), *reported).stdout
 
 
 def test_verify_shows_its_plan_and_leaves_everything_as_it_is(tmp_path: Path) -> None:

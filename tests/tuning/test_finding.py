@@ -42,9 +42,9 @@ def test_json_has_the_commands_written_out() -> None:
         "who",
         Remedy(Means.SYSCTL, "vm.swappiness", "1", "60"),
     )
-    told = finding.as_json()
-    assert told["severity"] == "advice"
-    assert told["remedy"] == {
+    reported = finding.as_json()
+    assert reported["severity"] == "advice"
+    assert reported["remedy"] == {
         "means": "sysctl",
         "apply": "sysctl -w vm.swappiness=1",
         "undo": "sysctl -w vm.swappiness=60",

@@ -67,11 +67,11 @@ def read_cold(fd: int, size: int, seconds: float, clock: Clock) -> float:
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     buffer = bytearray(CHUNK)
     start = clock()
-    position = asked = 0
+    position = requested = 0
     while position < size and (not position or clock() - start < seconds):
-        if asked < position + WINDOW // 2:
-            os.posix_fadvise(fd, asked, WINDOW, os.POSIX_FADV_WILLNEED)
-            asked += WINDOW
+        if requested < position + WINDOW // 2:
+            os.posix_fadvise(fd, requested, WINDOW, os.POSIX_FADV_WILLNEED)
+            requested += WINDOW
         got = os.preadv(fd, [buffer], position)
         if not got:
             break

@@ -52,13 +52,13 @@ def processes(situation: Situation) -> Iterator[Proposal]:
     load, costs = situation.workload, situation.costs
     seconds = load.write_rate / 1e9 * costs.in_cpu + load.read_rate / 1e9 * costs.out_cpu
     seconds += load.requests * costs.request_cpu
-    wanted = min(MAX_NETWORK_PROCESSES, math.ceil(seconds / CPU_SHARE))
-    if situation.network_processes < wanted <= usable:
+    expected = min(MAX_NETWORK_PROCESSES, math.ceil(seconds / CPU_SHARE))
+    if situation.network_processes < expected <= usable:
         why = (
             f"{show_rate(load.write_rate)} in, {show_rate(load.read_rate)} out and {load.requests:,.0f} requests/s "
             f"take {seconds:.2g} cores, and a network process has one"
         )
-        yield Proposal("num.network.threads", str(wanted), why, f"{BENCH}; {situation.coefficients.origin}")
+        yield Proposal("num.network.threads", str(expected), why, f"{BENCH}; {situation.coefficients.origin}")
 
 
 def arena(situation: Situation) -> Iterator[Proposal]:
@@ -81,9 +81,9 @@ def partition_table(situation: Situation) -> Iterator[Proposal]:
     """A table for all replicas and a quarter more."""
     room = situation.config.get_int("kbroker.max.partitions")
     if situation.knows("partitions") and situation.replicas > room * FULL:
-        wanted = -(-situation.replicas * 5 // 4 // 1000) * 1000
+        expected = -(-situation.replicas * 5 // 4 // 1000) * 1000
         why = f"{situation.replicas} replicas, internal topics included, nearly fill the {room} rows"
-        yield Proposal("kbroker.max.partitions", str(wanted), why, "docs/config.md", Severity.SERIOUS)
+        yield Proposal("kbroker.max.partitions", str(expected), why, "docs/config.md", Severity.SERIOUS)
 
 
 def durability(situation: Situation) -> Iterator[Proposal]:
@@ -118,8 +118,8 @@ def local_congestion(situation: Situation) -> Iterator[Proposal]:
     """The congestion control of local clients must exist."""
     key = "kbroker.local.congestion.control"
     known = (situation.host.sysctl("net.ipv4.tcp_available_congestion_control") or "").split()
-    wanted = situation.config.get_str(key)
-    if known and wanted and wanted not in known:
+    expected = situation.config.get_str(key)
+    if known and expected and expected not in known:
         yield Proposal(
             key, "", f"this kernel has {', '.join(known)}", "net.ipv4.tcp_available_congestion_control"
         )
@@ -130,12 +130,12 @@ def backlog(situation: Situation) -> Iterator[Proposal]:
     size, clients = situation.config.get_int("socket.listen.backlog.size"), situation.workload.connections
     drops = situation.live.total("kbroker_tcp_listen_drops_total") if situation.live is not None else 0.0
     most = situation.host.sysctl_number("net.core.somaxconn") or SYN_BACKLOG
-    wanted = min(most, max(clients, STORM), SYN_BACKLOG)
-    if (clients >= STORM or drops) and size < wanted:
+    expected = min(most, max(clients, STORM), SYN_BACKLOG)
+    if (clients >= STORM or drops) and size < expected:
         why = f"{clients} {'client' if clients == 1 else 'clients'} may reconnect at once" + (
             f"; the host has dropped {drops:.0f} since boot, of all programs" if drops else ""
         )
-        yield Proposal("socket.listen.backlog.size", str(wanted), why, "listen(2); net.core.somaxconn")
+        yield Proposal("socket.listen.backlog.size", str(expected), why, "listen(2); net.core.somaxconn")
 
 
 def places(situation: Situation) -> Iterator[Proposal]:
@@ -196,8 +196,8 @@ def left_out(situation: Situation) -> list[str]:
     lacking = {name for key in keys for name in LACKING[key] if not situation.knows(name)}
     if not keys:
         return []
-    asked = ", ".join(text for name, text in ASKED.items() if name in lacking)
+    requested = ", ".join(text for name, text in ASKED.items() if name in lacking)
     shown = (
         "" if situation.live is not None else ", or measure them: --metrics host:port of the running broker"
     )
-    return [f"Left out, because facts are missing: {', '.join(keys)}. Give {asked}{shown}."]
+    return [f"Left out, because facts are missing: {', '.join(keys)}. Give {requested}{shown}."]

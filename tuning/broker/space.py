@@ -65,8 +65,8 @@ def retention(situation: Situation) -> Iterator[Proposal]:
     logs = max(1, load.partitions * load.copies)
     share = int(room * FULL) // logs
     segment = min(situation.config.get_int("log.segment.bytes"), share // 2)
-    wanted = max(share - segment, MiB)
-    kept_s = wanted * logs / load.disk_write_rate
+    expected = max(share - segment, MiB)
+    kept_s = expected * logs / load.disk_write_rate
     why = (
         f"this deletes records earlier than the {show_seconds(load.retention_s)} that are set: after "
         f"{show_seconds(kept_s)} at {show_rate(load.disk_write_rate)}, and sooner in partitions that get more than "
@@ -75,5 +75,5 @@ def retention(situation: Situation) -> Iterator[Proposal]:
         "more disk, or compression"
     )
     yield Proposal(
-        "log.retention.bytes", str(wanted), why, "arithmetic; docs/durability.md", Severity.SERIOUS
+        "log.retention.bytes", str(expected), why, "arithmetic; docs/durability.md", Severity.SERIOUS
     )

@@ -83,11 +83,11 @@ def _spares_files(scheme: Path) -> bool:
         allows = False
         for each in _numbered(scheme / kind):
             allows = text(each / "allow") == "Y"  # before Linux 6.14 every filter refuses
-            wanted = {"anon": "N", "unmapped": "Y"}.get(text(each / "type") or "")
-            if wanted is None:
+            expected = {"anon": "N", "unmapped": "Y"}.get(text(each / "type") or "")
+            if expected is None:
                 allows = True  # of a cgroup, an age, addresses: it may be of this page or not
                 break
-            if text(each / "matching") == wanted:
+            if text(each / "matching") == expected:
                 if not allows:
                     return True
                 break

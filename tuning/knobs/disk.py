@@ -23,31 +23,31 @@ def _change(disk: Disk, name: str, new: str, now: str) -> Remedy:
 
 def _scheduler(_: Situation, disk: Disk, now: str) -> Want:
     rotating = disk.kind == "hdd"
-    wanted = "mq-deadline" if rotating else "none"
-    if now == wanted or wanted not in disk.schedulers or not (rotating or now in HEAVY):
+    expected = "mq-deadline" if rotating else "none"
+    if now == expected or expected not in disk.schedulers or not (rotating or now in HEAVY):
         return FINE
     because = f"This disk {'rotates' if rotating else 'does not rotate'} ({disk.kind})."
-    return Want(Severity.ADVICE, wanted, because, _change(disk, "scheduler", wanted, now))
+    return Want(Severity.ADVICE, expected, because, _change(disk, "scheduler", expected, now))
 
 
 def _read_ahead(_: Situation, disk: Disk, now: str) -> Want:
     least, most = READ_AHEAD_KB
     if least <= int(now) <= most:
         return FINE
-    wanted = str(least if int(now) < least else most)
+    expected = str(least if int(now) < least else most)
     because = (
         "A smaller value splits the reads of kbroker."
         if int(now) < least
         else "A larger value reads data that no client requested."
     )
-    return Want(Severity.ADVICE, wanted, because, _change(disk, "read_ahead_kb", wanted, now))
+    return Want(Severity.ADVICE, expected, because, _change(disk, "read_ahead_kb", expected, now))
 
 
 def _requests(_: Situation, disk: Disk, now: str) -> Want:
     if int(now) >= FEWEST_REQUESTS:
         return FINE
-    wanted = str(FEWEST_REQUESTS)
-    return Want(Severity.ADVICE, wanted, "", _change(disk, "nr_requests", wanted, now))
+    expected = str(FEWEST_REQUESTS)
+    return Want(Severity.ADVICE, expected, "", _change(disk, "nr_requests", expected, now))
 
 
 def _throttle(situation: Situation, disk: Disk, now: str) -> Want:

@@ -17,8 +17,8 @@ def _files(situation: Situation, _: None, now: str) -> Want:
     because = f"This workload needs {needed} in one process."
     if limit >= needed:
         return Want(Severity.OK, "", because)
-    wanted = str(required_files(situation))
-    return Want(Severity.SERIOUS, wanted, because, Remedy(Means.LIMIT, "LimitNOFILE", wanted, now))
+    expected = str(required_files(situation))
+    return Want(Severity.SERIOUS, expected, because, Remedy(Means.LIMIT, "LimitNOFILE", expected, now))
 
 
 def _host_files(situation: Situation, now: str) -> tuple[Severity, str, str]:
@@ -30,10 +30,10 @@ def _host_files(situation: Situation, now: str) -> tuple[Severity, str, str]:
 
 
 def _ceiling(situation: Situation, now: str) -> tuple[Severity, str, str]:
-    wanted = required_files(situation)
-    if int(now) >= wanted:
+    expected = required_files(situation)
+    if int(now) >= expected:
         return Severity.OK, "", ""
-    return Severity.ADVICE, str(wanted), "No process can have a higher limit."
+    return Severity.ADVICE, str(expected), "No process can have a higher limit."
 
 
 def _read(situation: Situation, _: None) -> str | None:

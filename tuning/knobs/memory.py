@@ -43,18 +43,18 @@ def _dirty(situation: Situation, _: None, __: str) -> Want:
         return Want(Severity.NOTE, "", because + " Run kbroker tune bench to see whether that is much.")
     if DIRTY_SECONDS[0] <= seconds <= DIRTY_SECONDS[1]:
         return Want(Severity.OK, "", because)
-    wanted = int(10 * rate) // MiB * MiB
+    expected = int(10 * rate) // MiB * MiB
     usable = situation.host.memory.usable_bytes
-    wanted = min(wanted, usable // 2) if usable else wanted
-    if seconds < DIRTY_SECONDS[0] and wanted <= limit:
+    expected = min(expected, usable // 2) if usable else expected
+    if seconds < DIRTY_SECONDS[0] and expected <= limit:
         return Want(Severity.OK, "", because)
     fixed, ratio = situation.host.sysctl_number("vm.dirty_bytes"), situation.host.sysctl("vm.dirty_ratio")
     remedy = (
-        Remedy(Means.SYSCTL, "vm.dirty_bytes", str(wanted), str(fixed))
+        Remedy(Means.SYSCTL, "vm.dirty_bytes", str(expected), str(fixed))
         if fixed
-        else Remedy(Means.SYSCTL, "vm.dirty_bytes", str(wanted), ratio or "", "vm.dirty_ratio")
+        else Remedy(Means.SYSCTL, "vm.dirty_bytes", str(expected), ratio or "", "vm.dirty_ratio")
     )
-    return Want(Severity.ADVICE, str(wanted), because, remedy)
+    return Want(Severity.ADVICE, str(expected), because, remedy)
 
 
 def _read_dirty(situation: Situation, _: None) -> str | None:

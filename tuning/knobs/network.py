@@ -24,11 +24,11 @@ def interfaces(situation: Situation) -> Sequence[tuple[str, Interface]]:
 
 
 def _local_buffer(situation: Situation, now: str) -> tuple[Severity, str, str]:
-    wanted = situation.config.get_int("kbroker.local.socket.buffer.bytes")
-    if int(now) >= wanted:
+    expected = situation.config.get_int("kbroker.local.socket.buffer.bytes")
+    if int(now) >= expected:
         return Severity.OK, "", ""
-    because = f"kbroker.local.socket.buffer.bytes is {wanted}, above this limit."
-    return Severity.ADVICE, str(wanted), because
+    because = f"kbroker.local.socket.buffer.bytes is {expected}, above this limit."
+    return Severity.ADVICE, str(expected), because
 
 
 def window_needed(situation: Situation) -> int:

@@ -74,16 +74,16 @@ def choose(situation: Situation, tries: Sequence[str] = ()) -> Choice:
     """The changes to try: only `tries`, if there are any. Raises WrongTry."""
     left: list[Left] = []
     if tries:
-        wanted = [Change(remedy_of(situation, each), ASKED) for each in tries]
-        if len({change.target for change in wanted}) < len(wanted):
+        expected = [Change(remedy_of(situation, each), ASKED) for each in tries]
+        if len({change.target for change in expected}) < len(expected):
             raise WrongTry("--try: two values for one key; try them one after the other")
     else:
         advice = [finding for finding in check(situation) if finding.severity in WORTH]
         left = [out for finding in advice if (out := _left(finding))]
-        wanted = [Change(each.remedy, each.why) for each in advice if each.remedy and not _left(each)]
-        wanted = wanted or list(alternatives(situation))
+        expected = [Change(each.remedy, each.why) for each in advice if each.remedy and not _left(each)]
+        expected = expected or list(alternatives(situation))
     first: dict[str, Change] = {}
-    for change in wanted:
+    for change in expected:
         first.setdefault(change.target, change)
     writable = {target: _writable(situation, change) for target, change in first.items()}
     left += [Left(first[target].label, NO_ROOT) for target, can in writable.items() if not can]
@@ -159,9 +159,9 @@ def _property(situation: Situation, key: str, value: str) -> Remedy:
     if key not in CARRIED:
         raise WrongTry(f"--try {key} makes no difference to this load")
     try:
-        wanted = BrokerConfig({key: value}).value(key)
+        expected = BrokerConfig({key: value}).value(key)
     except ConfigError as error:
         raise WrongTry(str(error).splitlines()[0]) from error
-    if render(wanted) == render(situation.config.value(key)):
+    if render(expected) == render(situation.config.value(key)):
         raise WrongTry(f"--try {key} is {value} already")
     return Remedy(Means.PROPERTY, key, value, situation.config.static.get(key, ""))

@@ -22,7 +22,7 @@ from tuning.verify.report import Report
 from tuning.verify.run import Verification
 from tuning.verify.turn import Turn, check_room, turns_below
 
-NOT_ASKED = "it changes this host, which needs a yes: --yes"
+NEEDS_YES = "it changes this host, which needs a yes: --yes"
 Say = Callable[[str], None]
 
 
@@ -69,7 +69,7 @@ def verify(situation: Situation, request: Request, say: Say, show: Say) -> int:
         show(plan_text(made, str(folder), load.most_bytes))
         return 0
     if not may_change_host(made, request):
-        made = plan(choice.without_host(NOT_ASKED), request.seconds)
+        made = plan(choice.without_host(NEEDS_YES), request.seconds)
     say(plan_text(made, str(folder), load.most_bytes))
     if made.changes:
         check_room(folder, load.most_bytes)

@@ -93,10 +93,10 @@ def _continue_topic(change: Change, topic: Topic, found: Found) -> None:
         moved = here.log_dir != partition.log_dir and not Path(partition.leader.folder).exists()
         if moved:
             partition.leader.log_dir = here.log_dir
-        behind = here.leader_epoch >= partition.leader_epoch
-        if behind:
+        outdated = here.leader_epoch >= partition.leader_epoch
+        if outdated:
             partition.leader_epoch = min(here.leader_epoch + 1, MAX_EPOCH)
-        if moved or behind:
+        if moved or outdated:
             change.led_partitions.append(partition)
 
 

@@ -144,13 +144,13 @@ class StoreCopies:
             if len(done) == len(tasks):
                 await self._drop_divergent()
             raise cast(BaseException, next(iter(done.values())).exception())
-        behind = {
+        outdated = {
             log_dir: "it takes too long" if log_dir not in done else str(task.exception())
             for log_dir, task in tasks.items()
             if task not in good
         }
-        if behind:
-            await self._leave(behind)
+        if outdated:
+            await self._leave(outdated)
         return good[0].result()
 
     async def _drop_divergent(self) -> None:

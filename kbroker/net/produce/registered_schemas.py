@@ -31,7 +31,7 @@ from kbroker.protocol.records import read_records, read_varint
 log = logging.getLogger(__name__)
 
 OPEN_FILES: Final = 16
-ANEW_S: Final = 3600.0
+REBUILD_S: Final = 3600.0
 """The topic is read from its start after so long, because compaction may have removed
 tombstones."""
 DEFAULT_CONTEXT = ":.:"
@@ -144,7 +144,7 @@ class RegisteredSchemas:
             end, now = words[Slot.HIGH_WATERMARK], self._clock()
             if (generation, offset) == (part.generation, end):
                 return self._known
-            if generation != part.generation or offset > end or now - self._began_at > ANEW_S:
+            if generation != part.generation or offset > end or now - self._began_at > REBUILD_S:
                 self._began_at, self._known, offset = now, Registered(), 0
             self._read = (-1, 0)  # until the end is reached
             self._take(part, offset, words)

@@ -90,17 +90,17 @@ def test_damage_and_loss_are_found(bucket: Bucket, tmp_path: Path) -> None:
     bucket._put(f"objects/{first.sha256[:2]}/{first.sha256}", b"x")
     bucket._delete([f"objects/{second.sha256[:2]}/{second.sha256}"])
     assert len(list(bucket.damaged(one))) == 2
-    for wanted, why in ((first, "is damaged"), (second, "is missing")):
+    for expected, why in ((first, "is damaged"), (second, "is missing")):
         with pytest.raises(CommandFailed, match=why):
-            bucket.fetch(wanted, tmp_path / f"copy{why}")
+            bucket.fetch(expected, tmp_path / f"copy{why}")
     with pytest.raises(CommandFailed, match="removed meanwhile"):
         bucket.add(one)
     assert not reopened(bucket).points()
 
 
 def test_without_credentials_the_variables_are_named() -> None:
-    asked = "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 4s"
-    assert _text(OSError(asked)) == "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    requested = "Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 4s"
+    assert _text(OSError(requested)) == "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     assert _text(OSError("no such bucket\nDebug source: ...")) == "no such bucket"
 
 

@@ -126,14 +126,16 @@ def test_a_point_is_restored_completely_and_only_into_an_empty_folder(
 
 def test_a_cut_waits_until_no_transaction_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     topics = {"__consumer_offsets": 1, "__transaction_state": 1, "a": 2}
-    asked: list[set[str]] = []
+    requested: list[set[str]] = []
     states = iter([5, 6, 6, 6])
 
     def latest(
         broker: object, admin: object, partitions: list[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
-        asked.append({name for name, _ in partitions})
-        return {one: next(states) if one[0] == "__transaction_state" else len(asked) for one in partitions}
+        requested.append({name for name, _ in partitions})
+        return {
+            one: next(states) if one[0] == "__transaction_state" else len(requested) for one in partitions
+        }
 
     class Admin:
         def list_topics(self, timeout: float) -> object:
@@ -146,7 +148,7 @@ def test_a_cut_waits_until_no_transaction_ends_meanwhile(monkeypatch: pytest.Mon
     monkeypatch.setattr("kbroker.cli.backup.cut.earliest", lambda *_: {})
     cut = take_cut(broker)
     assert cut.ends["__transaction_state", 0] == 6
-    assert asked[4:] == [{"__transaction_state"}, {"__consumer_offsets"}, {"a"}, {"__transaction_state"}]
+    assert requested[4:] == [{"__transaction_state"}, {"__consumer_offsets"}, {"a"}, {"__transaction_state"}]
     assert cut.ends["__consumer_offsets", 0] < cut.ends["a", 0]
     monkeypatch.setattr("kbroker.cli.backup.cut.ATTEMPTS", 2)
     states = iter(range(9))

@@ -37,16 +37,16 @@ class Kcat:
 
     @staticmethod
     def write(bootstrap: str, topic: str, codec: str, records: list[Record]) -> list[Record]:
-        mine = [r for r in records if r.is_text and r.timestamp is None and r.value and b"\n" not in r.value]
-        mine = [r for r in mine if r.key != b"" and all(value for _, value in r.headers)]
-        for record in mine:
+        own = [r for r in records if r.is_text and r.timestamp is None and r.value and b"\n" not in r.value]
+        own = [r for r in own if r.key != b"" and all(value for _, value in r.headers)]
+        for record in own:
             headers = [
                 w for name, value in record.headers for w in ("-H", f"{name}={(value or b'').decode()}")
             ]
             line = (b"" if record.key is None else record.key + b"<:>") + (record.value or b"")
             command = [Kcat.path(), "-P", "-b", bootstrap, "-t", topic, "-p", "0", "-z", codec]
             run([*command, "-Z", *(["-K", "<:>"] if record.key is not None else []), *headers], line)
-        return mine
+        return own
 
     @staticmethod
     def read(bootstrap: str, topic: str, count: int) -> list[Record]:
@@ -85,8 +85,8 @@ class Console:
 
     @staticmethod
     def write(bootstrap: str, topic: str, codec: str, records: list[Record]) -> list[Record]:
-        mine = [r for r in records if r.is_text and r.timestamp is None and len(r.value or b"") < 10_000]
-        mine = [r for r in mine if all(value is not None for _, value in r.headers)]
+        own = [r for r in records if r.is_text and r.timestamp is None and len(r.value or b"") < 10_000]
+        own = [r for r in own if all(value is not None for _, value in r.headers)]
 
         def line(record: Record) -> bytes:
             headers = b"<,>".join(name.encode() + b"<=>" + (value or b"") for name, value in record.headers)
@@ -105,8 +105,8 @@ class Console:
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", codec]
         for key, value in properties.items():
             arguments += ["--reader-property", f"{key}={value}"]
-        run(java_command(CONSOLE_PRODUCER, *arguments), b"\n".join(map(line, mine)) + b"\n")
-        return mine
+        run(java_command(CONSOLE_PRODUCER, *arguments), b"\n".join(map(line, own)) + b"\n")
+        return own
 
     @staticmethod
     def read(bootstrap: str, topic: str, count: int) -> list[Record]:

@@ -78,7 +78,7 @@ class KafkaPython:
 
     @staticmethod
     def write(bootstrap: str, topic: str, codec: str, records: list[Record]) -> list[Record]:
-        mine = expressible(records)
+        own = expressible(records)
         producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap,
             compression_type=None if codec == "none" else codec,
@@ -90,13 +90,13 @@ class KafkaPython:
                 producer.send(
                     topic, record.value, record.key, list(record.headers), 0, timestamp_ms=record.timestamp
                 )
-                for record in mine
+                for record in own
             ]
             for future in sent:
                 future.get(TIMEOUT_S)
         finally:
             producer.close()
-        return mine
+        return own
 
     @staticmethod
     def read(bootstrap: str, topic: str, count: int) -> list[Record]:
@@ -118,7 +118,7 @@ class AioKafka:
 
     @staticmethod
     def write(bootstrap: str, topic: str, codec: str, records: list[Record]) -> list[Record]:
-        mine = expressible(records)
+        own = expressible(records)
 
         async def send() -> None:
             producer = aiokafka.AIOKafkaProducer(
@@ -138,14 +138,14 @@ class AioKafka:
                         record.timestamp,
                         [(name, value) for name, value in record.headers if value is not None],
                     )
-                    for record in mine
+                    for record in own
                 ]
                 await asyncio.wait_for(asyncio.gather(*futures), TIMEOUT_S)
             finally:
                 await producer.stop()
 
         asyncio.run(send())
-        return mine
+        return own
 
     @staticmethod
     def read(bootstrap: str, topic: str, count: int) -> list[Record]:

@@ -268,12 +268,12 @@ def test_a_user_quota_applies_to_the_logged_in_user(login_broker: KBroker, addre
     peer = SocketPeer(int(login_broker.bootstrap.rpartition(":")[2]))
     quota = entry({"user": "bob"}, request_percentage=0.0001)
     peer.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, alter(quota))
-    told = {}
+    reported = {}
     for user, password in (("alice", SECRET), ("bob", "bob")):
         with Talk(address) as talk:
             talk.plain(user, password)
             talk.ask(ApiKey.METADATA, 9, METADATA)
-            told[user] = talk.ask(ApiKey.METADATA, 9, METADATA).throttle_time_ms
-    assert told["alice"] == 0
-    assert told["bob"] > 0
+            reported[user] = talk.ask(ApiKey.METADATA, 9, METADATA).throttle_time_ms
+    assert reported["alice"] == 0
+    assert reported["bob"] > 0
     peer.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, alter(entry({"user": "bob"}, request_percentage=None)))

@@ -48,10 +48,10 @@ def next_offset(consumer: confluent_kafka.Consumer, timeout_s: float = TIMEOUT_S
 class TestConfluent:
     def test_offsets_for_times_and_watermarks(self, bootstrap: str, filled: str) -> None:
         consumer = confluent_consumer(bootstrap)
-        asked = [START_MS - 1, START_MS + 4500, START_MS + 9000, START_MS + 9001]
+        requested = [START_MS - 1, START_MS + 4500, START_MS + 9000, START_MS + 9001]
         found = [
             consumer.offsets_for_times([TopicPartition(filled, 0, time_ms)], TIMEOUT_S)[0].offset
-            for time_ms in asked
+            for time_ms in requested
         ]
         assert found == [0, 5, 9, -1]
         assert consumer.get_watermark_offsets(TopicPartition(filled, 0), TIMEOUT_S) == (0, 10)

@@ -144,8 +144,8 @@ def test_request_time_beyond_its_share_is_throttled_for_a_window_at_most(
 ) -> None:
     broker = broker_factory()
     set_quotas(broker, entry({"client-id": "busy"}, request_percentage=0.0001))
-    told = [peer_of(broker, "busy").ask(ApiKey.METADATA, 9, MetadataRequest(None)) for _ in range(2)]
-    assert 0 < told[1].throttle_time_ms <= 1000  # type: ignore[union-attr]
+    reported = [peer_of(broker, "busy").ask(ApiKey.METADATA, 9, MetadataRequest(None)) for _ in range(2)]
+    assert 0 < reported[1].throttle_time_ms <= 1000  # type: ignore[union-attr]
     other: Any = peer_of(broker, "idle").ask(ApiKey.METADATA, 9, MetadataRequest(None))
     assert other.throttle_time_ms == 0
 
@@ -182,5 +182,5 @@ def test_quotas_survive_a_restart_and_hold_again(broker_factory: BrokerFactory) 
     (found,) = answer.entries
     assert [(value.key, value.value) for value in found.values] == [("request_percentage", 0.0001)]
     peer.ask(ApiKey.METADATA, 9, MetadataRequest(None))
-    told: Any = peer.ask(ApiKey.METADATA, 9, MetadataRequest(None))
-    assert told.throttle_time_ms > 0
+    reported: Any = peer.ask(ApiKey.METADATA, 9, MetadataRequest(None))
+    assert reported.throttle_time_ms > 0

@@ -198,12 +198,12 @@ def test_a_static_member_keeps_its_partitions_while_it_is_away(
     one, two = member("one"), member("two")
     with closing(one):
         drive([one, two], lambda: one.partitions == two.partitions == 2)
-        mine = {each.partition for each in two.consumer.assignment()}
+        own = {each.partition for each in two.consumer.assignment()}
         two.consumer.close()
         again = member("two")
         with closing(again):
             drive([one, again], lambda: again.partitions == 2)
-            assert {each.partition for each in again.consumer.assignment()} == mine
+            assert {each.partition for each in again.consumer.assignment()} == own
             assert one.partitions == 2
 
 
@@ -224,7 +224,7 @@ def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, 
             partition_assignment_strategy=[RangePartitionAssignor],
         )
         await theirs.start()
-        mine = Member(
+        own = Member(
             bootstrap, group, [name], partition_assignment_strategy="range", heartbeat_interval_ms=300
         )
         other = kafka.KafkaConsumer(
@@ -243,12 +243,12 @@ def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, 
                 batches = await asyncio.to_thread(other.poll, 50)
                 for batch in batches.values():
                     found.update(one.value for one in batch)
-                await asyncio.to_thread(mine.poll)
-                found.update(mine.values)
-                shares = [len(theirs.assignment()), len(other.assignment()), mine.partitions]
+                await asyncio.to_thread(own.poll)
+                found.update(own.values)
+                shares = [len(theirs.assignment()), len(other.assignment()), own.partitions]
         finally:
             await asyncio.gather(
-                theirs.stop(), asyncio.to_thread(other.close), asyncio.to_thread(mine.consumer.close)
+                theirs.stop(), asyncio.to_thread(other.close), asyncio.to_thread(own.consumer.close)
             )
         return shares
 

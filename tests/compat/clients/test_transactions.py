@@ -145,13 +145,13 @@ class TestTools:
             "org.apache.kafka.tools.VerifiableProducer",
             *("--bootstrap-server", cluster.bootstrap, "--topic", source, "--max-messages", str(messages)),
         )
-        said = run_tool(
+        reported = run_tool(
             "org.apache.kafka.tools.TransactionalMessageCopier",
             *("--broker-list", cluster.bootstrap, "--input-topic", source, "--input-partition", "0"),
             *("--output-topic", target, "--transactional-id", fresh("copier"), "--consumer-group", group),
             *("--max-messages", str(messages), "--transaction-size", "37", "--enable-random-aborts"),
         )
-        assert json.loads(said.stdout.splitlines()[-1])["totalProcessed"] >= messages
+        assert json.loads(reported.stdout.splitlines()[-1])["totalProcessed"] >= messages
         assert read_to_end(cluster.bootstrap, target) == [str(number).encode() for number in range(messages)]
         assert committed_offset(cluster.bootstrap, group, source) == messages
 

@@ -29,8 +29,8 @@ TESTS = "python -m pytest -q "
 
 
 def _kcat() -> str:
-    said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"Version (\S+) .*librdkafka (\S+)", said)
+    reported = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"Version (\S+) .*librdkafka (\S+)", reported)
     return f"{found[1]}, librdkafka {found[2]}" if found else "unknown"
 
 

@@ -39,8 +39,8 @@ def test_a_topic_config_is_in_force_for_appends_and_logs_before_the_answer(made:
     for partition in made.broker.catalogue.topics["a"].partitions:
         assert made.shared.slots[partition.slot, Slot.MAX_MESSAGE_BYTES] == 1000
         assert made.shared.slots[partition.slot, Slot.FLAGS] == SlotFlag.COMPACTED
-    told = [call for call in made.worker.calls if isinstance(call, ConfigurePartition)]
-    assert [call.config.max_message_bytes for call in told] == [1000, 1000]
+    reported = [call for call in made.worker.calls if isinstance(call, ConfigurePartition)]
+    assert [call.config.max_message_bytes for call in reported] == [1000, 1000]
 
 
 def test_what_is_only_validated_changes_nothing(made: World) -> None:
@@ -53,8 +53,8 @@ def test_a_broker_setting_reaches_processes_and_the_topics_that_inherit_it(made:
     change(made, BROKER, "", ("log.retention.ms", Op.SET, "777"))
     settings = {"min.insync.replicas": "1", "log.retention.ms": "777"}
     assert made.worker.calls[0] == Settings(settings)
-    told = [call.slot for call in made.worker.calls if isinstance(call, ConfigurePartition)]
-    assert told == [p.slot for p in made.broker.catalogue.topics["a"].partitions]
+    reported = [call.slot for call in made.worker.calls if isinstance(call, ConfigurePartition)]
+    assert reported == [p.slot for p in made.broker.catalogue.topics["a"].partitions]
     assert made.network.images[-1].settings == settings
     change(made, BROKER, "1", ("log.retention.ms", Op.SET, "888"))
     assert made.broker.topic_config("a").retention_ms == 888

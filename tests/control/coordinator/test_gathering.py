@@ -37,13 +37,15 @@ def check(folder: Path, test: Callable[[Runtime, Machine, Log], Awaitable[None]]
 
 def test_what_one_turn_writes_is_one_batch_in_order(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
-        asked = [runtime.ask_concurrently("g", puts(b"k", b"%d" % number, number)) for number in range(10)]
+        requested = [
+            runtime.ask_concurrently("g", puts(b"k", b"%d" % number, number)) for number in range(10)
+        ]
         assert not log.batches
-        assert not any(each.done for each in asked)
+        assert not any(each.done for each in requested)
         await settle()
         ((_, batch),) = log.batches
         assert [record.value for record in read_all(batch)] == [b"%d" % number for number in range(10)]
-        assert answers(asked) == list(range(10))
+        assert answers(requested) == list(range(10))
         assert machine.state == {b"k": b"9"}
 
     check(tmp_path, test)
@@ -52,25 +54,25 @@ def test_what_one_turn_writes_is_one_batch_in_order(tmp_path: Path) -> None:
 def test_no_request_is_answered_before_the_records_are_in_the_log(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         log.held.clear()
-        asked = runtime.ask_concurrently("g", puts(b"k", b"v", "done"))
+        requested = runtime.ask_concurrently("g", puts(b"k", b"v", "done"))
         await settle()
-        assert not asked.done
+        assert not requested.done
         assert machine.state == {}
         log.held.set()
         await settle()
-        assert asked.value == "done"
+        assert requested.value == "done"
 
     check(tmp_path, test)
 
 
 def test_many_operations_are_several_batches(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
-        asked = [
+        requested = [
             runtime.ask_concurrently("g", puts(b"k", b"v", number)) for number in range(2 * TOGETHER + 1)
         ]
         await settle()
         assert [len(list(read_all(batch))) for _, batch in log.batches] == [TOGETHER, TOGETHER, 1]
-        assert answers(asked) == list(range(2 * TOGETHER + 1))
+        assert answers(requested) == list(range(2 * TOGETHER + 1))
 
     check(tmp_path, test)
 
@@ -78,9 +80,9 @@ def test_many_operations_are_several_batches(tmp_path: Path) -> None:
 def test_only_a_too_large_record_fails(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         values = (b"before", bytes(2_000_000), b"after")
-        asked = [runtime.ask_concurrently("g", puts(b"k", value, "ok")) for value in values]
+        requested = [runtime.ask_concurrently("g", puts(b"k", value, "ok")) for value in values]
         await settle()
-        first, large, last = answers(asked)
+        first, large, last = answers(requested)
         assert (first, last) == ("ok", "ok")
         assert isinstance(large, KafkaError)
         assert large.code is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -91,9 +93,9 @@ def test_only_a_too_large_record_fails(tmp_path: Path) -> None:
 def test_a_failed_batch_fails_all_its_writes_and_replays_none(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         log.error = ErrorCode.KAFKA_STORAGE_ERROR
-        asked = [runtime.ask_concurrently(key, puts(b"k", b"v")) for key in ("g", "g", "g")]
+        requested = [runtime.ask_concurrently(key, puts(b"k", b"v")) for key in ("g", "g", "g")]
         await settle()
-        assert [getattr(each, "code", None) for each in answers(asked)] == [ErrorCode.NOT_COORDINATOR] * 3
+        assert [getattr(each, "code", None) for each in answers(requested)] == [ErrorCode.NOT_COORDINATOR] * 3
         assert machine.state == {}
         log.error = None
         assert await runtime.run("g", puts(b"k", b"v", "ok")) == "ok"
@@ -133,10 +135,10 @@ def test_what_no_batch_can_hold_is_refused_before_a_batch_is_built(
     many = [Record(b"%d" % number, b"v" * 100) for number in range(20_000)]
 
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
-        asked = runtime.ask("g", lambda _: Outcome(many, "done"))
+        requested = runtime.ask("g", lambda _: Outcome(many, "done"))
         await settle()
-        assert isinstance(asked.value, KafkaError)
-        assert asked.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert isinstance(requested.value, KafkaError)
+        assert requested.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
         for producer in (None, (7, 0)):
             with pytest.raises(KafkaError) as refused:
                 await runtime.run("g", lambda _: Outcome(many, "done"), producer)

@@ -23,12 +23,12 @@ from tests.control.fakes import World
 def test_records_are_appended_replayed_and_then_answered(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.held.clear()
-        asked = asyncio.ensure_future(runtime.run("g", puts(b"k", b"v", "done")))
+        requested = asyncio.ensure_future(runtime.run("g", puts(b"k", b"v", "done")))
         await asyncio.sleep(0.01)
-        assert not asked.done()
+        assert not requested.done()
         assert machine.state == {}
         log.held.set()
-        assert await asked == "done"
+        assert await requested == "done"
         assert machine.state == {b"k": b"v"}
         ((index, batch),) = log.batches
         assert index == runtime.partition_for("g")
@@ -93,10 +93,10 @@ def test_a_refused_operation_does_not_stop_the_next(tmp_path: Path) -> None:
 def test_a_failed_append_is_not_replayed_and_reaches_then(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        told: list[ErrorCode] = []
-        outcome = Outcome([Record(b"k", b"v")], "answer", told.append)
+        reported: list[ErrorCode] = []
+        outcome = Outcome([Record(b"k", b"v")], "answer", reported.append)
         assert await runtime.run("g", lambda now_ms: outcome) == "answer"
-        assert told == [ErrorCode.NOT_COORDINATOR]
+        assert reported == [ErrorCode.NOT_COORDINATOR]
         with pytest.raises(KafkaError) as refused:
             await runtime.run("g", puts(b"k", b"v"))
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
@@ -180,12 +180,12 @@ def test_a_request_while_the_key_writes_waits_its_turn(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.held.clear()
         writing = runtime.ask("g", puts(b"k", b"v", "written"))
-        asked = runtime.ask("g", lambda now_ms: Outcome(response=dict(machine.state)))
+        requested = runtime.ask("g", lambda now_ms: Outcome(response=dict(machine.state)))
         assert runtime.ask("other", lambda now_ms: Outcome(response="free")) == "free"
         await asyncio.sleep(0.01)
-        assert not asked.done
+        assert not requested.done
         log.held.set()
-        assert await answer_of(asked) == {b"k": b"v"}
+        assert await answer_of(requested) == {b"k": b"v"}
         assert writing.value == "written"
 
     run(tmp_path, test)
@@ -196,10 +196,10 @@ def test_a_requested_append_that_fails_ends_the_turn(tmp_path: Path) -> None:
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
         failed = runtime.ask("g", puts(b"k", b"v"))
         later = Deferred()
-        told = runtime.ask("other", lambda now_ms: Outcome([Record(b"k", b"v")], later, later.complete))
+        reported = runtime.ask("other", lambda now_ms: Outcome([Record(b"k", b"v")], later, later.complete))
         assert await runtime.run("g", lambda now_ms: Outcome(response="next")) == "next"
         assert failed.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert told.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert reported.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert runtime.ask("g", lambda now_ms: Outcome(response="next")) == "next"
 
     run(tmp_path, test)
@@ -263,10 +263,10 @@ def test_a_waiting_operation_that_fails_does_not_stop_the_next(tmp_path: Path) -
             raise RuntimeError("a bug")
 
         runtime.ask("g", puts(b"k", b"v"))
-        asked = [runtime.ask("g", each) for each in (refuse, fail, puts(b"k", b"w", "ok"))]
-        assert await answer_of(asked[2]) == "ok"
-        assert asked[0].value.code is ErrorCode.UNKNOWN_MEMBER_ID
-        assert str(asked[1].value) == "a bug"
+        requested = [runtime.ask("g", each) for each in (refuse, fail, puts(b"k", b"w", "ok"))]
+        assert await answer_of(requested[2]) == "ok"
+        assert requested[0].value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        assert str(requested[1].value) == "a bug"
         await asyncio.sleep(0.01)
         assert runtime.ask("g", lambda now_ms: Outcome(response="next")) == "next"
 
@@ -308,8 +308,8 @@ def test_operations_of_a_key_are_decided_in_their_order(tmp_path: Path, seed: in
                 answers.append(asyncio.ensure_future(runtime.run("g", decide)))
                 await asyncio.sleep(0)  # a coroutine takes its place when it begins
             else:
-                asked = runtime.ask("g", decide)
-                answers.append(completion(asked) if isinstance(asked, Deferred) else asked)
+                requested = runtime.ask("g", decide)
+                answers.append(completion(requested) if isinstance(requested, Deferred) else requested)
             if random.random() < 0.1:
                 (log.held.clear if log.held.is_set() else log.held.set)()
             if random.random() < 0.05:

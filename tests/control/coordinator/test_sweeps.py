@@ -48,11 +48,11 @@ def test_every_key_is_checked_and_a_few_run_at_once() -> None:
     async def test() -> None:
         starter = Starter()
         sweeps = Sweeps(starter)
-        wanted = [key for key in keys() if key.endswith("7")]
+        expected = [key for key in keys() if key.endswith("7")]
         sweeps.start(keys(), lambda key: nothing if key.endswith("7") else None)
         assert starter.ran == []
-        await until(lambda: len(starter.ran) == len(wanted))
-        assert sorted(starter.ran) == sorted(wanted)
+        await until(lambda: len(starter.ran) == len(expected))
+        assert sorted(starter.ran) == sorted(expected)
         assert 1 < starter.most <= AT_ONCE
 
     asyncio.run(test())

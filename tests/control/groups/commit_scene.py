@@ -173,7 +173,7 @@ def commit(
     generation: int = GENERATION,
 ) -> bytes:
     """The frame of an OffsetCommit. topics: name -> (partition, offset, metadata)."""
-    wanted = [
+    expected = [
         OffsetCommitRequestTopic(
             name,
             ids.get(name, bytes(16)),
@@ -181,7 +181,7 @@ def commit(
         )
         for name, parts in topics.items()
     ]
-    request = OffsetCommitRequest(group, generation, member, topics=wanted)
+    request = OffsetCommitRequest(group, generation, member, topics=expected)
     return encode_request(ApiKey.OFFSET_COMMIT, version, 77, "client", request)
 
 

@@ -139,8 +139,8 @@ class OffsetsModel(RuleBasedStateMachine):
         for kafka in (self.kafka, self.successor()):
             for group in ("g", "h"):
                 for partition in range(3):
-                    wanted = self.committed.get((group, partition), (-1, 0, 0))[0]
-                    assert kafka.committed(partition=partition, group=group) == wanted
+                    expected = self.committed.get((group, partition), (-1, 0, 0))[0]
+                    assert kafka.committed(partition=partition, group=group) == expected
                     pending = any((group, partition) in places for places in self.pending.values())
                     assert kafka.shard.table.offsets.is_pending(group, "t", partition) == pending
 

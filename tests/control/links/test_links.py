@@ -106,14 +106,14 @@ def test_an_error_reply_is_raised_and_not_repeated() -> None:
 
 def test_a_worker_is_called_without_a_task_and_its_error_is_returned() -> None:
     async def test() -> None:
-        told: list[Any] = []
+        reported: list[Any] = []
         links = Links()
         link = Link(Reply(1, "done"), Reply(2, None, int(ErrorCode.OFFSET_OUT_OF_RANGE), "why"))
         links.add_worker(0, link)
-        links.ask_worker(0, CALL, told.append)
-        links.ask_worker(0, CALL, told.append)
-        assert told[0] == "done"
-        assert (told[1].code, told[1].message) == (ErrorCode.OFFSET_OUT_OF_RANGE, "why")
+        links.ask_worker(0, CALL, reported.append)
+        links.ask_worker(0, CALL, reported.append)
+        assert reported[0] == "done"
+        assert (reported[1].code, reported[1].message) == (ErrorCode.OFFSET_OUT_OF_RANGE, "why")
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(test())
@@ -121,16 +121,16 @@ def test_a_worker_is_called_without_a_task_and_its_error_is_returned() -> None:
 
 def test_a_request_to_a_worker_that_died_goes_to_its_successor() -> None:
     async def test() -> None:
-        told: list[Any] = []
+        reported: list[Any] = []
         links = Links()
         links.add_worker(0, Link(None))
-        links.ask_worker(0, CALL, told.append)
-        links.ask_worker(0, CALL, told.append)  # there is none by now
+        links.ask_worker(0, CALL, reported.append)
+        links.ask_worker(0, CALL, reported.append)  # there is none by now
         await asyncio.sleep(0)
-        assert not told
+        assert not reported
         links.add_worker(0, Link("one", "two"))
         await asyncio.sleep(0.01)
-        assert sorted(told) == ["one", "two"]
+        assert sorted(reported) == ["one", "two"]
 
     asyncio.run(test())
 
@@ -139,10 +139,10 @@ def test_a_called_worker_that_does_not_return_is_an_error(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "CALL_TIMEOUT_S", 0.01)
 
     async def test() -> None:
-        told: list[Any] = []
-        Links().ask_worker(0, CALL, told.append)
+        reported: list[Any] = []
+        Links().ask_worker(0, CALL, reported.append)
         await asyncio.sleep(0.1)
-        assert [error.code for error in told] == [ErrorCode.REQUEST_TIMED_OUT]
+        assert [error.code for error in reported] == [ErrorCode.REQUEST_TIMED_OUT]
 
     asyncio.run(test())
 

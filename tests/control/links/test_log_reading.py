@@ -36,7 +36,7 @@ def _number(number: int, _: LogReader) -> int:
 def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) -> None:
     async def test() -> None:
         logs, _ = reading()
-        told: list[int] = []
+        reported: list[int] = []
         turns = 0
         call_back = logs._call_back
 
@@ -47,10 +47,10 @@ def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) ->
 
         logs._call_back = counted  # type: ignore[method-assign]
         for number in range(100):
-            logs.ask(str(tmp_path), partial(_number, number), told.append)
-        while len(told) < 100:
+            logs.ask(str(tmp_path), partial(_number, number), reported.append)
+        while len(reported) < 100:
             await asyncio.sleep(0.001)
-        assert told == list(range(100))
+        assert reported == list(range(100))
         assert turns < 50
         assert await logs.read(str(tmp_path), lambda _: "later") == "later"
         logs.close()

@@ -25,10 +25,10 @@ def test_names_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_resolver_that_does_not_answer_delays_requests_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = threading.Event()
-    asked = []
+    requested = []
 
     def resolve(name: str, _: object) -> list[object]:
-        asked.append(name)
+        requested.append(name)
         assert name == "here" or answer.wait(60)
         return []
 
@@ -37,6 +37,6 @@ def test_a_resolver_that_does_not_answer_delays_requests_briefly(monkeypatch: py
     slow = [f"slow{number}" for number in range(1000)]
     try:
         assert asyncio.run(names.unresolved(["here", *slow])) == set(slow)
-        assert asked == ["here", "slow0"]
+        assert requested == ["here", "slow0"]
     finally:
         answer.set()

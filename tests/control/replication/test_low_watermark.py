@@ -41,8 +41,10 @@ def copied(made: World, number: int, log_start: int) -> None:
 
 
 async def delete(made: World, offset: int, timeout_ms: int = 10_000) -> tuple[int, int]:
-    asked = DeleteRecordsTopic("a", [DeleteRecordsPartition(0, offset)])
-    answer: Any = await ask(made.broker, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([asked], timeout_ms))
+    requested = DeleteRecordsTopic("a", [DeleteRecordsPartition(0, offset)])
+    answer: Any = await ask(
+        made.broker, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([requested], timeout_ms)
+    )
     (found,) = answer.topics[0].partitions
     return found.error_code, found.low_watermark
 

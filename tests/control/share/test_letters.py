@@ -50,10 +50,10 @@ def test_batches_keep_to_the_limit_and_lose_nothing(limit: int) -> None:
     originals = {
         offset: Record(offset, 1, None, bytes(offset), (("h" * 200, b"x" * 300),)) for offset in range(3, 6)
     }
-    wanted = made(originals, limit)
-    written = list(batches(wanted, limit))
+    expected = made(originals, limit)
+    written = list(batches(expected, limit))
     found = [record for batch in written for record in read_all(batch)]
-    assert [(each.key, each.value, each.headers, each.timestamp_ms) for each in found] == wanted
+    assert [(each.key, each.value, each.headers, each.timestamp_ms) for each in found] == expected
     for batch in written:
         (read,) = read_batches(batch)
         assert read.size <= limit or read.record_count == 1

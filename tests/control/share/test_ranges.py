@@ -32,8 +32,8 @@ class RangesAgainstDict(RuleBasedStateMachine):
         found: dict[int, tuple[DeliveryState, int]] = {}
         for each in self.ranges.between(first, first + length - 1):
             found |= dict.fromkeys(range(each.first, each.last + 1), (each.state, each.delivery_count))
-        wanted = {key: value for key, value in self.model.items() if first <= key < first + length}
-        assert found == wanted
+        expected = {key: value for key, value in self.model.items() if first <= key < first + length}
+        assert found == expected
 
     @invariant()
     def agrees(self) -> None:

@@ -81,8 +81,8 @@ class TestPortions:
         return part.acquire("a", [(first, first + 7) for first in range(0, 32, 8)], spec, self.LIMITS, 0)
 
     def test_new_records_are_acquired_in_portions(self) -> None:
-        told = self.again(SharePartition(0), Spec(500, 10))
-        assert told == [Acquired(0, 15, 1), Acquired(16, 31, 1)]
+        reported = self.again(SharePartition(0), Spec(500, 10))
+        assert reported == [Acquired(0, 15, 1), Acquired(16, 31, 1)]
         assert self.again(SharePartition(0), Spec(10, 500)) == [Acquired(0, 15, 1)]
 
     def test_released_neighbours_stay_apart(self) -> None:

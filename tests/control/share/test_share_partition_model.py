@@ -77,14 +77,14 @@ class PartitionAgainstDict(RuleBasedStateMachine):
     def end(self, member: str, first: int, length: int, kind: AcknowledgeType, written: bool) -> None:
         first = max(first, self.part.start_offset)
         offsets = range(first, first + length)
-        mine = all(self.held.get(offset, ("", 0, 0))[0] == member for offset in offsets)
+        own = all(self.held.get(offset, ("", 0, 0))[0] == member for offset in offsets)
         try:
             batch = AcknowledgedBatch(first, first + length - 1, [kind])
             self.part.acknowledge(member, [batch], self.limits, self.now_ms)
         except KafkaError:
-            assert not mine
+            assert not own
             return
-        assert mine
+        assert own
         ended, changes = self.part.take_ended(), self.part.take_changes()
         if not written:
             assert changes is not None

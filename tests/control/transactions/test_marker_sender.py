@@ -87,9 +87,9 @@ def test_what_goes_well_needs_no_task() -> None:
         assert scene.writer.end() == A
         assert (scene.written, scene.completions) == ([A], [])
         assert scene.writer.end() == B
-        (told,) = scene.completions
+        (reported,) = scene.completions
         assert scene.sender.is_busy("t")
-        told(ErrorCode.NONE)
+        reported(ErrorCode.NONE)
         assert not scene.sender.is_busy("t")
         assert len(asyncio.all_tasks()) == tasks
 

@@ -90,12 +90,12 @@ class Scene:
         self.producer = (answer.producer_id, answer.producer_epoch)
 
     async def verify(self, version: int, *partitions: tuple[str, int]) -> list[tuple[int, str | None]]:
-        asked = VerifyTransaction(ID, *self.producer, partitions, version)
-        return list(await verify(self.services, asked))
+        requested = VerifyTransaction(ID, *self.producer, partitions, version)
+        return list(await verify(self.services, requested))
 
     async def end(self, commit: bool = True) -> None:
-        asked = self.service.end(EndTxnRequest(ID, *self.producer, commit), TV_2)
-        answer = await answer_of(asked)
+        requested = self.service.end(EndTxnRequest(ID, *self.producer, commit), TV_2)
+        answer = await answer_of(requested)
         self.producer = (answer.producer_id, answer.producer_epoch)
 
     def state(self) -> str:

@@ -105,14 +105,14 @@ def findings(folder: Path, offline: tuple[str, ...] = ()) -> dict[str, Any]:
     """By knob, of a broker that is only shared memory."""
     scene = Scene(folder)
     scene.topic("orders", 2)
-    asked: list[str] = []
+    requested: list[str] = []
 
     def page(names: Any) -> str:
-        asked.extend(names)
+        requested.extend(names)
         return scene.collector.text(names=names).decode()
 
     lines, found = check(scene.context.config, page, offline)
-    assert asked
+    assert requested
     assert "partitions 2 (/metrics)" in lines
     return {row["knob"]: row for row in found}
 

@@ -32,8 +32,8 @@ class Desk:
     """Asks a registry: (status, answer)."""
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
-        nobody: Any = object()
-        self.registry = Registry(lambda login: nobody, "cluster", False)
+        no_client: Any = object()
+        self.registry = Registry(lambda login: no_client, "cluster", False)
         self.topic = ListTopic(rows)
         self.registry.topic = self.topic
 

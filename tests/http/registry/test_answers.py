@@ -93,11 +93,11 @@ def test_a_level_decides_what_may_follow(
     assert desk("GET", "/config") == (200, {"compatibilityLevel": level})
     path = "/subjects/one/versions"
     desk.register("one", record("id", "old"))
-    for schema, wanted in ((record("id", "old", "new"), forward_only), (record("id"), backward_only)):
+    for schema, expected in ((record("id", "old", "new"), forward_only), (record("id"), backward_only)):
         body = {"schema": json.dumps(schema)}
         checked = desk("POST", "/compatibility/subjects/one/versions/latest?verbose=true", body)[1]
-        assert checked["is_compatible"] is (wanted == 200)
-        assert bool(checked["messages"]) is (wanted != 200)
+        assert checked["is_compatible"] is (expected == 200)
+        assert bool(checked["messages"]) is (expected != 200)
     status, answer = desk("POST", path, {"schema": json.dumps(record("id", "old", "new"))})
     assert status == forward_only
     if status == 409:
@@ -219,8 +219,8 @@ def test_a_parameter_that_is_no_number_is_refused(desk: Desk, number: str) -> No
 @pytest.mark.parametrize("step", ["²", "9" * 5000, "1", "-1"])
 def test_a_reference_to_no_item_of_a_list_is_refused(desk: Desk, step: str) -> None:
     schema = json.dumps({"anyOf": [{"type": "string"}], "items": {"$ref": f"#/anyOf/{step}"}})
-    asked = {"schema": schema, "schemaType": "JSON"}
-    assert desk("POST", "/subjects/one/versions", asked)[0] == 422
+    requested = {"schema": schema, "schemaType": "JSON"}
+    assert desk("POST", "/subjects/one/versions", requested)[0] == 422
 
 
 def test_a_body_that_is_no_object_is_refused(desk: Desk) -> None:
@@ -240,13 +240,13 @@ def test_a_schema_with_an_infinite_number_is_refused(desk: Desk, number: str) ->
     desk.register("one", record("id"))
     before = list(desk.topic.rows)
     for kind, text in (("AVRO", avro), ("AVRO", extra), ("JSON", other)):
-        asked = {"schema": text.replace('"HERE"', number), "schemaType": kind}
+        requested = {"schema": text.replace('"HERE"', number), "schemaType": kind}
         for path in (
             "/subjects/one/versions",
             "/subjects/one",
             "/compatibility/subjects/one/versions/latest",
         ):
-            status, answer = desk("POST", path, asked)
+            status, answer = desk("POST", path, requested)
             assert (status, answer["error_code"]) == (422, 42201)
             assert number in answer["message"] or "number" in answer["message"]
     assert desk.topic.rows == before

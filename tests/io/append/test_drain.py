@@ -48,10 +48,10 @@ def test_leader_epoch_is_overwritten_whatever_the_client_sent(case: DrainCase) -
 
 
 def test_batches_of_several_clients_share_a_partition(case: DrainCase) -> None:
-    mine = case.push(batch(), client=0)
+    own = case.push(batch(), client=0)
     controls = case.push(batch(), client=1)
     case.drain.run()
-    assert case.outcomes(0) == [(mine, 0, 0)]
+    assert case.outcomes(0) == [(own, 0, 0)]
     assert case.outcomes(1) == [(controls, 0, 1)]
 
 

@@ -26,10 +26,10 @@ class Threads:
     def jobs(self) -> list[tuple[int, int]]:
         """(slot, descriptor) of the syncs that are asked for."""
         try:
-            told = os.read(self._jobs, 1 << 16)
+            reported = os.read(self._jobs, 1 << 16)
         except BlockingIOError:
             return []
-        return [(-1 - token, fd) for token, fd, _ in RECORD.iter_unpack(told)]
+        return [(-1 - token, fd) for token, fd, _ in RECORD.iter_unpack(reported)]
 
     def done(self, slot: int, error: int = 0) -> None:
         os.write(self._results, RECORD.pack(-1 - slot, error, 1000))

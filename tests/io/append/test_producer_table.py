@@ -71,17 +71,17 @@ def change(table: ProducerTable, told: dict[tuple[int, int], ProducerEntry], dra
 
 def test_the_states_of_a_partition_are_those_of_its_producers_in_order_of_their_ids() -> None:
     draw = random.Random(5)
-    table, told = ProducerTable(16), dict[tuple[int, int], ProducerEntry]()
+    table, reported = ProducerTable(16), dict[tuple[int, int], ProducerEntry]()
     for _ in range(2000):
-        change(table, told, draw)
+        change(table, reported, draw)
         for _ in range(draw.randrange(4)):
             slot = draw.randrange(SLOTS)
-            wanted = [told[key] for key in sorted(told) if key[0] == slot]
-            assert states(table, slot) == list(map(shown, wanted))
-            assert table.entries(slot) == wanted
-            assert table.snapshot(slot) == encode(wanted)
+            expected = [reported[key] for key in sorted(reported) if key[0] == slot]
+            assert states(table, slot) == list(map(shown, expected))
+            assert table.entries(slot) == expected
+            assert table.snapshot(slot) == encode(expected)
             after, limit = draw.randrange(-1, 400), draw.randrange(1, 9)
-            page = [shown(each) for each in wanted if each.producer_id > after][:limit]
+            page = [shown(each) for each in expected if each.producer_id > after][:limit]
             assert [ProducerState(*each) for each in table.states(slot, after, limit)] == page
 
 
@@ -97,9 +97,9 @@ def test_a_listed_producers_later_appends_are_reported() -> None:
 def test_no_object_is_made_for_each_producer_of_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     table = ProducerTable()
     table.put(0, entry(1, random.Random(1)))
-    wanted = encode(table.entries(0))
+    expected = encode(table.entries(0))
     monkeypatch.setattr(producer_table, "_entry", None)
-    assert table.snapshot(0) == wanted
+    assert table.snapshot(0) == expected
     assert table.snapshot(1) == encode([])
 
 

@@ -68,12 +68,12 @@ def test_the_tool_accepts_logs_and_indexes(kafka_jars: str, tmp_path: Path, stop
         log.partition.truncate_to(log.partition.log_end * 2 // 3, NOW)
     end = log.partition.log_end
     log.partition.close()
-    said = dump(log.folder, "--deep-iteration")
-    lasts = [int(found) for found in re.findall(r"^\| offset: (\d+)", said, re.MULTILINE)]
+    reported = dump(log.folder, "--deep-iteration")
+    lasts = [int(found) for found in re.findall(r"^\| offset: (\d+)", reported, re.MULTILINE)]
     assert lasts[-1] == end - 1 if stop != "truncated" else lasts[-1] < end
-    assert len(re.findall(r"isvalid: true", said)) == said.count("baseOffset:") > 50
-    assert "isvalid: false" not in said
-    assert len(re.findall(r"^offset: \d+ position: \d+", said, re.MULTILINE)) > 20
+    assert len(re.findall(r"isvalid: true", reported)) == reported.count("baseOffset:") > 50
+    assert "isvalid: false" not in reported
+    assert len(re.findall(r"^offset: \d+ position: \d+", reported, re.MULTILINE)) > 20
     checked = dump(log.folder, "--index-sanity-check")
     assert checked.count("passed sanity check") == len(log.partition.base_offsets) * 2
     assert dump(log.folder, "--verify-index-only")
@@ -85,10 +85,12 @@ def test_the_tool_reads_snapshots_and_aborted_transactions(kafka_jars: str, tmp_
     entries = log.producers.entries(3)
     assert all(len(entry.batches) > 1 for entry in entries)  # of which the tool knows the last ones
     log.partition.close()
-    said = dump(log.folder)
-    last = said[said.index(f"{log.partition.log_end:020d}.snapshot") :].splitlines()[1:3]
+    reported = dump(log.folder)
+    last = reported[reported.index(f"{log.partition.log_end:020d}.snapshot") :].splitlines()[1:3]
     assert last == [line_of(entry) for entry in entries]
-    assert len(re.findall(r"version: 0 producerId: (?:100|200) firstOffset: \d+ lastOffset: \d+", said)) >= 3
+    assert (
+        len(re.findall(r"version: 0 producerId: (?:100|200) firstOffset: \d+ lastOffset: \d+", reported)) >= 3
+    )
 
 
 def line_of(entry: ProducerEntry) -> str:

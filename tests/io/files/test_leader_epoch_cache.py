@@ -129,8 +129,8 @@ def test_epochs_of_a_former_leader_are_removed() -> None:
 
 
 def test_an_epoch_that_the_leader_never_saw_is_passed_over() -> None:
-    mine, leader = epochs((0, 0), (1, 10), (2, 12)), epochs((0, 0), (1, 10), (3, 11))
-    assert agreed_end(mine, 20, leader, 30, 5) == 11
+    own, leader = epochs((0, 0), (1, 10), (2, 12)), epochs((0, 0), (1, 10), (3, 11))
+    assert agreed_end(own, 20, leader, 30, 5) == 11
     assert agreed_end(epochs((0, 0), (2, 12)), 20, epochs((0, 0), (1, 10), (3, 14)), 30, 5) == 10
 
 
@@ -168,8 +168,8 @@ class Log:
         self.records += [epoch] * count
 
     def agreed(self, leader: "Log") -> int:
-        mine, theirs = len(self.records), len(leader.records)
-        return agreed_end(self.epochs, mine, leader.epochs, theirs, 0)
+        own, theirs = len(self.records), len(leader.records)
+        return agreed_end(self.epochs, own, leader.epochs, theirs, 0)
 
     def follow(self, leader: "Log", lag: int) -> None:
         """Cut what the leader lacks, then copy all but the last few."""
@@ -192,8 +192,8 @@ def test_logs_agree_below_the_answer_and_not_at_it(history: list[tuple[int, int,
         logs[leader].lead(epoch, count)
         for other in range(3):
             if other != leader:
-                mine, theirs = logs[other].records, logs[leader].records
+                own, theirs = logs[other].records, logs[leader].records
                 end = logs[other].agreed(logs[leader])
-                assert mine[:end] == theirs[:end]
-                assert end in (len(mine), len(theirs)) or mine[end] != theirs[end]
+                assert own[:end] == theirs[:end]
+                assert end in (len(own), len(theirs)) or own[end] != theirs[end]
         logs[(leader + 1 + which) % 3].follow(logs[leader], lag)

@@ -29,14 +29,14 @@ def test_an_empty_active_segment_stays() -> None:
 
 
 def test_the_age_is_read_only_as_far_as_needed() -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     def newest(n: int) -> int:
-        asked.append(n)
+        requested.append(n)
         return [10, 20, 5000, 30][n]
 
     assert too_old(shape([1, 1, 1, 1]), 1000, 1031, newest) == 2
-    assert asked == [0, 1, 2]
+    assert requested == [0, 1, 2]
     assert too_old(shape([1, 1]), -1, 10**9, lambda n: 0) == 0
     assert too_old(shape([1]), 1000, 1010, lambda n: 10) == 0
 

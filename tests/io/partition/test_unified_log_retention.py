@@ -172,8 +172,8 @@ def test_the_slot_has_the_leader_epoch_of_the_log_start(tmp_path: Path) -> None:
     log.reopen(epoch=5, log_start=0)
     for _ in range(4):
         log.append(batch(0, [b"x" * 100]))
-    told = [int(log.words[Slot.START_EPOCH])]
+    reported = [int(log.words[Slot.START_EPOCH])]
     for start in (3, 4, 6):
         log.partition.delete_records(start)
-        told.append(int(log.words[Slot.START_EPOCH]))
-    assert told == [3, 3, 5, 5]
+        reported.append(int(log.words[Slot.START_EPOCH]))
+    assert reported == [3, 3, 5, 5]

@@ -21,8 +21,8 @@ def test_without_write_caching_all_that_recovery_has_read_is_on_disk(
     assert loaded.recovery_point == loaded.active.next_offset == 20
     suffixes = (files.LOG, files.INDEX, files.TIME_INDEX)
     scanned = bases if recovery_point == 0 else bases[-1:]
-    wanted = {files.file_name(base, suffix) for base in scanned for suffix in suffixes}
-    assert wanted | {"."} <= set(syncs.taken())
+    expected = {files.file_name(base, suffix) for base in scanned for suffix in suffixes}
+    assert expected | {"."} <= set(syncs.taken())
 
 
 def test_with_write_caching_recovery_leaves_the_recovery_point(tmp_path: Path) -> None:

@@ -87,6 +87,6 @@ class Scene:
         return sorted((path.name, path.read_bytes()) for path in log.folder.glob("*.log"))
 
     def assert_equal(self) -> None:
-        mine, its = self.files(self.own), self.files(self.leader)
-        assert b"".join(data for _, data in mine) == b"".join(data for _, data in its)
+        own_part, its = self.files(self.own), self.files(self.leader)
+        assert b"".join(data for _, data in own_part) == b"".join(data for _, data in its)
         assert self.end == self.leader.partition.log_end

@@ -295,9 +295,9 @@ def test_the_producers_of_a_leader_are_known_in_its_copy_however_many(scene: Mak
         case.leader.append(batch(0, [b"v"], producer_id=producer_id, producer_epoch=2, base_sequence=5))
     case.follow()
     case.assert_equal()
-    mine, its = (log.partition.producers.entries() for log in (case.own, case.leader))
-    assert len(mine) == 40
-    assert mine == its
+    own_part, its = (log.partition.producers.entries() for log in (case.own, case.leader))
+    assert len(own_part) == 40
+    assert own_part == its
 
 
 def test_a_write_that_fails_is_an_error_of_the_own_log_dir_and_ends_nowhere(scene: Make) -> None:

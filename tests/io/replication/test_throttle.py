@@ -52,18 +52,18 @@ def test_a_copy_is_under_the_limits_of_the_sites_that_the_topic_names(
 
 def test_a_replica_in_sync_is_never_held_back_and_another_until_time_has_paid() -> None:
     words, clock = shared(), Clock()
-    mine, limits = throttle(words, 1, clock), [(1, FOLLOWER)]
+    own, limits = throttle(words, 1, clock), [(1, FOLLOWER)]
     ReplicationRates(words).set(1, FOLLOWER, 1000)
-    assert not mine.holds(5, limits)
-    mine.copied(limits, 2000)
-    assert mine.holds(5, limits)
+    assert not own.holds(5, limits)
+    own.copied(limits, 2000)
+    assert own.holds(5, limits)
     words.in_sync[5] = 1
-    assert not mine.holds(5, limits)
+    assert not own.holds(5, limits)
     words.in_sync[5] = 0
     clock.ns += 2 * SECOND - 1
-    assert mine.holds(5, limits)
+    assert own.holds(5, limits)
     clock.ns += 1
-    assert not mine.holds(5, limits)
+    assert not own.holds(5, limits)
 
 
 def test_workers_of_a_site_share_its_rate_and_other_sites_have_their_own() -> None:
@@ -80,17 +80,17 @@ def test_workers_of_a_site_share_its_rate_and_other_sites_have_their_own() -> No
 
 def test_no_rate_throttles_nothing_and_the_rate_0_throttles_everything() -> None:
     words, clock = shared(), Clock()
-    mine, limits = throttle(words, 1, clock), [(0, LEADER)]
-    assert not mine.holds(5, limits)
-    mine.copied(limits, 1 << 40)
-    assert not mine.holds(5, limits)
+    own, limits = throttle(words, 1, clock), [(0, LEADER)]
+    assert not own.holds(5, limits)
+    own.copied(limits, 1 << 40)
+    assert not own.holds(5, limits)
     ReplicationRates(words).set(0, LEADER, 0)
-    assert not mine.holds(5, limits)
-    mine.copied(limits, 1)
+    assert not own.holds(5, limits)
+    own.copied(limits, 1)
     clock.ns += 1000 * SECOND
-    assert mine.holds(5, limits)
+    assert own.holds(5, limits)
     ReplicationRates(words).set(0, LEADER, None)
-    assert not mine.holds(5, limits)
+    assert not own.holds(5, limits)
 
 
 def test_time_without_copies_saves_nothing_up() -> None:

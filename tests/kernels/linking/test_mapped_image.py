@@ -122,11 +122,11 @@ def test_processes_share_code_and_no_process_has_a_page_of_it_of_its_own(image: 
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         for _ in range(2)
     ]
-    said = []
+    reported = []
     for one in both:
         assert one.stdout is not None
-        said.append(one.stdout.readline())  # it runs the code and stays
-    assert said[0] == said[1] != ""
+        reported.append(one.stdout.readline())  # it runs the code and stays
+    assert reported[0] == reported[1] != ""
     first, _ = both[0].communicate("\n", timeout=60)
     pages = dict(line.split() for line in first.splitlines())
     assert int(pages["Shared_Clean:"]) > 0

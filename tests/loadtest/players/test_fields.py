@@ -34,11 +34,11 @@ def test_the_layout_of_this_client_library_is_known() -> None:
 def test_fields_read_are_those_requested() -> None:
     for count in (1, 2, 777):
         given = messages(count)
-        mine, theirs = fields(given), request_message(given)
-        assert mine.partitions.tolist() == theirs.partitions.tolist()
-        assert mine.offsets.tolist() == theirs.offsets.tolist()
-        assert mine.timestamps_ms.tolist() == theirs.timestamps_ms.tolist()
-        assert [column.dtype for column in mine] == [np.int32, np.int64, np.int64]
+        own, theirs = fields(given), request_message(given)
+        assert own.partitions.tolist() == theirs.partitions.tolist()
+        assert own.offsets.tolist() == theirs.offsets.tolist()
+        assert own.timestamps_ms.tolist() == theirs.timestamps_ms.tolist()
+        assert [column.dtype for column in own] == [np.int32, np.int64, np.int64]
 
 
 def test_messages_far_apart_and_out_of_order_in_memory() -> None:

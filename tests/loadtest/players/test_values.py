@@ -20,8 +20,8 @@ def test_numbers_are_dense_per_producer_and_per_partition() -> None:
     assert {(int(header["run"]), int(header["producer"])) for header in headers} == {(77, 5)}
     partitions = [partition for block in blocks for partition in block.partitions.tolist()]
     for partition in range(PARTITIONS):
-        mine = [int(h["partition_seq"]) for h, p in zip(headers, partitions, strict=True) if p == partition]
-        assert mine == list(range(len(mine)))
+        own = [int(h["partition_seq"]) for h, p in zip(headers, partitions, strict=True) if p == partition]
+        assert own == list(range(len(own)))
 
 
 def test_a_key_always_goes_to_one_partition() -> None:

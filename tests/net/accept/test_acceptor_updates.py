@@ -90,21 +90,21 @@ def test_only_its_own_settings_and_only_changes_are_sent() -> None:
     acceptor, process = fds.pair()
 
     async def story() -> None:
-        told = AcceptorSettings(process)
-        told.change({"compression.type": "lz4"})
+        reported = AcceptorSettings(process)
+        reported.change({"compression.type": "lz4"})
         await asyncio.sleep(0)
         assert fds.receive_closed(acceptor) == fds.Settings({})  # a process that died may have told limits
-        told.change({"compression.type": "zstd"})
+        reported.change({"compression.type": "zstd"})
         await asyncio.sleep(0)
         assert fds.receive_closed(acceptor) is None
         limits = {"max.connections": "5", "listener.name.plaintext.max.connections": "3"}
-        told.change({"compression.type": "lz4", **limits})
+        reported.change({"compression.type": "lz4", **limits})
         await asyncio.sleep(0)
         assert fds.receive_closed(acceptor) == fds.Settings(limits)
-        told.change({"compression.type": "gzip", **limits})
+        reported.change({"compression.type": "gzip", **limits})
         await asyncio.sleep(0)
         assert fds.receive_closed(acceptor) is None
-        told.change({})
+        reported.change({})
         await asyncio.sleep(0)
         assert fds.receive_closed(acceptor) == fds.Settings({})
 

@@ -216,16 +216,16 @@ def test_another_broker_has_no_replica_to_fetch_for(node_factory: NodeFactory, v
     size = sum(log.stat().st_size for log in node.folders[0].glob("*.log"))
     link = node.connect()
     for replica_id, error in ((0, 6), (1, 6), (5, 6), (-2, 0), (-7, 0)):
-        asked = FetchRequest(max_wait_ms=10_000, min_bytes=1, max_bytes=1 << 20)
-        asked.topics = [
+        requested = FetchRequest(max_wait_ms=10_000, min_bytes=1, max_bytes=1 << 20)
+        requested.topics = [
             FetchTopic("t", (1).to_bytes(16), [FetchPartition(0, partition_max_bytes=1 << 20)]),
             FetchTopic("no", (9).to_bytes(16), [FetchPartition(0, partition_max_bytes=1 << 20)]),
         ]
         if version >= 15:
-            asked.replica_state = ReplicaState(replica_id, 1)
+            requested.replica_state = ReplicaState(replica_id, 1)
         else:
-            asked.replica_id = replica_id
-        link.sendall(encode_request(ApiKey.FETCH, version, 7, "c", asked))
+            requested.replica_id = replica_id
+        link.sendall(encode_request(ApiKey.FETCH, version, 7, "c", requested))
         known, unknown = (topic.partitions[0] for topic in read_fetch(read_frame(link), version).responses)
         assert known.error_code == error, replica_id
         assert (known.high_watermark, len(known.records)) == ((-1, 0) if error else (20, size))

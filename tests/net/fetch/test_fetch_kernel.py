@@ -39,19 +39,19 @@ def test_an_answer_holds_what_the_files_hold(data: st.DataObject) -> None:
 
 def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
     committed = data.draw(st.booleans())
-    ends, wanted = {}, {}
+    ends, requested = {}, {}
     for number, log in enumerate(scene.logs):
         mark = data.draw(st.sampled_from(log.boundaries()))
         stable = data.draw(st.sampled_from([each for each in log.boundaries() if each <= mark]))
         scene.set_mark(number, mark, stable)
         ends[number] = stable if committed else mark
-        wanted[number] = data.draw(st.integers(log.start, log.end))
-    order = data.draw(st.permutations(sorted(wanted)))
+        requested[number] = data.draw(st.integers(log.start, log.end))
+    order = data.draw(st.permutations(sorted(requested)))
     most, left = (data.draw(st.sampled_from((1, 100, 350, 700, 1 << 20))) for _ in range(2))
     version = data.draw(st.sampled_from((4, 5, 7, 9, 11, 12, 13, 15, 17)))
     answer = scene.answer(
         version,
-        partitions={number: wanted[number] for number in order},
+        partitions={number: requested[number] for number in order},
         partition_max_bytes=most,
         max_bytes=left,
         isolation=COMMITTED if committed else 0,
@@ -61,7 +61,7 @@ def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
     first = True
     for part in topic.partitions:
         number = part.partition_index
-        records = scene.expected(number, wanted[number], ends[number], left, most, first)
+        records = scene.expected(number, requested[number], ends[number], left, most, first)
         words = scene.slot(number)
         assert bytes(part.records or b"") == records
         assert (part.error_code, part.high_watermark) == (0, words[Slot.HIGH_WATERMARK])
@@ -246,12 +246,12 @@ def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> Non
     the smallest space that the kernel accepts has room for them."""
     scene.context.words[ContextRow.SENDFILE_MIN] = 1 << 20
     scene.show()
-    wanted, size = scene.last_batches()
+    expected, size = scene.last_batches()
     rooms = range(size, size + 2000)
 
     def served(room: int, used: int = 0) -> bool:
         scene.context.words[ContextRow.OUT_BYTES] = room + used
-        return scene.outcome(partitions=wanted, out_used=used) == Outcome.SERVED
+        return scene.outcome(partitions=expected, out_used=used) == Outcome.SERVED
 
     least = next(room for room in rooms if served(room))
     headers = answer_kernel.HEADER_BOUND + 2 * (answer_kernel.TOPIC_BOUND + answer_kernel.PARTITION_BOUND)
@@ -337,11 +337,15 @@ def test_read_committed_after_aborted_transactions_is_left_to_python(scene: Kern
 
 def test_a_fetch_waits_for_min_bytes_of_all_its_partitions(scene: KernelScene) -> None:
     scene.show()
-    wanted, bytes_there = scene.last_batches()
+    expected, bytes_there = scene.last_batches()
 
     def outcome(min_bytes: int, max_wait_ms: int = 100, force: bool = False, max_bytes: int = 1 << 20) -> int:
         return scene.outcome(
-            partitions=wanted, min_bytes=min_bytes, max_wait_ms=max_wait_ms, force=force, max_bytes=max_bytes
+            partitions=expected,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            force=force,
+            max_bytes=max_bytes,
         )
 
     assert outcome(bytes_there) == Outcome.SERVED

@@ -91,23 +91,23 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 
 def test_only_changes_are_returned() -> None:
-    wanted = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
-    assert wanted.maybe_update_response_data(0, 5, 0, 0, False)
-    assert not wanted.maybe_update_response_data(0, 5, 0, 0, False)
-    assert wanted.maybe_update_response_data(0, 5, 0, 10, False)
-    assert wanted.maybe_update_response_data(0, 6, 0, 0, False)
-    assert wanted.maybe_update_response_data(0, 6, 1, 0, False)
-    assert wanted.maybe_update_response_data(1, -1, -1, 0, False)
-    assert wanted.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
-    assert wanted.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
-    assert wanted.maybe_update_response_data(0, 6, 1, 0, True)
+    expected = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
+    assert expected.maybe_update_response_data(0, 5, 0, 0, False)
+    assert not expected.maybe_update_response_data(0, 5, 0, 0, False)
+    assert expected.maybe_update_response_data(0, 5, 0, 10, False)
+    assert expected.maybe_update_response_data(0, 6, 0, 0, False)
+    assert expected.maybe_update_response_data(0, 6, 1, 0, False)
+    assert expected.maybe_update_response_data(1, -1, -1, 0, False)
+    assert expected.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
+    assert expected.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
+    assert expected.maybe_update_response_data(0, 6, 1, 0, True)
 
 
 def test_a_request_names_topics_by_name_or_by_id() -> None:
-    asked = FetchRequest(
+    requested = FetchRequest(
         topics=[
             FetchTopic("a", partitions=[FetchPartition(1)]),
             FetchTopic("", b"\1" * 16, [FetchPartition(2)]),
         ]
     )
-    assert [key for key, _, _ in requested_partitions(asked)] == [("a", 1), (b"\1" * 16, 2)]
+    assert [key for key, _, _ in requested_partitions(requested)] == [("a", 1), (b"\1" * 16, 2)]

@@ -24,8 +24,8 @@ def test_metrics_count_requests_records_and_how_they_were_sent(scene: KernelScen
         ml.ERRORS + ApiKey.FETCH * ml.ERROR_COUNT + 1,
     )
     before = [words[name] for name in names]
-    wanted, size = scene.last_batches()
-    assert scene.outcome(partitions=wanted) == Outcome.SERVED
+    expected, size = scene.last_batches()
+    assert scene.outcome(partitions=expected) == Outcome.SERVED
     by_file = size if sendfile else 0
     found = [words[name] - old for name, old in zip(names, before, strict=True)]
     assert found == [size, by_file, size - by_file, 2]

@@ -35,8 +35,8 @@ class SessionModel:
         self.offsets = {number: log.start for number, log in enumerate(scene.logs)}
         self.order = list(self.offsets)
         self.reported = dict.fromkeys(self.order, -1)
-        wanted = [FetchedPartition("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()]
-        self.session = begun(scene, wanted)
+        expected = [FetchedPartition("t", bytes(16), n, at, most, -1, -1) for n, at in self.offsets.items()]
+        self.session = begun(scene, expected)
         self.epoch = self.session.epoch
 
     def ask(self, scene: KernelScene, changes: dict[int, int], left: int) -> None:
@@ -51,17 +51,19 @@ class SessionModel:
         )
         assert answer.session_id == self.session.id
         found = [part for topic in answer.responses for part in topic.partitions]
-        wanted, first = {}, True
+        requested, first = {}, True
         for number in self.order:
             mark = int(scene.slot(number)[Slot.HIGH_WATERMARK])
             records = scene.expected(number, self.offsets[number], mark, left, self.most, first)
             if records or mark != self.reported[number]:
-                wanted[number] = records
+                requested[number] = records
                 self.reported[number] = mark
             if records:
                 first, left = False, max(0, left - len(records))
-        assert [(part.partition_index, bytes(part.records or b"")) for part in found] == list(wanted.items())
-        for number in [each for each in self.order if wanted.get(each)]:
+        assert [(part.partition_index, bytes(part.records or b"")) for part in found] == list(
+            requested.items()
+        )
+        for number in [each for each in self.order if requested.get(each)]:
             self.order.remove(number)
             self.order.append(number)
         self.epoch = 1 if self.epoch == (1 << 31) - 1 else self.epoch + 1
@@ -139,9 +141,9 @@ def test_topics_are_named_by_id_in_a_session_that_began_so(scene: KernelScene) -
 def test_partitions_of_one_number_in_two_topics_are_distinguished(scene: KernelScene, version: int) -> None:
     scene.show()
     starts = [log.start for log in scene.logs]
-    wanted = zip("tu", starts, strict=True)
+    requested = zip("tu", starts, strict=True)
     session = begun(
-        scene, [FetchedPartition(topic, bytes(16), 0, at, 1 << 20, -1, -1) for topic, at in wanted]
+        scene, [FetchedPartition(topic, bytes(16), 0, at, 1 << 20, -1, -1) for topic, at in requested]
     )
     later = scene.logs[1].batches[1].base
     answer = scene.answer(

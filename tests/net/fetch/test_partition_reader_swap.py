@@ -37,16 +37,16 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
         case.append([(b"key%d" % (n % 3), b"%d" % n * 30)])
     case.roll()
     reader = reader_of(case)
-    wanted = FetchedPartition("t", bytes(16), 0, 0, 1 << 20, -1, -1)
+    expected = FetchedPartition("t", bytes(16), 0, 0, 1 << 20, -1, -1)
     limits = Limits(1 << 20, True, isolation)
-    before = reader.read(wanted, limits)
+    before = reader.read(expected, limits)
     assert before.error is ErrorCode.NONE
     assert before.length > 0
     assert bool(before.aborted) == (isolation == READ_COMMITTED)
     seen: list[tuple[int, int]] = []
 
     def look(_: str) -> None:
-        reading = reader.read(wanted, limits)
+        reading = reader.read(expected, limits)
         assert reading.error is ErrorCode.NONE
         seen.append((int(case.log.words[Slot.SEGMENTS_VERSION]) % 2, reading.length))
 
@@ -58,4 +58,4 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
     beside = [length for odd, length in seen if not odd]
     assert beside
     assert min(beside) > 0
-    assert 0 < reader.read(wanted, limits).length < before.length
+    assert 0 < reader.read(expected, limits).length < before.length

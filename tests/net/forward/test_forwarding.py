@@ -62,11 +62,11 @@ def test_a_large_request_takes_the_way_over_python(node_factory: NodeFactory) ->
 
 
 def test_an_answer_to_a_client_that_left_reaches_no_other_client(node_factory: NodeFactory) -> None:
-    asked, go_on = threading.Event(), threading.Event()
-    node = node_factory({"t": 1}, answer=first_answer_waits(asked, go_on))
+    requested, go_on = threading.Event(), threading.Event()
+    node = node_factory({"t": 1}, answer=first_answer_waits(requested, go_on))
     first = node.connect()
     first.sendall(asking(1))
-    assert asked.wait(10)
+    assert requested.wait(10)
     first.close()
     node.closed_ids(1)
     second = node.connect()  # takes the row of the first
@@ -76,11 +76,11 @@ def test_an_answer_to_a_client_that_left_reaches_no_other_client(node_factory: N
 
 
 def test_a_client_that_waits_when_control_goes_is_closed(node_factory: NodeFactory) -> None:
-    asked, go_on = threading.Event(), threading.Event()
-    node = node_factory({"t": 1}, answer=first_answer_waits(asked, go_on))
+    requested, go_on = threading.Event(), threading.Event()
+    node = node_factory({"t": 1}, answer=first_answer_waits(requested, go_on))
     link, other = node.connect(), node.connect()
     link.sendall(asking(1))
-    assert asked.wait(10)
+    assert requested.wait(10)
     node.control.drop()
     assert is_closed(link)
     go_on.set()

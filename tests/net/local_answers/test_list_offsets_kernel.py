@@ -75,12 +75,12 @@ def answered(link: socket.socket, version: int, asked: Asked, **how: int) -> dic
 def test_ends_are_returned_in_the_order_of_the_request(node: NetNode, version: int) -> None:
     link = node.connect()
     epoch = EPOCH if version >= 4 else -1
-    asked: Asked = {"u": [(0, -1, -1)], "t": [(2, epoch, -1), (0, -1, -1), (1, -1, -1)]}
-    wanted = {"u": [(0, 103)], "t": [(2, 102), (0, 100), (1, 101)]}
+    requested: Asked = {"u": [(0, -1, -1)], "t": [(2, epoch, -1), (0, -1, -1), (1, -1, -1)]}
+    expected = {"u": [(0, 103)], "t": [(2, 102), (0, 100), (1, 101)]}
     for isolation in (0, 1) if version >= 2 else (0,):
-        assert answered(link, version, asked, isolation=isolation) == {
+        assert answered(link, version, requested, isolation=isolation) == {
             topic: [(index, 0, -1, offset - 50 * isolation, epoch) for index, offset in parts]
-            for topic, parts in wanted.items()
+            for topic, parts in expected.items()
         }
     node.worker.publish(0, 5000, 0)
     assert answered(link, version, {"t": [(0, -1, -1)]})["t"][0][3] == 5000
@@ -91,9 +91,9 @@ def test_ends_are_returned_in_the_order_of_the_request(node: NetNode, version: i
 def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -> None:
     link = node.connect()
     epochs = (-1, 0, 1) if version >= 4 else (-1, -1, -1)
-    asked: Asked = {"t": [(0, -1, -2), (1, -1, -2), (2, -1, -4 if version >= 8 else -2)]}
+    requested: Asked = {"t": [(0, -1, -2), (1, -1, -2), (2, -1, -4 if version >= 8 else -2)]}
     for isolation in (0, 1) if version >= 2 else (0,):
-        assert answered(link, version, asked, isolation=isolation) == {
+        assert answered(link, version, requested, isolation=isolation) == {
             "t": [(index, 0, -1, 10 + index, epochs[index]) for index in range(3)]
         }
     assert not node.control.requests
@@ -163,12 +163,12 @@ def test_a_slot_that_another_partition_has_taken_is_controls(node: NetNode) -> N
 @pytest.mark.parametrize("version", [1, 5, 6, 11])
 def test_a_request_that_ends_too_early_is_controls(node: NetNode, version: int) -> None:
     whole = frame(version, {"t": [(0, -1, -1), (2, -1, -1)]})[4:]
-    asked = 0
+    requested = 0
     for end in range(len(whole) - 1, 14, -1):
         answer = ask(node.connect(), struct.pack(">i", end) + whole[:end])
         assert len(answer) == 4, f"answered {end} of {len(whole)} bytes"
-        asked += 1
-    assert len(node.control.requests) == asked
+        requested += 1
+    assert len(node.control.requests) == requested
 
 
 def test_answers_are_counted(node: NetNode) -> None:

@@ -59,8 +59,8 @@ class Scene:
     def response(self, api: int, version: int, body: bytes) -> Struct:
         """What is said when parts are not to be seen."""
         if api == ApiKey.METADATA:
-            asked = decode_exact(MetadataRequest, version, body)
-            names = [topic.name for topic in asked.topics or ()]
+            requested = decode_exact(MetadataRequest, version, body)
+            names = [topic.name for topic in requested.topics or ()]
             return MetadataResponse(
                 brokers=[MetadataResponseBroker(1, "host", 9092, None)],
                 cluster_id="cluster",
@@ -131,24 +131,24 @@ def test_described_topics_come_sorted_whatever_their_order_in_the_request(scene:
     names = [f"t{number}" for number in range(40)] + ["t", "T", "t1-", "é", "\U0001f600"]
     for name in names:
         scene.describe(name)
-    asked, random = scene.asked, Random(3)
+    requested, random = scene.asked, Random(3)
     for count in (2, 3, 10, 45):
         for _ in range(30):
             scene.describe(*random.sample(names, count))
     scene.describe(*sorted(names))
     scene.describe(*sorted(names, reverse=True))
-    assert scene.asked == asked
+    assert scene.asked == requested
 
 
 def test_more_partitions_than_fit_on_a_page_are_controls(scene: Scene) -> None:
     names = [f"t{number:03}" for number in range(ROOM + 1)]
     for name in names:
         scene.describe(name)
-    asked = scene.asked
+    requested = scene.asked
     scene.describe(*names[:-1])
-    assert scene.asked == asked
+    assert scene.asked == requested
     scene.describe(*names)
-    assert scene.asked == asked + 1
+    assert scene.asked == requested + 1
 
 
 def test_after_a_change_no_part_is_seen_again(scene: Scene) -> None:
@@ -156,18 +156,18 @@ def test_after_a_change_no_part_is_seen_again(scene: Scene) -> None:
     for number in range(2, 6):
         scene.metadata("a")
         scene.metadata("b")
-        asked = scene.asked
+        requested = scene.asked
         scene.metadata("b", "a")
-        assert scene.asked == asked
+        assert scene.asked == requested
         scene.numbers = {"a": number, "b": number}
         scene.words.topics_changed()
         scene.metadata("a", "b")  # both anew
         scene.metadata("b", "a")
-        assert scene.asked == asked + 1
+        assert scene.asked == requested + 1
         scene.words.topics_changed()
         scene.metadata("b")
         scene.metadata("a", "b")  # of a there is none that stands
-        assert scene.asked == asked + 3
+        assert scene.asked == requested + 3
 
 
 def test_a_part_that_grows_or_shrinks_is_cached_again(scene: Scene) -> None:
@@ -189,11 +189,11 @@ def test_nothing_is_composed_while_a_log_dir_has_failed(scene: Scene) -> None:
 def test_options_and_version_are_part_of_the_question(scene: Scene) -> None:
     scene.metadata("a", "b")
     topics = [MetadataRequestTopic(name="b"), MetadataRequestTopic(name="a")]
-    for asked, request in enumerate(
+    for requested, request in enumerate(
         (MetadataRequest(topics, False), MetadataRequest(topics, True, False, True)), 2
     ):
         scene.check(ApiKey.METADATA, 12, request)
-        assert scene.asked == asked
+        assert scene.asked == requested
     scene.metadata("b", "a", version=11)
     assert scene.asked == 4
 
@@ -255,7 +255,7 @@ def test_answers_that_the_socket_does_not_take_arrive_complete_and_in_order(scen
     request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
     frames = [encode_request(ApiKey.METADATA, 12, number, "c", request) for number in range(100)]
     scene.link.sendall(b"".join(frames))
-    said = scene.response(ApiKey.METADATA, 12, frames[0][HEADER_BYTES + 1 :])
+    reported = scene.response(ApiKey.METADATA, 12, frames[0][HEADER_BYTES + 1 :])
     for number in range(len(frames)):
-        assert read_frame(scene.link) == encode_response(ApiKey.METADATA, 12, number, said)[4:]
+        assert read_frame(scene.link) == encode_response(ApiKey.METADATA, 12, number, reported)[4:]
     assert scene.asked == len(names)

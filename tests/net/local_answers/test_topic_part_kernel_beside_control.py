@@ -136,7 +136,7 @@ def test_answers_are_those_of_control_whatever_changes(
         return asyncio.run(send(made.broker, ApiKey(request.api_key), request.api_version, request.body))
 
     node: NetNode = node_factory({"t": 1}, answer=answer)
-    link, asker, asked = node.connect(), Asker(seed, made), 0
+    link, asker, requested = node.connect(), Asker(seed, made), 0
     for turn in range(TURNS):
         if turn:
             asker.change()
@@ -146,5 +146,5 @@ def test_answers_are_those_of_control_whatever_changes(
             expected = asyncio.run(send(made.broker, api, version, encode(request, version)))
             assert expected is not None
             assert ask(link, encode_request(api, version, 7, "c", request)) == expected[4:], (turn, request)
-            asked += 1
-    assert len(node.control.requests) < asked * 0.8
+            requested += 1
+    assert len(node.control.requests) < requested * 0.8

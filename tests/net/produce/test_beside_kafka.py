@@ -181,16 +181,16 @@ def test_an_incremental_session_returns_the_same_changes(peers: tuple[SocketPeer
     from tests.net.doubles import ask
     from tests.net.requests import read_fetch
 
-    told = []
+    reported = []
     for peer in peers:
         answers = []
         with closing(create_connection(("127.0.0.1", peer.port), timeout=20)) as link:
 
             def send(session: tuple[int, int], parts: dict[int, int], topic: str = "compacted") -> Any:
-                wanted = [FetchPartition(p, -1, at, partition_max_bytes=1 << 20) for p, at in parts.items()]
+                expected = [FetchPartition(p, -1, at, partition_max_bytes=1 << 20) for p, at in parts.items()]
                 request = FetchRequest(
                     max_wait_ms=50, min_bytes=1, session_id=session[0], session_epoch=session[1],
-                    topics=[FetchTopic(topic, partitions=wanted)] if wanted else [],
+                    topics=[FetchTopic(topic, partitions=expected)] if expected else [],
                 )  # fmt: skip
                 return read_fetch(ask(link, encode_request(1, 12, 1, "s", request)), 12)
 
@@ -202,10 +202,10 @@ def test_an_incremental_session_returns_the_same_changes(peers: tuple[SocketPeer
             answers += [send((number, 2), {}), send((number, 3), {0: 1}), send((number, 3), {})]
             answers += [send((number, 4), {1: 44}), send((number, 5), {}), send((number, -1), {0: 1})]
             answers += [send((number, 6), {})]
-        told.append(answers)
+        reported.append(answers)
     case = fetch_case("session", (12, 12))
-    for number, (wanted, found) in enumerate(zip(*told, strict=True)):
-        assert differences(plain(wanted, case), plain(found, case)) == [], f"answer {number}"
+    for number, (expected, found) in enumerate(zip(*reported, strict=True)):
+        assert differences(plain(expected, case), plain(found, case)) == [], f"answer {number}"
 
 
 def test_compare_sees_a_difference(peers: tuple[SocketPeer, SocketPeer]) -> None:

@@ -129,8 +129,8 @@ def test_records_of_compacted_topics_have_keys(scene: Scene, codec: Codec) -> No
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_timestamps_lie_between_the_topics_bounds(scene: Scene, codec: Codec) -> None:
     scene.slot[[Slot.TIMESTAMP_BEFORE_MAX_MS, Slot.TIMESTAMP_AFTER_MAX_MS]] = 1000, 50
-    wanted = {-1000: True, -1001: False, 50: True, 51: False, 0: True}
-    for distance, fine in wanted.items():
+    expected = {-1000: True, -1001: False, 50: True, 51: False, 0: True}
+    for distance, fine in expected.items():
         found = scene.error(batch(stamps=(NOW, NOW + distance), codec=codec))
         assert found == (ErrorCode.NONE if fine else NEEDS_PYTHON), distance
     assert scene.error(batch(stamps=(-1,), codec=codec)) == ErrorCode.NONE, "no timestamp"

@@ -22,9 +22,9 @@ def client_final(server_first: bytes, password: bytes, hash_name: str, bare: str
     fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
     salted = hashlib.pbkdf2_hmac(hash_name, password, base64.b64decode(fields["s"]), int(fields["i"]))
     unproved = f"c=biws,r={fields['r']}"
-    said = f"{bare},{server_first.decode()},{unproved}".encode()
+    reported = f"{bare},{server_first.decode()},{unproved}".encode()
     client_key = hmac.digest(salted, b"Client Key", hash_name)
-    signature = hmac.digest(hashlib.new(hash_name, client_key).digest(), said, hash_name)
+    signature = hmac.digest(hashlib.new(hash_name, client_key).digest(), reported, hash_name)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-    expected = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), said, hash_name)
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), reported, hash_name)
     return f"{unproved},p={base64.b64encode(proof).decode()}".encode(), b"v=" + base64.b64encode(expected)

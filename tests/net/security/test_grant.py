@@ -162,13 +162,13 @@ def test_a_client_above_the_limit_gets_no_answers_of_others(monkeypatch: pytest.
 
 def test_a_change_of_acls_reaches_the_open_connections_of_its_principal() -> None:
     case = Scene()
-    mine, other = case.connect("User:a"), case.connect("User:b")
+    own, other = case.connect("User:a"), case.connect("User:b")
     case.change(acl("User:a"), acl("User:b", acls.READ))
-    assert (bits(mine), bits(other)) == (May.WRITE | May.DESCRIBE, May.READ | May.DESCRIBE)
+    assert (bits(own), bits(other)) == (May.WRITE | May.DESCRIBE, May.READ | May.DESCRIBE)
     case.change(removed=(acl("User:a"),))
-    assert (bits(mine), bits(other)) == (0, May.READ | May.DESCRIBE)
+    assert (bits(own), bits(other)) == (0, May.READ | May.DESCRIBE)
     case.change(acl("User:a", acls.DESCRIBE), full=True)
-    assert (bits(mine), bits(other)) == (May.DESCRIBE, 0)
+    assert (bits(own), bits(other)) == (May.DESCRIBE, 0)
 
 
 def test_a_client_whose_host_acls_begin_to_name_gets_a_grant_of_its_own() -> None:

@@ -12,9 +12,9 @@ def test_a_folder_without_room_is_refused_before_anything_is_written(tmp_path: P
 
 
 def test_all_of_it_makes_coefficients_that_say_where_they_are_from(tmp_path: Path) -> None:
-    said: list[str] = []
-    measured = run(tmp_path, 0.05, 1 << 20, said.append)
+    reported: list[str] = []
+    measured = run(tmp_path, 0.05, 1 << 20, reported.append)
     assert measured.measured
     assert measured.origin.startswith("kbroker tune bench on ")
     assert measured.directory == str(tmp_path)
-    assert len(said) == 3
+    assert len(reported) == 3

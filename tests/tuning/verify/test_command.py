@@ -11,7 +11,7 @@ from tests.tuning.fakes import FakeRoots, on, situation
 from tests.tuning.verify.samples import QUEUE, Bench, broker_change, host_change, value_of
 from tuning.situation import Situation
 from tuning.verify.change import WrongTry
-from tuning.verify.command import NOT_ASKED, Files, Request, may_change_host, prove, verify
+from tuning.verify.command import NEEDS_YES, Files, Request, may_change_host, prove, verify
 from tuning.verify.figures import Figures
 from tuning.verify.host_change import UNDO_FILE, LeftBehind
 from tuning.verify.plan import Plan
@@ -49,8 +49,8 @@ def test_what_helped_is_reported_and_stays(host: Situation, tmp_path: Path, scre
     files = Files(tmp_path / "a.json", tmp_path / "a.html")
     assert prove(host, both(), files, bench.turn, screen.progress.append, screen.result.append) == 0
     assert value_of(host.host.roots) == "1024"
-    told = json.loads((tmp_path / "a.json").read_text())
-    assert told["kept"] == [f"/sys/{QUEUE}=1024"]
+    reported = json.loads((tmp_path / "a.json").read_text())
+    assert reported["kept"] == [f"/sys/{QUEUE}=1024"]
     assert "1 of 2 changes helped and stay." in screen.result[0]
     assert "/sys/block" in (tmp_path / "a.html").read_text()
 
@@ -74,8 +74,8 @@ def test_a_signal_in_any_turn_leaves_the_host_as_it_was(
     code = prove(host, both(), files, turn, screen.progress.append, screen.result.append)
     assert code == 128 + number
     assert value_of(host.host.roots) == "128"
-    told = json.loads((tmp_path / "a.json").read_text())
-    assert (told["interrupted"], told["kept"]) == (signal.Signals(number).name, [])
+    reported = json.loads((tmp_path / "a.json").read_text())
+    assert (reported["interrupted"], reported["kept"]) == (signal.Signals(number).name, [])
     assert not (tmp_path / "logs" / UNDO_FILE).exists()
 
 
@@ -113,9 +113,9 @@ def test_the_host_is_changed_only_after_a_yes(host: Situation) -> None:
 def test_without_a_yes_nothing_of_the_host_is_tried(host: Situation, tmp_path: Path, screen: Screen) -> None:
     request = Request(600.0, (f"/sys/{QUEUE}=1024",), files=Files(tmp_path / "a.json"))
     assert verify(host, request, screen.progress.append, screen.result.append) == 0
-    told = json.loads((tmp_path / "a.json").read_text())
-    assert told["conclusion"] == "There was nothing to try."
-    assert told["left"] == [{"what": f"/sys/{QUEUE}=1024", "why": NOT_ASKED}]
+    reported = json.loads((tmp_path / "a.json").read_text())
+    assert reported["conclusion"] == "There was nothing to try."
+    assert reported["left"] == [{"what": f"/sys/{QUEUE}=1024", "why": NEEDS_YES}]
     assert value_of(host.host.roots) == "128"
 
 

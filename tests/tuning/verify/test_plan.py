@@ -43,12 +43,12 @@ def test_both_sides_get_the_same_number_of_turns_and_no_side_the_better_places()
 
 def test_the_plan_in_words_has_the_time_the_place_and_every_change() -> None:
     made = plan(Choice(THREE.changes, (Left("vm.swappiness", "it is scarce"),)), 1800.0)
-    said = plan_text(made, "/data", 1 << 29)
-    assert "/data" in said
-    assert "537 MB" in said
+    reported = plan_text(made, "/data", 1 << 29)
+    assert "/data" in reported
+    assert "537 MB" in reported
     for change in THREE.changes:
-        assert f"try   {change.label}" in said
-    assert "leave vm.swappiness: it is scarce" in said
+        assert f"try   {change.label}" in reported
+    assert "leave vm.swappiness: it is scarce" in reported
     assert "no change to try" in plan_text(plan(Choice(()), 60.0), "/data", 1)
 
 

@@ -17,14 +17,14 @@ ON_HOST = outcome(host_change(), turns(800, 3.0))
 
 
 def test_the_text_says_what_stays_and_how_to_take_it_back() -> None:
-    said = report(HELPED, ON_HOST, SAME).text()
-    assert "2 of 3 changes helped and stay." in said
-    assert "set in the broker's properties: num.io.threads=2" in said
-    assert "undo: echo 128 > /sys/block/nvme0n1/queue/read_ahead_kb" in said
-    assert "800 (776-824) MB/s" in said
-    assert "+12.5% better" in said
-    assert said.count("=> within the spread: taken back") == 1
-    assert "vm.swappiness: it is <scarce>" in said
+    reported = report(HELPED, ON_HOST, SAME).text()
+    assert "2 of 3 changes helped and stay." in reported
+    assert "set in the broker's properties: num.io.threads=2" in reported
+    assert "undo: echo 128 > /sys/block/nvme0n1/queue/read_ahead_kb" in reported
+    assert "800 (776-824) MB/s" in reported
+    assert "+12.5% better" in reported
+    assert reported.count("=> within the spread: taken back") == 1
+    assert "vm.swappiness: it is <scarce>" in reported
 
 
 def test_a_host_that_cannot_be_improved_is_reported_as_such() -> None:
@@ -53,18 +53,18 @@ def test_after_a_signal_nothing_is_kept() -> None:
 
 
 def test_the_json_has_every_turn_and_the_rule() -> None:
-    told = json.loads(json.dumps(report(HELPED, SAME).as_json(), allow_nan=False))
-    assert told["conclusion"].startswith("1 of 2")
-    assert told["kept"] == ["num.io.threads=2"]
-    assert told["rule"]["fewest_turns"] == 5
-    helped, same = told["changes"]
+    reported = json.loads(json.dumps(report(HELPED, SAME).as_json(), allow_nan=False))
+    assert reported["conclusion"].startswith("1 of 2")
+    assert reported["kept"] == ["num.io.threads=2"]
+    assert reported["rule"]["fewest_turns"] == 5
+    helped, same = reported["changes"]
     assert (helped["verdict"], helped["kept"], same["verdict"], same["kept"]) == (
         "helped", True, "no_change", False,
     )  # fmt: skip
     figure = next(each for each in helped["figures"] if each["key"] == "produce_mb_per_s")
     assert len(figure["without"]) == len(figure["with"]) == 5
     assert (figure["better"], figure["judgement"]) == ("more", "better")
-    assert told["left"] == [{"what": "vm.swappiness", "why": "it is <scarce>"}]
+    assert reported["left"] == [{"what": "vm.swappiness", "why": "it is <scarce>"}]
 
 
 def test_kept_settings_are_lines_that_the_broker_reads() -> None:

@@ -48,8 +48,8 @@ def test_two_short_turns_measure_everything_and_leave_nothing(tmp_path: Path) ->
     shown: list[str] = []
     files = Files(tmp_path / "a.json", tmp_path / "a.html", tmp_path / "a.properties")
     assert prove(host, plan, files, turn, lambda _: None, shown.append) == 0
-    told = json.loads((tmp_path / "a.json").read_text())
-    (change,) = told["changes"]
+    reported = json.loads((tmp_path / "a.json").read_text())
+    (change,) = reported["changes"]
     assert change["verdict"] == "undecided"  # a turn of each side shows nothing
     assert [each["key"] for each in change["figures"]] == [each.key for each in FIGURES]
     for figure in change["figures"]:
@@ -83,8 +83,8 @@ def test_ctrl_c_stops_the_broker_and_removes_its_data(tmp_path: Path) -> None:
         time.sleep(0.05)
     assert brokers_below(tmp_path)
     os.kill(run.pid, signal.SIGINT)
-    said, _ = run.communicate(timeout=60)
+    reported, _ = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "Ended by SIGINT" in said
+    assert "Ended by SIGINT" in reported
     assert not list(tmp_path.iterdir())
     assert brokers_below(tmp_path) == []

@@ -95,9 +95,9 @@ class Consumers:
         answer = await self.beat(member, 0, **spec, topic_partitions=[])
         while answer.assignment is not None or answer.member_epoch != epoch:
             owned = answer.assignment.topic_partitions if answer.assignment else []
-            mine = [RequestTopicPartitions(each.topic_id, each.partitions) for each in owned]
+            own = [RequestTopicPartitions(each.topic_id, each.partitions) for each in owned]
             epoch = answer.member_epoch
-            answer = await self.beat(member, epoch, topic_partitions=mine)
+            answer = await self.beat(member, epoch, topic_partitions=own)
         return epoch
 
     async def passes(self, member: str, epoch: int, client: str = "c") -> bool:
@@ -152,12 +152,12 @@ def test_it_is_checked_again_after_any_change_of_the_group_its_topics_and_its_se
         await members.beat(
             "n", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["a"], topic_partitions=[]
         )
-        asked = scene.left
+        requested = scene.left
         while (
             await members.beat("m", epoch)
         ).assignment is None:  # until the new member's share is asked back
-            asked += 1
-            assert scene.left == asked, "nothing passes while an assignment is due"
+            requested += 1
+            assert scene.left == requested, "nothing passes while an assignment is due"
             await asyncio.sleep(0.05)
 
     play(tmp_path, test)

@@ -51,8 +51,8 @@ def check_complete(
     """Everything somebody subscribes to is assigned, to a subscriber."""
     topics_of = {member.member_id: member.topics for member in members}
     found = owners(assignment)
-    wanted = set().union(*topics_of.values())
-    assert set(found) == {(topic, index) for topic in wanted for index in range(counts[topic])}
+    expected = set().union(*topics_of.values())
+    assert set(found) == {(topic, index) for topic in expected for index in range(counts[topic])}
     assert all(topic in topics_of[member_id] for (topic, _), member_id in found.items())
 
 

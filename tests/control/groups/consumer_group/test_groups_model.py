@@ -162,9 +162,9 @@ class ConsumerGroupModel(RuleBasedStateMachine):
             for topic, partitions in client.owned.items()
             for partition in partitions
         ]
-        wanted = {topic for client in self.clients.values() for topic in client.topics}
+        expected = {topic for client in self.clients.values() for topic in client.topics}
         assert sorted(owned) == sorted(
-            (topic, partition) for topic in wanted for partition in range(self.kafka.topics.counts[topic])
+            (topic, partition) for topic in expected for partition in range(self.kafka.topics.counts[topic])
         )
 
 

@@ -30,8 +30,8 @@ def step(
     changed: bool = False,
 ) -> ConsumerMember:
     """One step towards the target of epoch 8; all partitions have an owner."""
-    wanted = {TOPIC: frozenset(target)} if target else {}
-    return reconcile(before, 8, wanted, subscribed, changed, owned, lambda *_: 5)
+    expected = {TOPIC: frozenset(target)} if target else {}
+    return reconcile(before, 8, expected, subscribed, changed, owned, lambda *_: 5)
 
 
 @pytest.mark.parametrize("owned", [None, {TOPIC: {0, 1}}])

@@ -111,17 +111,17 @@ def test_new_partitions_are_shared(kafka: Coordinator) -> None:
 
 
 def test_partitions_are_assigned_when_their_states_are_written(kafka: Coordinator) -> None:
-    asked: list[Any] = []
-    kafka.shard.table.initialize_states = lambda *each: asked.append(each)
+    requested: list[Any] = []
+    kafka.shard.table.initialize_states = lambda *each: requested.append(each)
     topics = {Topics.make_id("t"): SharedTopic("t", frozenset(range(4)))}
     members = ShareMembers(kafka)
     members.beat("a", ["t"])
     members.settle()
-    assert asked == [(GROUP, 2, topics)], "once, before any member has partitions"
+    assert requested == [(GROUP, 2, topics)], "once, before any member has partitions"
     assert members.parts["a"] == {}
     kafka.run(kafka.shard.states_not_initialized(GROUP, topics))
     members.settle()
-    assert asked == 2 * [(GROUP, 2, topics)], "again after a failure"
+    assert requested == 2 * [(GROUP, 2, topics)], "again after a failure"
     assert members.parts["a"] == {}
     kafka.run(kafka.shard.states_initialized(GROUP, topics))
     members.settle()
@@ -132,14 +132,14 @@ def test_partitions_are_assigned_when_their_states_are_written(kafka: Coordinato
 
 
 def test_partitions_that_are_added_meanwhile_are_initialized_too(kafka: Coordinator) -> None:
-    asked: list[Any] = []
-    kafka.shard.table.initialize_states = lambda *each: asked.append(each)
+    requested: list[Any] = []
+    kafka.shard.table.initialize_states = lambda *each: requested.append(each)
     members = ShareMembers(kafka)
     members.beat("a", ["t"])
     kafka.advance(INTERVAL_MS)
     kafka.topics.put("t", 6)
     members.settle()
-    (_, _, few), (_, _, all_of_them) = asked
+    (_, _, few), (_, _, all_of_them) = requested
     kafka.run(kafka.shard.states_initialized(GROUP, few))
     members.settle()
     assert members.parts["a"] == {"t": [0, 1, 2, 3]}
@@ -222,8 +222,8 @@ def test_every_subscribed_partition_has_a_member_and_no_member_idles(
         assert parts.keys() <= members[name]
         assert all(set(indexes) <= available[topic] for topic, indexes in parts.items())
         assert parts or not members[name] & available.keys()
-    wanted = {topic for topics in members.values() for topic in topics} & available.keys()
-    for topic in wanted:
+    expected = {topic for topics in members.values() for topic in topics} & available.keys()
+    for topic in expected:
         given_to = {index for parts in assigned.values() for index in parts.get(topic, ())}
         assert given_to == available[topic]
 

@@ -48,9 +48,9 @@ def listed(tmp_path: Path) -> ReportList:
 
 @pytest.mark.parametrize("answer", [reports, report])
 def test_a_user_without_describe_configs_sees_no_reports(listed: ReportList, answer: Any) -> None:
-    asked = Asked(listed, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, {"report": "bench.json", "offset": 0})
+    requested = Asked(listed, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, {"report": "bench.json", "offset": 0})
     with pytest.raises(Refusal) as refused:
-        answer(asked.request)
+        answer(requested.request)
     assert refused.value.status == 403
 
 
