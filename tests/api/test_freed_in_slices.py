@@ -1,15 +1,10 @@
 """What a long request has built is freed in slices, too: freeing tens of thousands of objects in
 one piece takes tens of milliseconds.
-
-Each slice ends at once, and the memory blocks that are allocated and freed within it are counted,
-so the speed of the machine does not change the result.
 """
 
 import asyncio
-import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,14 +44,12 @@ from kbroker.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kbroker.protocol.schema import Struct
+from tests.api.freed_blocks import ENTRIES, MAX_BLOCKS, changes_by_slice
 from tests.api.in_process import client_request, dispatch_of
 from tests.control.fakes import world
 
 pytestmark = pytest.mark.slow
 
-ENTRIES = 3_000
-MAX_BLOCKS = 1_500
-"""A slice frees at most a part of a collection; each entry has a block or more."""
 NAMES = [f"n{number}" for number in range(ENTRIES)]
 
 
@@ -130,18 +123,7 @@ def test_a_long_request_is_freed_in_slices(
 ) -> None:
     api, version, request = REQUESTS[name]
     body = encode(request, version)
-    changes: list[int] = []
-    run_slice = slices.Work.run_slice
-
-    def counted(work: slices.Work) -> Any:
-        before = sys.getallocatedblocks()
-        found = run_slice(work)
-        changes.append(sys.getallocatedblocks() - before)
-        return found
-
-    monkeypatch.setattr(slices, "SLICE_NS", 0)
-    monkeypatch.setattr(slices, "UNDIVIDED", 256)
-    monkeypatch.setattr(slices.Work, "run_slice", counted)
+    changes = changes_by_slice(monkeypatch)
     with world(tmp_path) as made:
 
         async def served() -> None:

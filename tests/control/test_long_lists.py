@@ -7,7 +7,6 @@ Measured in CPU time of each callback of the loop, so a busy host changes nothin
 import asyncio
 import asyncio.events
 import gc
-import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,23 +18,15 @@ import pytest
 from kbroker.config.acls import ALLOW, GROUP, LITERAL, READ, Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.config.client_quotas import QuotaTable
-from kbroker.control.changes.topic_change import create_topics
-from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.classic_group import ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
-from kbroker.control.groups.service import GroupService
-from kbroker.control.groups.shard import TOPIC as OFFSETS
 from kbroker.control.groups.summary import send_summaries
-from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.control.requests import LISTS, Requests
-from kbroker.control.services import Services
+from kbroker.control.requests import LISTS
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.transactions.metadata import TransactionMetadata
-from kbroker.control.transactions.service import OPEN, TransactionService
-from kbroker.control.transactions.shard import TOPIC as TRANSACTIONS
+from kbroker.control.transactions.service import OPEN
 from kbroker.control.transactions.state import TransactionState
-from kbroker.ipc.background import Background
 from kbroker.ipc.http_messages import GroupsPage
 from kbroker.ipc.messages import ScramCredential
 from kbroker.protocol.api_keys import ApiKey
@@ -52,9 +43,8 @@ from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kbroker.protocol.schema import Struct
-from tests.api.in_process import client_request, dispatch_of
+from tests.control.coordinators_scene import Scene, play
 from tests.control.fakes import World, world
-from tests.control.groups.commit_scene import Log
 
 pytestmark = pytest.mark.slow
 
@@ -63,54 +53,6 @@ MAX_MS = 15.0
 """Ten times a slice; in one piece these take over a hundred, but for a few."""
 TRIES = 3
 """A neighbour on the same core lengthens some callbacks; code that is long is long each time."""
-
-
-class Scene:
-    """Coordinators over a log in memory, and a client whose answers are frames."""
-
-    def __init__(self, made: World) -> None:
-        self.broker = made.broker
-        log: Any = Log()
-        loop = asyncio.get_running_loop()
-        self.groups = Runtime(self.broker, log, OFFSETS, loop)
-        self.group_service = GroupService(self.broker, self.groups, log)
-        self.transactions = Runtime(self.broker, log, TRANSACTIONS, loop)
-        self.transaction_service = TransactionService(self.broker, self.transactions, log, self.group_service)
-        self.services: Services = made.services
-        self.services.coordinate(self.group_service, self.transaction_service)
-        self.table = self.group_service.shard.table
-        self.requests = Requests(
-            self.broker, dispatch_of(self.broker), Background(logging.getLogger(__name__), "failed")
-        )
-        self.sent: list[Any] = []
-        self._answered: asyncio.Future[Any] | None = None
-
-    async def begin(self) -> None:
-        await self.groups.ready()
-        await self.transactions.ready()
-        await create_topics(self.broker, [NewTopic("t", 1, 1)])
-
-    def send(self, message: Any) -> None:
-        self.sent.append(message)
-
-    def reply(self, _: int, value: Any) -> None:
-        assert self._answered is not None
-        self._answered.set_result(value)
-
-    async def answered(self, ask: Callable[[Any], None]) -> Any:
-        """What comes back for it."""
-        self._answered = asyncio.get_running_loop().create_future()
-        ask(self)
-        async with asyncio.timeout(60):
-            return await self._answered
-
-    async def ask(self, api: ApiKey, version: int, request: Struct) -> Any:
-        body = encode(request, version)
-        assert len(body) < 100
-        client = client_request(api, version, body)
-        frame = await self.answered(lambda link: self.requests.serve(link, 1, client))
-        assert frame is not None
-        return bytes(frame)
 
 
 def groups(scene: Scene) -> None:
@@ -194,19 +136,6 @@ def made(tmp_path: Path) -> Iterator[World]:
     gc.enable()  # it may rest when a loop ends
 
 
-def play(made: World, body: Callable[[Scene], Any]) -> None:
-    async def run() -> None:
-        scene = Scene(made)
-        await scene.begin()
-        try:
-            await body(scene)
-        finally:
-            scene.groups.close()
-            scene.transactions.close()
-
-    asyncio.run(run())
-
-
 class Callbacks:
     """The CPU time of the longest callback of the loop."""
 
@@ -238,6 +167,7 @@ def test_no_callback_of_a_short_request_with_a_long_answer_takes_long(
 ) -> None:
     make, api, version, request = LONG[kind]
     assert api in LISTS
+    assert len(encode(request, version)) < 100
     callbacks = Callbacks(monkeypatch)
 
     async def body(scene: Scene) -> None:

@@ -22,6 +22,7 @@ from kbroker.api.authorization.guard import (
     operations,
     require,
     serve_rest,
+    visible,
 )
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
@@ -60,7 +61,7 @@ from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import emptying, freed, paced
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -128,9 +129,7 @@ def _fetched(
         return offset_fetch.failed(group, GROUP_REFUSED, ctx.version)
     if group.topics is None:
         answer = _offset_fetch_response(ctx, group, require_stable)
-        answer.topics = [
-            topic for topic in paced(answer.topics) if _may_topic(ctx, acls.DESCRIBE, topic.name)
-        ]
+        answer.topics = visible(answer.topics, lambda topic: _may_topic(ctx, acls.DESCRIBE, topic.name))
         return answer
 
     def fits(topic: OffsetFetchRequestTopics) -> bool:
@@ -193,9 +192,9 @@ def guard_list_groups(ctx: RequestContext, request: ListGroupsRequest, serve: Se
     """All groups if the client may describe the cluster, else those that it may describe."""
     response: ListGroupsResponse = serve(ctx, request)
     if not may_all(ctx, acls.DESCRIBE):
-        response.groups = [
-            group for group in paced(response.groups) if may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id)
-        ]
+        response.groups = visible(
+            response.groups, lambda group: may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id)
+        )
     return response
 
 
@@ -228,6 +227,7 @@ def describing(module: Any) -> Guard:
                 if any(not _may_topic(ctx, acls.DESCRIBE, name) for name in _topics_shown(group)):
                     group.error_code = TOPIC_REFUSED
                     group.error_message = HIDDEN_TOPICS
+                    freed(group.members)
                     group.members = []
                 if request.include_authorized_operations:
                     group.authorized_operations = operations(ctx, acls.GROUP, group.group_id, ON_GROUP)
@@ -299,9 +299,9 @@ def guard_describe_share_group_offsets(
     def described(inner: RequestContext, rest: Any) -> Any:
         response: DescribeShareGroupOffsetsResponse = serve(inner, rest)
         for group in paced(response.groups):
-            group.topics = [
-                topic for topic in paced(group.topics) if _may_topic(ctx, acls.DESCRIBE, topic.topic_name)
-            ]
+            group.topics = visible(
+                group.topics, lambda topic: _may_topic(ctx, acls.DESCRIBE, topic.topic_name)
+            )
             if group.error_code:
                 continue
             group.topics += [
@@ -312,7 +312,8 @@ def guard_describe_share_group_offsets(
 
     module = describe_share_group_offsets
     guard = on_each(module, acls.DESCRIBE, acls.GROUP, "groups", "groups", "group_id")
-    return guard(ctx, changed(request, "groups", kept), described)
+    with emptying(kept, hidden):
+        return guard(ctx, changed(request, "groups", kept), described)
 
 
 def _refused_offsets(name: str, indexes: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:

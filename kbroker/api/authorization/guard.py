@@ -14,7 +14,7 @@ from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Struct
-from kbroker.protocol.slices import SlicedList, paced
+from kbroker.protocol.slices import SlicedList, freed, paced
 
 T = TypeVar("T")
 Serve = Callable[[RequestContext, Any], Any]
@@ -112,6 +112,14 @@ def divided(items: Iterable[T], allows: Callable[[T], bool]) -> tuple[list[T], l
     for item in paced(items):
         (allowed if allows(item) else refused).append(item)
     return allowed, refused
+
+
+def visible(items: list[T], shows: Callable[[T], bool]) -> list[T]:
+    """The items of an answer that the client may see, in their order. The list itself is freed in
+    slices, and so are the other items."""
+    shown = [item for item in paced(items) if shows(item)]
+    freed(items)
+    return shown
 
 
 def serve_rest(

@@ -3,7 +3,7 @@ need a permission (KIP-48, KIP-373)."""
 
 from typing import Any
 
-from kbroker.api.authorization.guard import Serve, may
+from kbroker.api.authorization.guard import Serve, may, visible
 from kbroker.api.context import RequestContext
 from kbroker.api.create_delegation_token import not_requested, owner_of
 from kbroker.api.delegation_tokens import may_ask
@@ -14,7 +14,6 @@ from kbroker.protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
     DescribeDelegationTokenRequest,
 )
-from kbroker.protocol.slices import paced
 
 
 def guard_create_token(ctx: RequestContext, request: CreateDelegationTokenRequest, serve: Serve) -> Any:
@@ -29,7 +28,7 @@ def guard_create_token(ctx: RequestContext, request: CreateDelegationTokenReques
 def guard_describe_tokens(ctx: RequestContext, request: DescribeDelegationTokenRequest, serve: Serve) -> Any:
     """DESCRIBE on each token, or DESCRIBE_TOKENS on its owner; others' tokens are left out."""
     response = serve(ctx, request)
-    response.tokens = [token for token in paced(response.tokens) if _may_see(ctx, token)]
+    response.tokens = visible(response.tokens, lambda token: _may_see(ctx, token))
     return response
 
 

@@ -5,7 +5,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from kbroker.api import create_topics, describe_topic_partitions, metadata
-from kbroker.api.authorization.guard import Serve, changed, divided, may, may_all, narrowed, operations
+from kbroker.api.authorization.guard import (
+    Serve,
+    changed,
+    divided,
+    may,
+    may_all,
+    narrowed,
+    operations,
+    visible,
+)
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
@@ -27,7 +36,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kbroker.protocol.schema import ZERO_UUID
-from kbroker.protocol.slices import Names, SlicedList, distinct, paced
+from kbroker.protocol.slices import Names, SlicedList, distinct, freed, paced
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -47,7 +56,7 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
         hidden = {name for name in paced(list(ctx.broker.catalogue.topics)) if not _sees(ctx, name)}
         if hidden or _asks_operations(request):
             response: MetadataResponse = serve(narrowed(ctx), request)
-            response.topics = [topic for topic in paced(response.topics) if topic.name not in hidden]
+            response.topics = visible(response.topics, lambda topic: topic.name not in hidden)
             return cached_answers(ctx, _with_operations(ctx, request, response))
         return serve(ctx, request)
     refused = [*_hidden_topics(ctx, request), *_not_created(ctx, request)]
@@ -106,12 +115,14 @@ def _with_operations(
     ctx: RequestContext, request: MetadataRequest, response: MetadataResponse
 ) -> MetadataResponse:
     if request.include_topic_authorized_operations:
+        without = response.topics
         response.topics = [
             replace(
                 topic, topic_authorized_operations=operations(ctx, acls.TOPIC, topic.name or "", ON_TOPIC)
             )
-            for topic in paced(response.topics)
+            for topic in paced(without)
         ]
+        freed(without)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(ctx)
     return response

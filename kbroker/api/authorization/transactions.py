@@ -14,6 +14,7 @@ from kbroker.api.authorization.guard import (
     on_each,
     require,
     serve_rest,
+    visible,
 )
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
@@ -96,9 +97,9 @@ def guard_describe_transactions(ctx: RequestContext, request: Any, serve: Serve)
     def described(inner: RequestContext, rest: Any) -> Any:
         response = serve(narrowed(inner), rest)
         for state in paced(response.transaction_states):
-            state.topics = [
-                topic for topic in paced(state.topics) if may(ctx, acls.DESCRIBE, acls.TOPIC, topic.topic)
-            ]
+            state.topics = visible(
+                state.topics, lambda topic: may(ctx, acls.DESCRIBE, acls.TOPIC, topic.topic)
+            )
         return response
 
     guard = on_each(
@@ -116,11 +117,10 @@ def guard_list_transactions(ctx: RequestContext, request: ListTransactionsReques
     """Ids that the client may describe."""
 
     def finish(response: ListTransactionsResponse) -> Any:
-        response.transaction_states = [
-            state
-            for state in paced(response.transaction_states)
-            if may(ctx, acls.DESCRIBE, acls.TRANSACTIONAL_ID, state.transactional_id)
-        ]
+        response.transaction_states = visible(
+            response.transaction_states,
+            lambda state: may(ctx, acls.DESCRIBE, acls.TRANSACTIONAL_ID, state.transactional_id),
+        )
         return (
             response
             if request.duration_filter >= 0

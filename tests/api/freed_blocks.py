@@ -1,0 +1,30 @@
+"""Counts the memory blocks that slices free. Each slice ends at once, so the speed of the machine
+does not change the result."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from kbroker.protocol import slices
+
+ENTRIES = 3_000
+MAX_BLOCKS = 1_500
+"""A slice frees at most a part of a collection; each entry has a block or more."""
+
+
+def changes_by_slice(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The change of the number of memory blocks in each slice from now on."""
+    changes: list[int] = []
+    run_slice = slices.Work.run_slice
+
+    def counted(work: slices.Work) -> Any:
+        before = sys.getallocatedblocks()
+        found = run_slice(work)
+        changes.append(sys.getallocatedblocks() - before)
+        return found
+
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    monkeypatch.setattr(slices, "UNDIVIDED", 256)
+    monkeypatch.setattr(slices.Work, "run_slice", counted)
+    return changes
