@@ -256,22 +256,25 @@ class Broker:
         """Let the IO workers open partitions whose slots are published; returns the first error by
         topic, if any. new: as of `open_call`."""
         replicas = [(t, p, replica) for t, partitions in logs for p in partitions for replica in p.replicas]
-        calls = [
-            partial(self.links.call_worker, replica.worker, self.open_call(topic, partition, replica, new))
-            for topic, partition, replica in replicas
-        ]
+
+        async def opened(topic: Topic, partition: Partition, replica: Replica) -> None:
+            call = self.open_call(topic, partition, replica, new)  # in its turn: thousands take long
+            await self.links.call_worker(replica.worker, call)
+
+        calls = [partial(opened, *each) for each in replicas]
         errors: dict[str, KafkaError] = {}
         for (topic, _, _), result in zip(replicas, await bounded(OPENS_AT_ONCE, calls), strict=True):
             if isinstance(result, KafkaError):
                 errors.setdefault(topic.name, result)
         return errors
 
-    def write_slots(self, topic: Topic, partitions: Iterable[Partition]) -> None:
+    def write_slots(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         """Publish the slots of every log of the partitions."""
         config = self.topic_config(topic.name)
-        for partition in partitions:
-            for replica in partition.replicas:
-                self.slots.write(replica, config, topic.internal, partition.replicated)
+        for replicated in (False, True):
+            replicas = [r for p in partitions if p.replicated is replicated for r in p.replicas]
+            self.slots.write(replicas, config, topic.internal, replicated)
+            for replica in replicas:
                 self.shared.in_sync[replica.slot] = replica.in_sync
 
     async def _allocate_producer_ids(self, count: int) -> int:

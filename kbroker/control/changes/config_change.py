@@ -191,10 +191,12 @@ async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
     for name in changed:
         topic = broker.catalogue.topics[name]
         config = broker.topic_config(name)
-        for replica, replicated in [(r, p.replicated) for p in topic.partitions for r in p.replicas]:
-            broker.slots.configure(replica.slot, config, topic.internal, replicated)
-            call = ConfigurePartition(replica.slot, config)
-            calls.append(partial(broker.links.call_worker, replica.worker, call))
+        for replicated in (False, True):
+            replicas = [r for p in topic.partitions if p.replicated is replicated for r in p.replicas]
+            broker.slots.configure(replicas, config, topic.internal, replicated)
+            for replica in replicas:
+                call = ConfigurePartition(replica.slot, config)
+                calls.append(partial(broker.links.call_worker, replica.worker, call))
     for result in await bounded(64, calls):
         if isinstance(result, KafkaError):
             log.warning("a partition did not apply its new config: %s", result)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from kbroker.control.metadata.topic_plan import (
 from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition
+from kbroker.ipc.slicing import in_turns
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import is_sliced, paced
 
@@ -95,7 +96,7 @@ def _planned(
 
 async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaError]:
     """Create planned topics; errors by name."""
-    topics, errors = _placed(broker, plans)
+    topics, errors = await _placed(broker, plans)
     if not topics:
         return errors
     placed = [plan for plan in plans if plan.name not in errors]
@@ -104,7 +105,7 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
         if plan.configs:
             broker.overrides[TOPIC, plan.name] = dict(plan.configs)
     broker.settings_changed(topics=[plan.name for plan in placed])
-    for topic in topics:
+    async for topic in in_turns(topics):
         broker.opening[topic.name] = (topic, topic.partitions)
         broker.write_slots(topic, topic.partitions)
     errors |= await broker.log_openings.open([(topic, topic.partitions) for topic in topics])
@@ -116,15 +117,15 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
     return errors
 
 
-def _placed(broker: Broker, plans: list[TopicPlan]) -> tuple[list[Topic], dict[str, KafkaError]]:
+async def _placed(broker: Broker, plans: list[TopicPlan]) -> tuple[list[Topic], dict[str, KafkaError]]:
     """Topics with their partitions placed on log dirs; errors by name."""
     topics: list[Topic] = []
     errors: dict[str, KafkaError] = {}
-    occupied = occupied_dirs(broker)
-    for plan in paced(plans):
+    occupied = await occupied_dirs(broker)
+    async for plan in in_turns(plans):
         topic = Topic(plan.name, new_topic_id())
         try:
-            add_partitions(
+            await add_partitions(
                 broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, occupied
             )
             occupied.update(r.log_dir for p in topic.partitions for r in p.replicas)
@@ -187,12 +188,15 @@ def sites_open(broker: Broker) -> dict[int, list[str]]:
     return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.sites}
 
 
-def occupied_dirs(broker: Broker) -> Counter[str]:
+async def occupied_dirs(broker: Broker) -> Counter[str]:
     """The number of logs in each directory."""
-    return Counter(replica.log_dir for replica in paced(list(broker.catalogue.replicas())))
+    found: Counter[str] = Counter()
+    async for topic in in_turns(list(broker.catalogue.topics.values())):
+        found.update(replica.log_dir for each in topic.partitions for replica in each.replicas)
+    return found
 
 
-def add_partitions(
+async def add_partitions(
     broker: Broker,
     topic: Topic,
     count: int,
@@ -207,17 +211,18 @@ def add_partitions(
     directory, those included that are created at the same time; None: those of the catalogue.
     """
     if occupied is None:
-        occupied = occupied_dirs(broker)
+        occupied = await occupied_dirs(broker)
     sites = sites_open(broker)
     if not any(sites.values()):
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
+    places: Iterable[list[str]]
     if assignments:
-        places = place_assigned(assignments, sites, occupied)
+        places, logs = place_assigned(assignments, sites, occupied), sum(map(len, assignments))
     else:
-        places = place_replicas(count, factor, list(sites.values()), occupied)
-    taken = iter(broker.slots.take(sum(map(len, places))))
+        places, logs = place_replicas(count, factor, list(sites.values()), occupied), count * factor
+    taken = iter(broker.slots.take(logs))
     added = []
-    for log_dirs in paced(places):
+    async for log_dirs in in_turns(places):
         index = len(topic.partitions)
         partition = Partition(topic.name, index, log_dirs[0], *next(taken))
         partition.replicas += [Replica(topic.name, index, log_dir, *next(taken)) for log_dir in log_dirs[1:]]
@@ -324,7 +329,7 @@ async def grow_topic(
         assert topic is not None
         grown = Topic(topic.name, topic.topic_id, list(topic.partitions))
         factor = len(topic.partitions[0].replicas)
-        added = add_partitions(broker, grown, additional, factor, assignments or ())
+        added = await add_partitions(broker, grown, additional, factor, assignments or ())
         try:
             await broker.in_store(lambda store: store.apply(Change(new_partitions=added)))
         except BaseException:
@@ -333,6 +338,7 @@ async def grow_topic(
         await broker.log_openings.wait([name])
         broker.opening[name] = (grown, added)
         broker.write_slots(grown, added)
+        await asyncio.sleep(0)  # thousands of slots take milliseconds, and so does the image of them
         for error in (await broker.log_openings.open([(grown, added)])).values():
             # they exist, offline, like those of a failed directory
             log.error("new partitions of %s: %s", name, error)

@@ -95,14 +95,20 @@ class Partition:
 
     def image(self) -> PartitionImage:
         """The image for other processes."""
+        leader, replicas = self.leader, self.replicas
+        in_sync = int(leader.in_sync)
+        followers: tuple[int, ...] = ()
+        if len(replicas) > 1 or leader is not replicas[0]:
+            in_sync = sum(replica.in_sync for replica in replicas)
+            followers = tuple(replica.slot for replica in replicas if replica is not leader)
         return PartitionImage(
             self.index,
-            self.slot,
-            self.generation,
-            self.folder,
-            sum(replica.in_sync for replica in self.replicas) if self.has_leader else 0,
-            tuple(replica.slot for replica in self.replicas if replica is not self.leader),
-            self.leader is self.replicas[0],
+            leader.slot,
+            leader.generation,
+            leader.folder,
+            in_sync if self.has_leader else 0,
+            followers,
+            leader is replicas[0],
         )
 
     @property

@@ -30,11 +30,13 @@ class LogOwnership:
         gone = list(replicas)
         for replica in gone:
             self._load[replica.worker] -= 1
-            self._keep_counters(replica.slot)
-        self._slots.release(replica.slot for replica in gone)
+        slots = [replica.slot for replica in gone]
+        self._keep_counters(slots)
+        self._slots.release(slots)
 
-    def _keep_counters(self, slot: int) -> None:
-        """Reset the slot's counters: they belong to the deleted partition, and its next one starts
+    def _keep_counters(self, slots: list[int]) -> None:
+        """Reset the slots' counters: they belong to the deleted partitions, and the next ones start
         from zero."""
-        counters = [rows[slot] for rows in self._shared.counters]
-        self._shared.counter_bases[slot] = sum(counters[1:], start=counters[0].copy())
+        if slots:
+            counters = [rows[slots] for rows in self._shared.counters]
+            self._shared.counter_bases[slots] = sum(counters[1:], start=counters[0])

@@ -2,7 +2,7 @@
 load. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -20,18 +20,21 @@ def place(count: int, log_dirs: Sequence[str], occupied: Occupied) -> list[str]:
     if not log_dirs:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
     held = Counter(occupied)
-    chosen = []
-    for _ in range(count):
-        emptiest = min(log_dirs, key=lambda log_dir: held[log_dir])
-        held[emptiest] += 1
-        chosen.append(emptiest)
-    return chosen
+    return [_placed(log_dirs, held) for _ in range(count)]
+
+
+def _placed(log_dirs: Sequence[str], held: Counter[str]) -> str:
+    """The directory with the fewest partitions, the first of equals, with one more."""
+    emptiest = log_dirs[0] if len(log_dirs) == 1 else min(log_dirs, key=held.__getitem__)
+    held[emptiest] += 1
+    return emptiest
 
 
 def place_replicas(
     count: int, factor: int, sites: Sequence[Sequence[str]], occupied: Occupied
-) -> list[list[str]]:
-    """Log directories of `factor` replicas for each of `count` new partitions, on as many sites.
+) -> Iterator[list[str]]:
+    """Log directories of `factor` replicas for each of `count` new partitions, on as many sites;
+    each is chosen when it is taken from the iterator.
 
     sites: for each one the directories that may take replicas, none for a site that has no room.
     Preferred leaders go round the sites in turn, each on the site that leads least
@@ -42,14 +45,15 @@ def place_replicas(
     if factor > len(open_sites):
         raise too_few_sites(factor, len(open_sites))
     held = Counter(occupied)
-    chosen = []
     start = min(range(len(open_sites)), key=lambda n: sum(held[path] for path in open_sites[n]))
-    for number in range(count):
-        turn = [open_sites[(start + number + step) % len(open_sites)] for step in range(factor)]
-        dirs = [min(site, key=lambda log_dir: held[log_dir]) for site in turn]
-        held.update(dirs)
-        chosen.append(dirs)
-    return chosen
+    sites_from = [
+        [open_sites[(first + step) % len(open_sites)] for step in range(factor)]
+        for first in range(len(open_sites))
+    ]
+    return (
+        [_placed(site, held) for site in sites_from[(start + number) % len(open_sites)]]
+        for number in range(count)
+    )
 
 
 def place_assigned(
@@ -65,9 +69,7 @@ def place_assigned(
         if full := [node for node in nodes if not sites[node]]:
             why = f"No log directory of node {full[0]} can take a new replica"
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
-        dirs = [min(sites[node], key=lambda log_dir: held[log_dir]) for node in nodes]
-        held.update(dirs)
-        chosen.append(dirs)
+        chosen.append([_placed(sites[node], held) for node in nodes])
     return chosen
 
 
@@ -111,4 +113,6 @@ def workers_of_dirs(log_dirs: Sequence[str], workers: int) -> dict[str, tuple[in
 
 def least_loaded(candidates: Sequence[int], load: Mapping[int, int]) -> int:
     """The candidate with the fewest partitions; the first of equals."""
+    if len(candidates) == 1:
+        return candidates[0]
     return min(candidates, key=lambda worker: load.get(worker, 0))

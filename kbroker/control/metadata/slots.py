@@ -5,7 +5,7 @@ stored), shows the users of the old partition that it is gone.
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,15 @@ def slot_flags(config: TopicConfig, internal: bool, replicated: bool) -> int:
         | SlotFlag.DURABLE * (not config.write_caching)
         | SlotFlag.INTERNAL * internal
     )
+
+
+def _slots_of(replicas: Sequence[Replica]) -> int | NDArray[np.int64]:
+    return _values([replica.slot for replica in replicas])
+
+
+def _values(numbers: list[int]) -> int | NDArray[np.int64]:
+    """For one row or many of a table; NumPy takes a number faster than an array of one."""
+    return numbers[0] if len(numbers) == 1 else np.array(numbers, np.int64)
 
 
 class Slots:
@@ -121,30 +130,37 @@ class Slots:
     def owner(self, replica: Replica) -> int | None:
         """The IO worker that this run's slot names, if the replica has been assigned in this
         run."""
-        line = self._words[replica.slot]
-        if int(line[Slot.GENERATION]) != replica.generation:
+        if int(self._words[replica.slot, Slot.GENERATION]) != replica.generation:
             return None
-        return int(line[Slot.OWNER])
+        return int(self._words[replica.slot, Slot.OWNER])
 
-    def write(self, replica: Replica, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
-        """Publish a replica's assignment and the settings that appends are checked against."""
-        line = self._words[replica.slot]
-        self.configure(replica.slot, config, internal, replicated)
-        line[Slot.OWNER] = replica.worker
+    def write(
+        self, replicas: Sequence[Replica], config: TopicConfig, internal: bool, replicated: bool = False
+    ) -> None:
+        """Publish the assignments of replicas, and the settings that appends are checked
+        against."""
+        if not replicas:
+            return
+        self.configure(replicas, config, internal, replicated)
+        words, slots = self._words, _slots_of(replicas)
+        words[slots, Slot.OWNER] = _values([replica.worker for replica in replicas])
         self._line[ProcessLine.SLOTS_ASSIGNED] = 1
-        line[Slot.GENERATION] = replica.generation
+        words[slots, Slot.GENERATION] = _values([replica.generation for replica in replicas])
 
-    def configure(self, slot: int, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
-        """Publish changed settings of a replica. replicated: its partition has others."""
-        line = self._words[slot]
-        line[Slot.FLAGS] = slot_flags(config, internal, replicated)
-        line[Slot.MAX_MESSAGE_BYTES] = config.max_message_bytes
-        line[Slot.TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
-        line[Slot.TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
+    def configure(
+        self, replicas: Sequence[Replica], config: TopicConfig, internal: bool, replicated: bool = False
+    ) -> None:
+        """Publish changed settings of replicas. replicated: their partitions have others. A word at
+        a time for all of them: a topic may have thousands."""
+        words, slots = self._words, _slots_of(replicas)
+        words[slots, Slot.FLAGS] = slot_flags(config, internal, replicated)
+        words[slots, Slot.MAX_MESSAGE_BYTES] = config.max_message_bytes
+        words[slots, Slot.TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
+        words[slots, Slot.TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
         codec = CODECS[config.compression_type]
-        line[Slot.COMPRESSION] = packed(codec, SchemaRules.of_topic(config))
-        line[Slot.COMPRESSION_LEVEL] = _level(config)
-        line[Slot.MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
+        words[slots, Slot.COMPRESSION] = packed(codec, SchemaRules.of_topic(config))
+        words[slots, Slot.COMPRESSION_LEVEL] = _level(config)
+        words[slots, Slot.MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
 
     def state(self, slot: int) -> int:
         """STATE_* of a slot."""

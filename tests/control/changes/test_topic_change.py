@@ -2,17 +2,21 @@
 
 import asyncio
 import errno
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbroker.control.broker import OPENS_AT_ONCE
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
 from kbroker.control.images import full_image
 from kbroker.control.metadata.catalogue import Catalogue, Replica
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
+from kbroker.ipc import slicing
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import ClosePartition, Image, OpenPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -270,3 +274,49 @@ def test_internal_topics_are_refused_without_the_clamp(tmp_path: Path) -> None:
         with pytest.raises(KafkaError) as refused:
             asyncio.run(ensure(made.broker, "__consumer_offsets"))
         assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_other_work_runs_between_the_partitions_of_large_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each turn of a loop over partitions ends at once here; so the speed of the machine does not
+    matter."""
+    monkeypatch.setattr(slicing, "SLICE_NS", 0)
+    with world(tmp_path) as made:
+        assigned, opened = Counter[int](), Counter[int]()
+        turn = 0
+        assign, open_call = made.broker.ownership.assign, made.broker.open_call
+
+        def counted_assign(replica: Replica) -> None:
+            assigned[turn] += 1
+            assign(replica)
+
+        def counted_open(*args: Any) -> OpenPartition:
+            opened[turn] += 1
+            return open_call(*args)
+
+        async def call_worker(_: int, body: Any) -> Any:
+            await asyncio.sleep(0)
+            return await made.worker.call(body)
+
+        monkeypatch.setattr(made.broker.links, "call_worker", call_worker)
+        monkeypatch.setattr(made.broker.ownership, "assign", counted_assign)
+        monkeypatch.setattr(made.broker, "open_call", counted_open)
+
+        async def turns() -> None:
+            nonlocal turn
+            while True:
+                await asyncio.sleep(0)
+                turn += 1
+
+        async def body() -> None:
+            clock = asyncio.create_task(turns())
+            await create_topics(made.broker, [NewTopic("a", 100)])
+            await grow_topic(made.broker, "a", 250)
+            clock.cancel()
+
+        asyncio.run(body())
+        assert assigned.total() == opened.total() == 250
+        assert max(assigned.values()) <= 2  # a turn of the loop may end within one of the clock
+        assert max(opened.values()) <= 2 * OPENS_AT_ONCE
+        assert len(made.worker.opened) == 250

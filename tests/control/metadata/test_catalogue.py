@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.control.metadata.catalogue import Catalogue, Partition, Topic
+from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 
 
 def topic(name: str, count: int = 1, topic_id: bytes = b"i" * 16) -> Topic:
@@ -67,3 +67,22 @@ def test_images_name_folder_slot_and_generation() -> None:
     ]
     assert not image.internal
     assert topic("__consumer_offsets").image().internal
+
+
+@pytest.mark.parametrize("has_leader", [True, False])
+@pytest.mark.parametrize("in_sync", [(True,), (False,), (True, False), (False, True, True)])
+def test_images_count_the_replicas_in_sync_and_name_the_followers(
+    in_sync: tuple[bool, ...], has_leader: bool
+) -> None:
+    made = Partition("a", 0, "/d", 0, 1)
+    made.has_leader = has_leader
+    made.replicas += [Replica("a", 0, f"/d{slot}", slot, 9) for slot in range(1, len(in_sync))]
+    for replica, one in zip(made.replicas, in_sync, strict=True):
+        replica.in_sync = one
+    for leader in made.replicas:
+        made.leader = leader
+        image = made.image()
+        assert image.slot == leader.slot
+        assert image.in_sync == (sum(in_sync) if has_leader else 0)
+        assert image.followers == tuple(slot for slot in range(len(in_sync)) if slot != leader.slot)
+        assert image.preferred == (leader.slot == 0)

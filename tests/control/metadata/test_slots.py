@@ -69,7 +69,7 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
     table = words()
     slots = Slots(table, 1, process_line())
     slots.write(
-        partition(1, 5, worker=3),
+        [partition(1, 5, worker=3)],
         config(cleanup_policy="compact", message_timestamp_type="LogAppendTime", write_caching="false",
                max_message_bytes="77", compression_type="zstd",
                compression_zstd_level="7"),
@@ -84,17 +84,31 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
     assert line[Slot.FLAGS] == (
         SlotFlag.COMPACTED | SlotFlag.LOG_APPEND_TIME | SlotFlag.DURABLE | SlotFlag.INTERNAL
     )
-    slots.configure(1, config(), internal=False)
+    slots.configure([partition(1)], config(), internal=False)
     assert line[Slot.FLAGS] == 0
     assert line[Slot.COMPRESSION] == -1
     assert line[Slot.GENERATION] == 5
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_slots_written_together_are_as_if_written_one_by_one(count: int) -> None:
+    replicas = [partition(slot, 10 + slot, worker=slot % 3) for slot in (6, 1, 3, 0, 5)[:count]]
+    together, each = words(8), words(8)
+    settings = config(max_message_bytes="77", min_insync_replicas="2", compression_type="gzip")
+    line = process_line()
+    Slots(together, 1, line).write(replicas, settings, True, True)
+    for replica in replicas:
+        Slots(each, 1, process_line()).write([replica], settings, True, True)
+    assert np.array_equal(together, each)
+    assert np.count_nonzero(together[:, Slot.GENERATION]) == count
+    assert bool(line[ProcessLine.SLOTS_ASSIGNED]) == (count > 0)
 
 
 def test_a_restarted_control_finds_the_owners_of_slots() -> None:
     table, line = words(), process_line()
     first = Slots(table, 1, line)
     assert not first.in_use
-    first.write(partition(1, 5, worker=3), config(), internal=False)
+    first.write([partition(1, 5, worker=3)], config(), internal=False)
     successor = Slots(table, 9, line)
     assert successor.in_use
     assert successor.owner(partition(1, 5)) == 3

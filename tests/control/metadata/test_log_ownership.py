@@ -1,0 +1,44 @@
+"""The IO worker of each log, and what is left of the logs that are gone."""
+
+from kbroker.control.metadata.catalogue import Replica
+from kbroker.control.metadata.log_ownership import LogOwnership
+from kbroker.control.metadata.slots import Slots
+from kbroker.ipc.layout import Counter
+from kbroker.ipc.shared import Shared, Sizes
+
+
+def scene(count: int) -> tuple[Shared, Slots, LogOwnership, list[Replica]]:
+    """Two directories, the first with two IO workers, and logs in both in turn."""
+    shared = Shared(Sizes(2, 3, 16, 16, 1 << 20))
+    slots = Slots.of(shared, 1)
+    ownership = LogOwnership(shared, slots, {"/a": (0, 2), "/b": (1,)})
+    logs = [Replica("t", n, ("/a", "/b")[n % 2], *taken) for n, taken in enumerate(slots.take(count))]
+    return shared, slots, ownership, logs
+
+
+def test_logs_go_to_the_least_loaded_worker_of_their_directory() -> None:
+    _, _, ownership, logs = scene(8)
+    for log in logs:
+        ownership.assign(log)
+    assert [log.worker for log in logs] == [0, 1, 2, 1, 0, 1, 2, 1]
+    ownership.release([logs[0], logs[4]])
+    elsewhere = Replica("t", 9, "/gone", 15, 99)
+    ownership.assign(elsewhere)
+    assert elsewhere.worker == 0
+    ownership.assign(logs[0])
+    assert logs[0].worker == 0
+
+
+def test_the_counters_of_released_slots_start_from_zero_again() -> None:
+    shared, slots, ownership, logs = scene(4)
+    for log in logs:
+        ownership.assign(log)
+    for number, rows in enumerate(shared.counters):
+        rows[:4, Counter.BYTES_IN] = [10 + number, 20, 30, 40]
+    total = sum(rows[:, Counter.BYTES_IN].copy() for rows in shared.counters)
+    ownership.release([logs[0], logs[2]])
+    left = total - shared.counter_bases[:, Counter.BYTES_IN]
+    processes = len(shared.counters)
+    assert left[:4].tolist() == [0, 20 * processes, 0, 40 * processes]
+    assert slots.take(2) == [(0, 5), (2, 6)]
+    ownership.release([])
