@@ -40,8 +40,11 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     specs = [_spec(topic) for topic in request.topics if topic.name not in repeated]
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
-    ordinary = [name for name in paced(results) if name != CLUSTER_METADATA]
-    answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in paced(ordinary)]
+    answers = [
+        _result(ctx.broker, spec.name, results[spec.name], request.validate_only)
+        for spec in paced(specs)
+        if spec.name != CLUSTER_METADATA
+    ]
     for name in distinct(topic.name for topic in request.topics):
         if name in repeated:
             answers.append(_error(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
@@ -49,7 +52,8 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
             answers.append(_result(ctx.broker, name, results[name], request.validate_only))
     for spec in specs:
         emptied(spec.configs)
-    emptied(specs, results, ordinary)
+    emptied(specs)
+    results.clear()
     repeated.clear()
     return CreateTopicsResponse(quota.throttle_ms, answers)
 

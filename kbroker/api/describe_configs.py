@@ -22,7 +22,7 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from kbroker.protocol.slices import Names, paced
+from kbroker.protocol.slices import Names, Table, emptied, paced
 
 API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, fast_paths=(REPEATED,))
 
@@ -32,15 +32,11 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> CachedAnswer
     for resource in request.resources:
         if resource.resource_type not in NAMES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-    named: dict[tuple[int, str], DescribeConfigsResource] = {}
-    for each in request.resources:
-        named.setdefault((each.resource_type, each.resource_name), each)
-    response = DescribeConfigsResponse(
-        results=[_result(ctx, request, resource) for resource in paced(named.values())]
-    )
-    if any(kind == BROKER_LOGGER for kind, _ in paced(named)):
-        return response
-    return cached_answers(ctx, response)
+    named = _once(request)
+    response = DescribeConfigsResponse(results=[_result(ctx, request, each) for each in paced(named)])
+    has_levels = any(each.resource_type == BROKER_LOGGER for each in paced(named))
+    emptied(named)
+    return response if has_levels else cached_answers(ctx, response)
 
 
 def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> DescribeConfigsResponse:
@@ -51,6 +47,19 @@ def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> 
             for resource in request.resources
         ]
     )
+
+
+def _once(request: DescribeConfigsRequest) -> list[DescribeConfigsResource]:
+    """The resources in order; of those that are named several times, the first."""
+    seen: Table[tuple[int, str], None] = Table()
+    named = []
+    for each in request.resources:
+        key = each.resource_type, each.resource_name
+        if key not in seen:
+            seen[key] = None
+            named.append(each)
+    seen.clear()
+    return named
 
 
 def _result(

@@ -1,7 +1,5 @@
 """OffsetDelete (key 47), v0: delete offsets of topics that a group does not read (KIP-496)."""
 
-from functools import partial
-
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
@@ -14,7 +12,7 @@ from kbroker.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from kbroker.protocol.slices import emptied, is_sliced, paced, release
+from kbroker.protocol.slices import Table, freed, paced
 
 API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
@@ -22,7 +20,7 @@ API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
     """Delete the offsets; returns a code per partition. Missing partitions are refused here."""
     catalogue = ctx.broker.catalogue
-    failed: dict[str, OffsetDeleteResponseTopic] = {}
+    failed = _Failed()
     known = []
     for topic in request.topics:
         there = []
@@ -30,9 +28,8 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
             if catalogue.partition(topic.name, part.partition_index) is not None:
                 there.append(part)
                 continue
-            failed_topic = failed.setdefault(topic.name, OffsetDeleteResponseTopic(topic.name))
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            failed_topic.partitions.append(OffsetDeleteResponsePartition(part.partition_index, code))
+            failed.add(topic.name, OffsetDeleteResponsePartition(part.partition_index, code))
         if there:
             known.append(OffsetDeleteRequestTopic(topic.name, there))
     deletion = OffsetDeleteRequest(request.group_id, known)
@@ -40,37 +37,44 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Answer:
         service = ctx.services.groups
         answer = service.ask(request.group_id, lambda _: service.shard.delete_offsets(deletion))
     except KafkaError as error:
-        raise _forgotten(failed, error) from None
-    return then(answer, partial(_merged, failed), partial(_forgotten, failed))
-
-
-def _merged(
-    failed: dict[str, OffsetDeleteResponseTopic], answer: OffsetDeleteResponse
-) -> OffsetDeleteResponse:
-    response = _response(failed)
-    for topic_answer in paced(answer.topics):
-        own_or_none = failed.get(topic_answer.name)
-        if own_or_none is None:
-            response.topics.append(topic_answer)
-        else:
-            own_or_none.partitions += topic_answer.partitions
-    emptied(failed)
-    return response
-
-
-def _response(failed: dict[str, OffsetDeleteResponseTopic]) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(topics=list(paced(failed.values())))
-
-
-def _forgotten(failed: dict[str, OffsetDeleteResponseTopic], error: KafkaError) -> KafkaError:
-    """The error of the whole request; the results of its partitions are freed in slices."""
-    unused = _response(failed)
-    emptied(failed)
-    if is_sliced():
-        release(unused)
-    return error
+        raise failed.forgotten(error) from None
+    return then(answer, failed.merged, failed.forgotten)
 
 
 def refuse(request: OffsetDeleteRequest, error: KafkaError, version: int) -> OffsetDeleteResponse:
     """The request failed as a whole."""
     return OffsetDeleteResponse(error_code=error.code)
+
+
+class _Failed:
+    """The results of missing partitions, by topic, in the order of the request."""
+
+    def __init__(self) -> None:
+        self._topics: list[OffsetDeleteResponseTopic] = []
+        self._by_name: Table[str, OffsetDeleteResponseTopic] = Table()
+
+    def add(self, name: str, part: OffsetDeleteResponsePartition) -> None:
+        """Take in the result of a partition."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            topic = self._by_name[name] = OffsetDeleteResponseTopic(name)
+            self._topics.append(topic)
+        topic.partitions.append(part)
+
+    def merged(self, answer: OffsetDeleteResponse) -> OffsetDeleteResponse:
+        """The response: these results and those of the group's answer."""
+        for topic in paced(answer.topics):
+            own = self._by_name.get(topic.name)
+            if own is None:
+                self._topics.append(topic)
+            else:
+                own.partitions += topic.partitions
+        self._by_name.clear()
+        topics, self._topics = self._topics, []  # only the response has them: it is freed in slices
+        return OffsetDeleteResponse(topics=topics)
+
+    def forgotten(self, error: KafkaError) -> KafkaError:
+        """The error of the whole request; the results of its partitions are freed in slices."""
+        self._by_name.clear()
+        freed(self._topics)
+        return error

@@ -34,7 +34,7 @@ from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition
 from kbroker.ipc.slicing import in_turns
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import is_sliced, paced
+from kbroker.protocol.slices import Table, distinct, is_sliced, paced
 
 log = logging.getLogger(__name__)
 
@@ -48,36 +48,41 @@ async def create_topics(
     specs: Sequence[NewTopic],
     validate_only: bool = False,
     count: Callable[[int], None] = _uncounted,
-) -> dict[str, TopicPlan | KafkaError]:
-    """Create topics; returns each one's plan, or the reason for its refusal. With validate_only
-    nothing is created.
+) -> Table[str, TopicPlan | KafkaError]:
+    """Create topics; returns each one's plan, or the reason for its refusal, by name. With
+    validate_only nothing is created.
 
     count: called with each topic's partitions before they are created; may raise a KafkaError
     (quotas)."""
     check_total_partitions(specs, broker.config)
     if validate_only:
         return _planned(broker, specs, count)
-    refused: dict[str, TopicPlan | KafkaError] = {}
+    found: Table[str, TopicPlan | KafkaError] = Table()
     if is_sliced():  # with many names: names that are refused anyway do not delay other changes
-        refused = _planned(broker, specs, _uncounted)
-        specs = [spec for spec in paced(specs) if isinstance(refused[spec.name], TopicPlan)]
+        found = _planned(broker, specs, _uncounted)
+        specs = [spec for spec in paced(specs) if isinstance(found[spec.name], TopicPlan)]
     async with broker.changing:
         results = _planned(broker, specs, count)
-        plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
+        in_order = (results[name] for name in distinct(spec.name for spec in specs))
+        plans = [plan for plan in in_order if isinstance(plan, TopicPlan)]
         if plans:
-            results.update(await _create(broker, plans))
+            for name, error in (await _create(broker, plans)).items():
+                results[name] = error
             for plan in plans:
                 if plan.note is not None and results[plan.name] is plan:
                     log.warning("%s", plan.note)
-        return {**refused, **results}
+        for name, result in results.items():
+            found[name] = result
+        results.clear()
+        return found
 
 
 def _planned(
     broker: Broker, specs: Sequence[NewTopic], count: Callable[[int], None]
-) -> dict[str, TopicPlan | KafkaError]:
+) -> Table[str, TopicPlan | KafkaError]:
     """Each topic's plan, or the reason for its refusal. Raises KafkaError when all plans together
     are too large."""
-    results: dict[str, TopicPlan | KafkaError] = {}
+    results: Table[str, TopicPlan | KafkaError] = Table()
     records = 0
     for spec in paced(specs):
         try:
@@ -90,6 +95,7 @@ def _planned(
         except KafkaError as error:
             results[spec.name] = error.without_frames()
     if records > MAX_RECORDS_PER_REQUEST:
+        results.clear()
         raise too_many_records()
     return results
 
