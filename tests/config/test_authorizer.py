@@ -67,6 +67,19 @@ def test_the_rules_hold_for_any_acls_and_after_removals(
     assert one.allows(*requested) == plainly(left, everyone, who, host, operation, name)
 
 
+@given(st.lists(ENTRY, max_size=12), st.booleans(), st.sampled_from(WHO[:2]))
+def test_grouped_resources_have_the_same_permissions(entries: list[Acl], everyone: bool, who: str) -> None:
+    one = Authorizer(frozenset(), everyone, entries)
+    names = (*NAMES, "abcd", "c", "ba")
+    lists = one.grouped(who, acls.TOPIC, names)
+    assert sorted(name for some in lists for name in some) == sorted(names)
+    for some in lists:
+        for operation in (acls.READ, acls.WRITE, acls.DESCRIBE):
+            for host in (*HOSTS[:2], "3.3.3.3"):
+                found = {one.allows(who, host, operation, acls.TOPIC, name) for name in some}
+                assert len(found) == 1, some
+
+
 @pytest.mark.parametrize(
     ("operation", "denied", "on"),
     [(acls.READ, acls.ALL, "t"), (acls.READ, acls.READ, "*"), (acls.DESCRIBE, acls.ALL, "*")],

@@ -44,8 +44,7 @@ class Grant:
         if len(self.bits) != capacity:
             self.bits = np.zeros(capacity, np.uint8)
             self.words[GrantRow.TOPICS] = self.bits.ctypes.data
-        for name, row in rows.items():
-            self.set_topic(row, name)
+        self._set_topics(rows, rows)
         self._fill_producer_ids()
 
     def refill(self, rows: Mapping[str, int], changed: Iterable[Acl]) -> None:
@@ -59,12 +58,17 @@ class Grant:
         if acls.WILDCARD in prefixes:
             names = set(rows)
         elif prefixes:
-            lengths = {len(prefix) for prefix in prefixes}
-            names.update(name for name in rows if any(name[:length] in prefixes for length in lengths))
-        for name in names:
-            if (row := rows.get(name)) is not None:
-                self.set_topic(row, name)
+            for length in {len(prefix) for prefix in prefixes}:
+                names.update(name for name in rows if name[:length] in prefixes)
+        self._set_topics(rows, [name for name in names if name in rows])
         self._fill_producer_ids()
+
+    def _set_topics(self, rows: Mapping[str, int], names: Iterable[str]) -> None:
+        """Compute the bytes of topics, once for those with the same ACLs: there may be
+        thousands."""
+        for some in self._authorizer.grouped(self.who[0], acls.TOPIC, names):
+            self.set_topic(rows[some[0]], some[0])
+            self.bits[[rows[name] for name in some]] = self.bits[rows[some[0]]]
 
     def _fill_producer_ids(self) -> None:
         self.words[GrantRow.PRODUCER_IDS] = self.allows(
