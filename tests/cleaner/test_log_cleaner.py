@@ -128,6 +128,22 @@ def test_tombstones_stay_until_their_horizon_and_then_go(tmp_path: Path) -> None
     assert case.latest() == {b"b": b"1", b"c": b"1", b"d": b"1"}
 
 
+def test_an_empty_value_is_no_tombstone(tmp_path: Path) -> None:
+    """Neither does it set a horizon, nor does it go with the tombstones of its batch."""
+    case = Compacted(tmp_path, delete_retention_ms=DAY)
+    case.append([(b"a", b""), (b"b", None)])
+    alone = case.append([(b"c", b"")])
+    case.roll()
+    case.clean()
+    empty = next(batch for batch in case.batches() if batch.base_offset == alone)
+    assert not empty.attributes & b.ATTRIBUTE_DELETE_HORIZON
+    case.clock += DAY
+    case.append([(b"d", b"1")])
+    case.roll()
+    case.clean()
+    assert case.latest() == {b"a": b"", b"c": b"", b"d": b"1"}
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4])
 def test_a_horizon_is_set_without_changing_any_timestamp(tmp_path: Path, codec: Codec) -> None:
     case = Compacted(tmp_path, delete_retention_ms=3 * DAY)

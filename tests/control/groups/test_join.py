@@ -4,7 +4,7 @@ import pytest
 
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.join import MAX_PROTOCOLS
-from kbroker.control.groups.rebalance import MIN_ROUND_MS
+from kbroker.control.groups.rebalance import MIN_ROUND_MS, heartbeat_timer
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.leave_group import MemberIdentity
@@ -270,6 +270,13 @@ class TestStaticMembers:
         assert kafka.state() == "Stable"
         assert kafka.sync(response.member_id, generation, instance="i1").assignment == static.encode()
         assert kafka.heartbeat(dynamic, generation) == ErrorCode.NONE
+
+    def test_the_session_of_its_old_id_is_over(self) -> None:
+        kafka = Coordinator()
+        (old,), _ = kafka.stable_group(0, ("i1",))
+        new = kafka.join(instance="i1").member_id
+        assert heartbeat_timer("g", old) not in kafka.timers
+        assert heartbeat_timer("g", new) in kafka.timers
 
     def test_it_keeps_its_session_timeout_when_it_returns(self) -> None:
         kafka = Coordinator()

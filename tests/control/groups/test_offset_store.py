@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.control.groups.offset_record import CommittedOffset, offset_record
+from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
 from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue
@@ -208,6 +208,26 @@ class TestTransactions:
         assert kafka.run(kafka.shard.delete("g")).error_code == ErrorCode.NONE
         kafka.shard.replay_end_of_transaction(PARTITION, 5, True)
         assert kafka.committed() == -1
+
+    @pytest.mark.parametrize("with_group", [True, False])
+    def test_pending_offsets_that_are_deleted_have_a_tombstone(self, with_group: bool) -> None:
+        """A later coordinator reads the pending ones, the tombstone, then the transaction's end."""
+        kafka = Coordinator()
+        kafka.commit(topic="u")
+        self.pending(kafka, 2)
+        if with_group:
+            assert kafka.run(kafka.shard.delete("g")).error_code == ErrorCode.NONE
+        else:
+            kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)]))
+        gone = [record.key for record in kafka.log if record.value is None]
+        assert gone.count(offset_tombstone("g", "t", 0).key) == 1
+        assert offset_tombstone("g", "t", 1).key not in gone
+        again = Coordinator()
+        self.pending(again, 2)
+        for record in kafka.log:
+            again.shard.replay(PARTITION, record.key, record.value, again.now_ms)
+        again.shard.replay_end_of_transaction(PARTITION, 5, True)
+        assert again.committed() == -1
 
     def test_another_epoch_than_the_members_is_an_illegal_generation(self) -> None:
         kafka = kafka_with()

@@ -77,6 +77,32 @@ class TestSync:
         kafka.send_join(kafka.new_member_id())
         assert kafka.sync(old, generation).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
+    def test_in_the_first_join_phase_no_protocol_is_chosen_that_a_request_could_contradict(self) -> None:
+        kafka = Coordinator()
+        member = kafka.new_member_id()
+        kafka.send_join(member)
+        assert kafka.sync(member, 0).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+    @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+    def test_a_request_need_not_name_the_protocol(self, missing: str) -> None:
+        kafka = Coordinator()
+        (member,), generation = kafka.stable_group()
+        assert kafka.sync(member, generation, **{missing: None}).assignment == member.encode()
+
+    def test_a_member_that_syncs_when_the_group_is_stable_already_is_no_longer_waited_for(self) -> None:
+        kafka = Coordinator()
+        fields = {"session_timeout_ms": 200_000}
+        joins = [kafka.send_join(kafka.new_member_id(**fields), **fields) for _ in range(2)]
+        kafka.advance(6000)
+        generation, leader = answer(joins[0]).generation_id, answer(joins[0]).leader
+        follower = next(answer(each).member_id for each in joins if answer(each).member_id != leader)
+        kafka.sync(leader, generation, assignment={leader: b"1", follower: b"2"})
+        assert kafka.state() == "Stable"
+        assert kafka.sync(follower, generation).assignment == b"2"
+        kafka.advance(60_000)
+        assert kafka.heartbeat(leader, generation) == ErrorCode.NONE
+        assert kafka.heartbeat(follower, generation) == ErrorCode.NONE
+
     def test_a_rebalance_answers_waiting_members(self) -> None:
         kafka = Coordinator()
         members, generation, leader = joined(kafka)

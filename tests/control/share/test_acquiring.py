@@ -43,6 +43,16 @@ def test_a_last_delivery_is_of_one_record_and_only_if_it_is_the_first_one() -> N
     assert chosen(Portion(8, [free(0, 3, 1), last])) == [(0, 3)]
 
 
+def test_a_portion_of_which_more_is_acquired_than_its_throttled_records_allow_is_not_cut() -> None:
+    portion = Portion(16, [free(0, 9, 1), free(10, 15, THROTTLED)])
+    assert chosen(portion) == [(0, 9), (10, 15)]
+
+
+def test_records_beyond_a_lowered_limit_are_acquired_in_small_numbers() -> None:
+    """The limit of a group may be lowered while its records are in flight."""
+    assert chosen(Portion(16, [free(0, 15, LIMIT)])) == [(0, 1)]
+
+
 def test_with_two_deliveries_the_second_is_of_all_records() -> None:
     assert chosen(Portion(8, [free(0, 7, 1)]), limit=2) == [(0, 7)]
 

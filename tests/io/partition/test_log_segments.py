@@ -5,8 +5,11 @@ import os
 import struct
 from pathlib import Path
 
+import pytest
+
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.producer_snapshot import ProducerEntry
+from kbroker.io.partition import log_segments
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from tests.io.append.plain_append import NOW, Log, offsets, topic_config
@@ -44,7 +47,9 @@ def test_a_log_that_was_truncated_inside_a_batch_ends_there_without_it(tmp_path:
     assert offsets(log) == [0, 2]
 
 
-def test_no_index_entry_of_a_truncated_batch_stays(tmp_path: Path) -> None:
+def test_no_index_entry_of_a_truncated_batch_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the segment is not read again for it."""
+    monkeypatch.setattr(log_segments, "rebuild_indexes", None)
     log = Log(tmp_path, topic_config(index_interval_bytes=0))
     log.open()
     for n in range(6):

@@ -133,6 +133,22 @@ def test_an_empty_log_begins_where_the_leaders_does(scene: Make) -> None:
     assert offsets(case.own) == [3]
 
 
+def test_a_copy_that_ends_below_its_leaders_log_start_starts_over_there(scene: Make) -> None:
+    """Records that the leader has deleted are not copied, though their segment is still there."""
+    case = scene()
+    case.write(b"a")
+    case.mark(1)
+    case.follow()
+    assert case.end == 1
+    case.write(b"b", b"c", b"d")
+    case.mark(4)
+    case.leader.partition.advance_log_start(3)
+    for _ in range(2):
+        case.check(later_ns=1_000_000_000)
+    assert (case.own.partition.log_start, case.end) == (3, 4)
+    assert offsets(case.own) == [3]
+
+
 def test_a_log_start_that_moves_reaches_the_follower(scene: Make) -> None:
     case = scene()
     case.write(b"a", b"b")

@@ -117,6 +117,76 @@ def test_uniform_with_different_subscriptions_cannot_be_evened_out_further(
         assert load[giver] - min(load[each] for each in receivers) <= 1
 
 
+def test_uniform_takes_what_a_member_no_longer_subscribes_to() -> None:
+    topic, other = TOPICS[:2]
+    members = [
+        Subscriber("a", None, frozenset((other,)), {topic: frozenset((0,))}),
+        Subscriber("b", None, frozenset((topic,)), {}),
+    ]
+    assert owners(assign_uniformly(members, {topic: 1, other: 0})) == {(topic, 0): "b"}
+
+
+def test_uniform_lets_one_of_two_members_keep_what_both_have() -> None:
+    """Members report it while a partition passes from one to the other."""
+    topic, other = TOPICS[:2]
+    for topics in (frozenset((topic,)), frozenset((topic, other))):
+        members = [
+            Subscriber("a", None, frozenset((topic,)), {topic: frozenset((0, 1))}),
+            Subscriber("b", None, topics, {topic: frozenset((1,))}),
+        ]
+        found = assign_uniformly(members, {topic: 2, other: 0})
+        assert sorted(owners(found)) == [(topic, 0), (topic, 1)]
+        assert {name: len(each[topic]) for name, each in found.items()} == {"a": 1, "b": 1}
+
+
+def test_uniform_gives_away_first_what_few_may_have_so_that_nothing_moves_later() -> None:
+    narrow, wide = TOPICS[:2]
+    members = [
+        Subscriber("a", None, frozenset((narrow, wide)), {wide: frozenset((2,))}),
+        Subscriber("b", None, frozenset((wide,)), {}),
+    ]
+    assert assign_uniformly(members, {narrow: 1, wide: 3}) == {
+        "a": {narrow: frozenset((0,)), wide: frozenset((2,))},
+        "b": {wide: frozenset((0, 1))},
+    }
+
+
+def test_uniform_leaves_the_odd_partition_with_who_has_it() -> None:
+    topic = TOPICS[0]
+    current = {"a": {topic: frozenset((0,))}, "b": {topic: frozenset((1, 2))}}
+    assert assign_uniformly(subscribers(["a", "b"], {topic: 3}, current), {topic: 3}) == current
+
+
+def test_uniform_moves_from_a_member_that_has_two_more_and_not_from_one_that_has_one_more() -> None:
+    topic, other = TOPICS[:2]
+    both, one = frozenset((topic, other)), frozenset((topic,))
+
+    def sizes(first: int, second: int) -> list[int]:
+        members = [
+            Subscriber("a", None, both, {topic: frozenset(range(first))}),
+            Subscriber("b", None, one, {topic: frozenset(range(first, first + second))}),
+        ]
+        found = assign_uniformly(members, {topic: first + second, other: 0})
+        return [len(found[name].get(topic, ())) for name in "ab"]
+
+    assert sizes(4, 2) == [3, 3]
+    assert sizes(3, 2) == [3, 2]
+    assert sizes(2, 3) == [2, 3]
+    assert sizes(0, 7) == [3, 4]
+
+
+def test_uniform_evens_out_in_as_many_rounds_as_it_takes() -> None:
+    """Only b can take from a, and only c from b: once b has given, it has room for more."""
+    first, second = TOPICS[:2]
+    members = [
+        Subscriber("a", None, frozenset((first,)), {first: frozenset(range(9))}),
+        Subscriber("b", None, frozenset((first, second)), {second: frozenset(range(9))}),
+        Subscriber("c", None, frozenset((second,)), {}),
+    ]
+    found = assign_uniformly(members, {first: 9, second: 9})
+    assert [sum(map(len, found[name].values())) for name in "abc"] == [7, 6, 5]
+
+
 def test_ranges_are_neighbours_in_the_order_of_the_members() -> None:
     topic, other = TOPICS[:2]
     both = frozenset((topic, other))
