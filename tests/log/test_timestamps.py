@@ -1,6 +1,7 @@
 """ListOffsets by time: the first record at or after a time, and the record with the largest
 time."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,15 @@ def test_times_are_found_without_time_index_and_with_a_preallocated_one(tmp_path
         assert found is not None
         assert found.offset == offset
     assert locate_timestamp(reader, 41, 0, *WHOLE_LOG) is None
+
+
+def test_times_after_the_last_index_entry_of_the_active_segment_are_found(tmp_path: Path) -> None:
+    build(tmp_path / "t-0", [[[10], [20], [30], [40]]], 150, Codec.NONE)
+    assert (tmp_path / "t-0" / f"{0:020d}.timeindex").read_bytes() == struct.pack(">qi", 30, 2)
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    for found in (max_timestamp(reader, 0, *WHOLE_LOG), locate_timestamp(reader, 31, 0, *WHOLE_LOG)):
+        assert found is not None
+        assert (found.timestamp, found.offset) == (40, 3)
 
 
 def test_records_after_the_end_are_not_seen(tmp_path: Path) -> None:

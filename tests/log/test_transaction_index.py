@@ -1,5 +1,6 @@
 """Transaction indexes are appended to, cut and checked as Kafka's."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,6 +39,23 @@ def test_the_file_appears_with_its_first_entry_and_is_cut_by_offset(tmp_path: Pa
     assert (tmp_path / f"{10:020d}.txnindex").stat().st_size == 34
     transaction_index.truncate_index(folder, 10, 15)
     assert transaction_index.read_index(folder, 10) == []
+
+
+def test_an_entry_that_cannot_be_written_whole_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transaction_index.append_entry(str(tmp_path), 10, FIRST)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:10]))
+    with pytest.raises(OSError, match="No space left"):
+        transaction_index.append_entry(str(tmp_path), 10, SECOND)
+    monkeypatch.undo()
+    assert (tmp_path / f"{10:020d}.txnindex").read_bytes() == FIRST.pack()
+
+
+def test_an_entry_may_end_where_the_segment_begins(tmp_path: Path) -> None:
+    transaction_index.append_entry(str(tmp_path), 10, AbortedTransaction(1, 5, 10, 11))
+    assert transaction_index.is_sane(str(tmp_path), 10)
 
 
 def test_entries_before_the_segment_are_insane(tmp_path: Path) -> None:
@@ -105,6 +123,30 @@ def test_marker_in_a_later_segment_is_found_whatever_lies_between(tmp_path: Path
     )  # the last segment is the active one, its index appears any time
     folder.file(30, ".txnindex").write_bytes(later.pack())
     assert aborted_transactions(reader, 0, 40) == [long, later]
+
+
+def test_the_search_ends_where_the_stable_offset_has_passed_what_was_fetched(tmp_path: Path) -> None:
+    """Not where a marker lies beyond it: another transaction may have been open there."""
+    folder = Folder(tmp_path / "t-0")
+    for base in (0, 10, 20):
+        folder.segment(base, [batch(n) for n in range(base, base + 10)])
+    first, second = AbortedTransaction(1, 5, 18, 3), AbortedTransaction(2, 3, 19, 9)
+    folder.file(10, ".txnindex").write_bytes(first.pack() + second.pack())
+    folder.file(20, ".txnindex").write_bytes(b"\0\1" + bytes(32))  # of a version that is refused
+    reader = LogReader(str(folder.path), OpenFiles())
+    assert aborted_transactions(reader, 0, 9) == [second, first]
+    with pytest.raises(CorruptLog):
+        aborted_transactions(reader, 0, 10)
+
+
+def test_transactions_come_in_the_order_of_their_first_records(tmp_path: Path) -> None:
+    """Consumers take them off their list in this order; the index has that of the markers."""
+    folder = Folder(tmp_path / "t-0")
+    folder.segment(0, [batch(n) for n in range(10)])
+    later, earlier = AbortedTransaction(1, 5, 7, 2), AbortedTransaction(2, 2, 8, 9)
+    folder.file(0, ".txnindex").write_bytes(later.pack() + earlier.pack())
+    reader = LogReader(str(folder.path), OpenFiles())
+    assert aborted_transactions(reader, 0, 9) == aborted_transactions(reader, 0, 10) == [earlier, later]
 
 
 def test_an_entry_has_kafkas_bytes() -> None:

@@ -2,6 +2,9 @@
 
 import itertools
 
+import pytest
+
+from kbroker.net.fetch import fetch_session
 from kbroker.net.fetch.fetch_session import (
     EVICTION_MS,
     FetchedPartition,
@@ -11,7 +14,13 @@ from kbroker.net.fetch.fetch_session import (
     requested_partitions,
 )
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kbroker.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
 
 
 class Scene:
@@ -68,6 +77,44 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     assert scene.gone == [1]
 
 
+def test_a_request_changes_all_that_a_session_knows_of_a_partition() -> None:
+    scene = Scene(10)
+    session = scene.create(1, 0)
+    assert session is not None
+    part = FetchPartition(0, 4, 7, last_fetched_epoch=3, partition_max_bytes=50)
+    scene.sessions.use(
+        FetchRequest(session_id=1, session_epoch=1, topics=[FetchTopic("t", partitions=[part])]), 12, 5
+    )
+    (known,) = session.partitions.values()
+    assert (known.leader_epoch, known.fetch_offset, known.last_fetched_epoch, known.max_bytes) == (
+        4,
+        7,
+        3,
+        50,
+    )
+
+
+def test_a_session_has_a_bounded_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "MAX_PARTITIONS", 3)
+    scene = Scene(10)
+    assert scene.create(3, 0) is not None
+    assert scene.create(4, 0) is None
+    assert len(scene.sessions) == 1
+
+
+@pytest.mark.parametrize(
+    ("replica", "state", "by_replica"), [(-1, -1, False), (0, -1, True), (-1, 0, True), (3, -1, True)]
+)
+def test_a_request_of_another_broker_is_known(replica: int, state: int, by_replica: bool) -> None:
+    """Before v15 its id is a field of the request, then one of its replica state."""
+    asked = FetchRequest(
+        replica_id=replica,
+        replica_state=ReplicaState(state),
+        topics=[FetchTopic("a", partitions=[FetchPartition(1)])],
+    )
+    assert [fetched.by_replica for _, fetched, _ in requested_partitions(asked)] == [by_replica]
+
+
 def test_eviction_takes_the_stale_then_the_smaller_that_is_not_new() -> None:
     scene = Scene(2)
     scene.create(5, 0)
@@ -91,23 +138,26 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 
 def test_only_changes_are_returned() -> None:
-    expected = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
-    assert expected.maybe_update_response_data(0, 5, 0, 0, False)
-    assert not expected.maybe_update_response_data(0, 5, 0, 0, False)
-    assert expected.maybe_update_response_data(0, 5, 0, 10, False)
-    assert expected.maybe_update_response_data(0, 6, 0, 0, False)
-    assert expected.maybe_update_response_data(0, 6, 1, 0, False)
-    assert expected.maybe_update_response_data(1, -1, -1, 0, False)
-    assert expected.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
-    assert expected.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
-    assert expected.maybe_update_response_data(0, 6, 1, 0, True)
+    wanted = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
+    assert wanted.maybe_update_response_data(0, 5, 0, 0, False)
+    assert not wanted.maybe_update_response_data(0, 5, 0, 0, False)
+    assert wanted.maybe_update_response_data(0, 5, 0, 1, False)
+    assert wanted.maybe_update_response_data(0, 6, 0, 0, False)
+    assert wanted.maybe_update_response_data(0, 6, 1, 0, False)
+    assert wanted.maybe_update_response_data(1, -1, -1, 0, False)
+    assert wanted.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
+    assert wanted.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
+    assert wanted.maybe_update_response_data(0, 6, 1, 0, True)
+    assert wanted.maybe_update_response_data(1, 6, 1, 0, False)
+    assert wanted.maybe_update_response_data(0, 6, 1, 0, False), "even if an error came with these values"
+    assert not wanted.maybe_update_response_data(0, 6, 1, 0, False)
 
 
 def test_a_request_names_topics_by_name_or_by_id() -> None:
-    requested = FetchRequest(
+    asked = FetchRequest(
         topics=[
             FetchTopic("a", partitions=[FetchPartition(1)]),
             FetchTopic("", b"\1" * 16, [FetchPartition(2)]),
         ]
     )
-    assert [key for key, _, _ in requested_partitions(requested)] == [("a", 1), (b"\1" * 16, 2)]
+    assert [key for key, _, _ in requested_partitions(asked)] == [("a", 1), (b"\1" * 16, 2)]

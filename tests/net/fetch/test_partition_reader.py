@@ -1,5 +1,6 @@
 """What a reader of a partition makes of its slot and its folder."""
 
+import os
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.log import checkpoint
-from kbroker.log.transaction_index import AbortedTransaction, append_entry
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions, append_entry
+from kbroker.net.fetch import partition_reader as module
 from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.partition_reader import READ_COMMITTED, Limits, PartitionReader, Reading, epoch_end
 from kbroker.protocol.errors import ErrorCode
@@ -35,12 +37,17 @@ class Scene:
         self.log.partition.published.words = self.log.words = slots[3]
         self.words = slots[3]
         self.words[Slot.GENERATION] = GENERATION
-        image = TopicImage("t", TOPIC_ID, False, (PartitionImage(0, 3, GENERATION, str(self.log.folder)),))
+        self.topics: Any = SimpleNamespace()
+        self.place(str(self.log.folder), GENERATION)
         shared: Any = SimpleNamespace(slots=slots)
-        topics: Any = SimpleNamespace(by_id={TOPIC_ID: image}, by_name={"t": image})
         reads: Any = SimpleNamespace(note=lambda *_: None)
         errors = LogDirErrors(["/nowhere"], SimpleNamespace(log_dir_errors=np.zeros(1, np.int64)))
-        self.reader = PartitionReader(shared, topics, reads, errors)
+        self.reader = PartitionReader(shared, self.topics, reads, errors)
+
+    def place(self, folder: str, generation: int) -> None:
+        """What control says of the partition."""
+        image = TopicImage("t", TOPIC_ID, False, (PartitionImage(0, 3, generation, folder),))
+        self.topics.by_id, self.topics.by_name = {TOPIC_ID: image}, {"t": image}
 
     def append(self, count: int, synced: bool = True) -> None:
         for _ in range(count):
@@ -58,8 +65,8 @@ class Scene:
         most: int = WHOLE,
         min_one: bool = True,
     ) -> Reading:
-        expected = FetchedPartition("t", bytes(16), 0, offset, most, epoch, last_epoch)
-        return self.reader.read(expected, Limits(left, min_one, isolation))
+        wanted = FetchedPartition("t", bytes(16), 0, offset, most, epoch, last_epoch)
+        return self.reader.read(wanted, Limits(left, min_one, isolation))
 
     def offsets(self, reading: Reading) -> list[int]:
         """Base offsets of the batches that it is of."""
@@ -134,14 +141,23 @@ def test_a_log_that_is_not_there_is_not_read(scene: Scene, word: int, value: int
     scene.append(1)
     scene.words[word] = value
     assert scene.read(0).error is error
-    expected = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
-    assert scene.reader.available(expected, 0) == -1
+    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    for offset in (0, 1):
+        wanted.fetch_offset = offset
+        assert scene.reader.available(wanted, 0) == -1, "the answer does not wait, not even at the end"
+
+
+def test_a_fetch_of_another_broker_is_refused(scene: Scene) -> None:
+    scene.append(1)
+    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1, by_replica=True)
+    assert scene.reader.read(wanted, Limits(WHOLE, True, 0)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_client_of_another_leader_epoch_is_fenced(scene: Scene) -> None:
     scene.append(1)
     scene.log.partition.role.set_leader_epoch(3)
-    assert scene.read(0, epoch=2).error is ErrorCode.FENCED_LEADER_EPOCH
+    for epoch in (0, 2):
+        assert scene.read(0, epoch=epoch).error is ErrorCode.FENCED_LEADER_EPOCH
     assert scene.read(0, epoch=3).error is ErrorCode.NONE
     assert scene.read(0, epoch=4).error is ErrorCode.UNKNOWN_LEADER_EPOCH
 
@@ -169,10 +185,49 @@ def test_limits_cut_what_is_read_but_not_the_first_batch(scene: Scene) -> None:
     assert scene.read(0, left=size, min_one=False).length == size
     assert scene.read(0, left=2 * size, most=WHOLE).length == 2 * size
     assert scene.read(0, left=WHOLE, most=2 * size).length == 2 * size
-    expected = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
-    assert scene.reader.available(expected, 0) == 3 * size
-    expected.fetch_offset = 3
-    assert scene.reader.available(expected, 0) == 0
+    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    assert scene.reader.available(wanted, 0) == 3 * size
+    wanted.fetch_offset = 3
+    assert scene.reader.available(wanted, 0) == 0
+
+
+def test_read_committed_finds_nothing_if_segments_were_replaced_meanwhile(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches and aborted transactions may not be of the same files."""
+    scene.append(2)
+
+    def swapped(*given: Any) -> list[AbortedTransaction]:
+        scene.words[Slot.SEGMENTS_VERSION] += 2
+        return aborted_transactions(*given)
+
+    monkeypatch.setattr(module, "aborted_transactions", swapped)
+    reading = scene.read(0, READ_COMMITTED)
+    assert (reading.error, reading.length, reading.aborted) == (ErrorCode.NONE, 0, [])
+    monkeypatch.undo()
+    assert scene.offsets(scene.read(0, READ_COMMITTED)) == [0, 1]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_log_that_has_moved_or_was_created_anew_is_read_from_its_new_files(
+    scene: Scene, tmp_path: Path, moved: bool
+) -> None:
+    scene.append(1)
+    assert scene.read(0).length
+    folder, generation = scene.log.folder, GENERATION + 1
+    name = f"{0:020d}.log"
+    new = folder / f"{name}.new"
+    if moved:
+        folder, generation = tmp_path / "moved" / folder.name, GENERATION
+        folder.mkdir(parents=True)
+        new = folder / f"{name}.new"
+    new.write_bytes((scene.log.folder / name).read_bytes())
+    new.replace(folder / name)
+    scene.words[Slot.GENERATION] = generation
+    scene.place(str(folder), generation)
+    found = scene.read(0).range
+    assert found is not None
+    assert os.fstat(found.file.fd).st_ino == (folder / name).stat().st_ino
 
 
 def test_what_came_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> None:
@@ -185,8 +240,8 @@ def test_what_came_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> N
 
 def test_topics_are_found_by_name_or_id(scene: Scene) -> None:
     def found(topic: str, topic_id: bytes, partition: int = 0, refused: bool = False) -> object:
-        expected = FetchedPartition(topic, topic_id, partition, 0, WHOLE, -1, -1, refused=refused)
-        answer = scene.reader.find(expected)
+        wanted = FetchedPartition(topic, topic_id, partition, 0, WHOLE, -1, -1, refused=refused)
+        answer = scene.reader.find(wanted)
         return answer if isinstance(answer, ErrorCode) else answer[0].name
 
     nobodys = b"\1" * 16
