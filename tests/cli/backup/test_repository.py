@@ -8,6 +8,7 @@ import pytest
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.backup.repository import Repository, clone
 from kbroker.cli.failures import CommandFailed
+from tests.syncs import Syncs
 
 
 @pytest.fixture
@@ -57,6 +58,65 @@ def test_a_file_that_is_too_short_is_no_object(repository: Repository, tmp_path:
         stored(repository, source(tmp_path, b"abc"), 4)
     reopened(repository)
     assert not list((repository.folder / "objects").glob("*/*"))
+
+
+def test_a_copy_that_failed_does_not_stand_in_the_way_of_the_next(
+    repository: Repository, tmp_path: Path
+) -> None:
+    with pytest.raises(CommandFailed):
+        stored(repository, source(tmp_path, b"abc"), 4)
+    assert stored(repository, source(tmp_path, b"abc"), 3) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_what_a_point_needs_is_on_disk_before_the_point_has_its_name(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = Syncs(repository.folder, monkeypatch)
+    sha256 = stored(repository, source(tmp_path, b"abc"), 3)
+    file, folder = syncs.taken()
+    assert (file.endswith(".writing"), folder) == (True, f"objects/{sha256[:2]}")
+    segment = repository.store_bytes(b"def")
+    file, folder = syncs.taken()
+    assert (file.endswith(".writing"), folder) == (True, f"objects/{segment.sha256[:2]}")
+    whole = point(repository, 1_000, b"a")
+    syncs.taken()
+    place = Path(repository.add(whole))
+    assert syncs.taken() == ["objects", f"points/{place.stem}.writing", "points"]
+
+
+def test_a_point_is_gone_before_its_objects_are(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = point(repository, 1_000, b"a")
+    repository.add(old)
+    repository.note("a", old.partitions[0].segments[0].sha256)
+    syncs = Syncs(repository.folder, monkeypatch)
+    unlink, synced = Path.unlink, []
+
+    def watched(path: Path, missing_ok: bool = False) -> None:
+        synced.append((path.parent.name, syncs.taken()))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", watched)
+    assert repository.drop([old]) == 2
+    assert synced[0] == ("points", [])
+    assert synced[1][1] == ["points"]
+    assert syncs.taken() == ["journal.writing"]
+    assert (repository.folder / "journal").read_text() == ""
+
+
+def test_a_restored_object_is_on_disk_and_one_that_is_missing_is_named(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = repository.store_bytes(b"abc")
+    syncs = Syncs(tmp_path, monkeypatch)
+    repository.fetch(segment, tmp_path / "copy")
+    assert syncs.taken() == ["copy"]
+    assert (tmp_path / "copy").read_bytes() == b"abc"
+    repository.path(segment.sha256).unlink()
+    with pytest.raises(CommandFailed, match="is missing"):
+        repository.fetch(segment, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_noted_segment_is_known_until_its_object_is_gone(repository: Repository, tmp_path: Path) -> None:
@@ -124,6 +184,9 @@ def test_a_linked_segment_takes_no_room_and_stays_as_it_is(repository: Repositor
         part = linking.store(opened.fileno(), 30)
         assert linking.store(opened.fileno(), 30, whole=True) == part  # it has grown: not all of it
     assert linking.path(first).stat().st_ino == segment.stat().st_ino
+    growing = tmp_path / "active"
+    growing.write_bytes(b"def")
+    assert linking.path(stored(linking, growing, 3)).stat().st_ino != growing.stat().st_ino, "it may grow"
     assert linking.path(part).stat().st_ino != segment.stat().st_ino
     assert segment.read_bytes() == b"abc" * 1000
     assert not list((repository.folder / "objects").glob("*/*.writing"))

@@ -1,23 +1,30 @@
 """Segments up to a high watermark are copied, and copied once."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kbroker.cli.backup import taking
 from kbroker.cli.backup.cut import Cut, take_cut
+from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.backup.repository import Repository
 from kbroker.cli.backup.restoring import restore
 from kbroker.cli.backup.taking import take
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata import kafka_metadata as km
-from kbroker.io.files.meta_properties import verify_or_create
+from kbroker.control.store.change import Change
+from kbroker.control.store.store import FILE_NAME, Store
+from kbroker.io.files.meta_properties import MetaProperties, read, verify_or_create
 from kbroker.log import checkpoint, files
+from kbroker.protocol.kafka_uuid import format_uuid, random_uuid
 from kbroker.protocol.records import build_batch
 from tests.control.fakes import CLUSTER_ID, world
 from tests.control.kraft.fill import fill
+from tests.syncs import Syncs
 
 
 @pytest.fixture
@@ -98,6 +105,132 @@ def test_segments_that_change_meanwhile_are_copied_again(
     monkeypatch.setattr(taking, "_segment", swapping)
     (partition,) = taken(repository, log_dir, 8).partitions
     assert repository.path(partition.segments[0].sha256).read_bytes() == batch(2)
+
+
+def test_a_segment_of_the_same_size_in_place_of_another_is_copied(
+    repository: Repository, log_dir: str
+) -> None:
+    """As the cleaner puts it there, or a topic of the same name."""
+    taken(repository, log_dir, 8)
+    place = Path(files.path(f"{log_dir}/orders-0", 4, files.LOG))
+    other = build_batch([(b"k", b"w", (), 1)] * 2, base_offset=4)
+    assert len(other) == place.stat().st_size
+    place.with_suffix(".swap").write_bytes(other)
+    place.with_suffix(".swap").replace(place)
+    (partition,) = taken(repository, log_dir, 8).partitions
+    assert repository.path(partition.segments[1].sha256).read_bytes() == other
+
+
+@pytest.fixture
+def during(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What happens once the segment that begins at 4 has been copied for the first time."""
+    steps: list[Callable[[], object]] = []
+    segment = taking._segment
+
+    def copied(*given, **named):  # type: ignore[no-untyped-def]
+        found = segment(*given, **named)
+        if given[2] == 4 and steps:
+            steps.pop()()
+        return found
+
+    monkeypatch.setattr(taking, "_segment", copied)
+    return steps
+
+
+def test_segments_that_go_by_retention_or_that_nobody_needs_are_not_copied_again(
+    repository: Repository, log_dir: str, during: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was copied of them is right."""
+    monkeypatch.setattr(taking, "_ATTEMPTS", 1)
+    first, last = (Path(files.path(f"{log_dir}/orders-0", base, files.LOG)) for base in (0, 6))
+
+    def changed() -> None:
+        first.unlink()
+        last.with_suffix(".swap").write_bytes(batch(6))
+        last.with_suffix(".swap").replace(last)
+
+    during.append(changed)
+    (partition,) = taken(repository, log_dir, 6).partitions
+    assert [segment.base_offset for segment in partition.segments] == [0, 4]
+
+
+def test_a_log_begins_no_earlier_than_its_first_segment(repository: Repository, log_dir: str) -> None:
+    """Retention may have moved it since the log start was read."""
+    folder = Path(log_dir, "orders-0")
+    Path(files.path(str(folder), 0, files.LOG)).unlink()
+    assert [one.log_start for one in taken(repository, log_dir, 8, start=0).partitions] == [4]
+    assert [one.log_start for one in taken(repository, log_dir, 8, start=5).partitions] == [5]
+    for base in (4, 6):
+        Path(files.path(str(folder), base, files.LOG)).unlink()
+    Path(files.path(str(folder), 8, files.LOG)).touch()
+    (partition,) = taken(repository, log_dir, 8, start=3).partitions
+    assert (partition.log_start, partition.high_watermark, partition.segments) == (8, 8, [])
+
+
+def test_a_topic_that_was_created_anew_meanwhile_is_left_out(
+    repository: Repository, log_dir: str, during: list[Callable[[], object]]
+) -> None:
+    during.append(lambda: checkpoint.write_topic_id(f"{log_dir}/orders-0", b"\7" * 16))
+    assert taken(repository, log_dir, 8).partitions == []
+
+
+@pytest.mark.parametrize("newest", [0, 1])
+def test_the_newest_of_several_stores_is_backed_up(tmp_path: Path, newest: int) -> None:
+    with world(tmp_path, dirs=2) as made:
+        fill(made)
+    places = [Path(folder, FILE_NAME) for folder in made.dirs]
+    places[1].write_bytes(places[0].read_bytes())
+    store = Store(places[newest])
+    store.apply(Change(configs={(2, "orders"): {"retention.ms": "9"}}))
+    store.close()
+    folder = tmp_path / km.FOLDER
+    folder.mkdir()
+    (folder / SnapshotId(1, 1).file_name).write_bytes(taking._metadata(made.dirs, 1, "A" * 22, 5))
+    found = km.read([str(tmp_path)])
+    assert found is not None
+    assert found.configs[2, "orders"]["retention.ms"] == "9"
+
+
+def crafted(repository: Repository) -> Point:
+    """Of three topics; orders-0 has one segment, the others have none."""
+    stored = repository.store_bytes(batch(4))
+    segment = SegmentFile(4, stored.size, stored.sha256)
+    partitions = [
+        PartitionFiles(name, 0, format_uuid(bytes([number]) * 16), 4, 9, [segment] if number == 1 else [])
+        for number, name in enumerate(("__consumer_offsets", "orders", "other"))
+    ]
+    return Point(1_000, CLUSTER_ID, 7, random_uuid(), repository.store_bytes(b"metadata"), partitions)
+
+
+def test_chosen_topics_are_restored_with_the_internal_ones_under_their_ids(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = crafted(repository)
+    target = tmp_path / "restored"
+    target.mkdir()
+    syncs = Syncs(tmp_path, monkeypatch)
+    chosen = restore(repository, point, target, ["orders"], lambda _: None)
+    assert syncs.taken()[-1] == "."
+    assert [one.topic for one in chosen] == ["__consumer_offsets", "orders"]
+    assert sorted(path.name for path in target.iterdir() if path.is_dir()) == [
+        km.FOLDER, "__consumer_offsets-0", "orders-0",
+    ]  # fmt: skip
+    assert checkpoint.read_topic_id(str(target / "orders-0")) == b"\1" * 16
+    assert [path.name for path in (target / "__consumer_offsets-0").glob("*.log")] == [f"{9:020d}.log"]
+    assert read(str(target)) == MetaProperties(CLUSTER_ID, 7, point.directory_id)
+    assert not (tmp_path / "restored.restoring").exists()
+
+
+def test_a_file_of_the_right_size_with_other_bytes_is_restored_again(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """A crash of the host may leave one behind."""
+    half = tmp_path / "restored.restoring" / "orders-0"
+    half.mkdir(parents=True)
+    Path(files.path(str(half), 4, files.LOG)).write_bytes(bytes(len(batch(4))))
+    restore(repository, crafted(repository), tmp_path / "restored", ["orders"], lambda _: None)
+    name = files.path("orders-0", 4, files.LOG)
+    assert (tmp_path / "restored" / name).read_bytes() == batch(4)
 
 
 def test_a_point_is_restored_completely_and_only_into_an_empty_folder(
