@@ -3,18 +3,21 @@ for in turn."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.control.links.appender import Done
 from kbroker.control.transactions import marker_sender
-from kbroker.control.transactions.marker_sender import MarkerSender
+from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
 from kbroker.control.transactions.metadata import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
+from kbroker.ipc.layout import AppendEntry
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import read_batches, read_records
 
-A, B = ("a", 0), ("b", 1)
+A, B, C = ("a", 0), ("b", 1), ("c", 2)
 
 
 class Writer:
@@ -145,6 +148,124 @@ def test_an_order_that_was_given_up_does_nothing_more() -> None:
         assert not scene.sender.is_busy("t")
 
     run(test)
+
+
+def test_an_order_that_was_given_up_neither_counts_nor_repeats_what_comes_later() -> None:
+    async def test(scene: Scene) -> None:
+        tasks = len(asyncio.all_tasks())
+        scene.writer.late.add(C)
+        scene.send(A, B, C)
+        await until(lambda: len(scene.writer.asked) == 3)
+        scene.sender.forget("t")
+        scene.writer.end()
+        scene.writer.end(ErrorCode.KAFKA_STORAGE_ERROR)
+        await asyncio.sleep(0.01)
+        assert scene.written == []
+        assert len(scene.writer.asked) == 1
+        assert len(asyncio.all_tasks()) == tasks
+
+    run(test)
+
+
+def test_the_late_end_of_an_older_order_does_not_end_the_newer_one() -> None:
+    async def test(scene: Scene) -> None:
+        scene.send(A)
+        scene.writer.end()
+        scene.send(B)
+        scene.completions.pop()(ErrorCode.NONE)
+        assert scene.sender.is_busy("t")
+        scene.writer.end()
+        scene.completions.pop()(ErrorCode.NONE)
+        assert not scene.sender.is_busy("t")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("failure", "settled"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, True),
+        (ErrorCode.TRANSACTION_COORDINATOR_FENCED, True),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+        (ErrorCode.KAFKA_STORAGE_ERROR, False),
+    ],
+)
+def test_a_marker_that_is_no_longer_wanted_is_not_tried_again(failure: ErrorCode, settled: bool) -> None:
+    async def test(scene: Scene) -> None:
+        scene.send(A)
+        scene.writer.end(failure)
+        assert bool(scene.completions) is settled
+        if not settled:
+            await until(lambda: scene.writer.asked)
+            scene.writer.end()
+            await until(lambda: scene.completions)
+        assert not scene.writer.asked
+
+    run(test)
+
+
+class Appends:
+    """Stands for the Appender and the broker's catalogue, in which only `gone` is not."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.done: list[Done] = []
+        self.ended: list[tuple[int, int, bool]] = []
+        catalogue = SimpleNamespace(partition=lambda topic, _: None if topic == "gone" else topic)
+        broker: Any = SimpleNamespace(catalogue=catalogue, now_ms=lambda: 5)
+        commits: Any = SimpleNamespace(are_settled=lambda index, producer_id: index != 9)
+        made: Any = self
+        self.writer = MarkerWriter(broker, made, "offsets", commits, lambda *each: self.ended.append(each))
+
+    def submit(self, partition: object, batch: bytes, done: Done) -> None:
+        self.batches.append(batch)
+        self.done.append(done)
+
+    def write(self, topic: str, commit: bool = True, version: int = 2, index: int = 0) -> list[object]:
+        """Submit a marker; how it ended, as far as it has."""
+        ends: list[object] = []
+        order = MarkerOrder("t", 7, 3, 4, commit, frozenset(), version)
+        if not self.writer.submit(order, (topic, index), ends.append):
+            return ["later"]
+        return ends
+
+
+@pytest.mark.parametrize(("version", "base"), [(1, 0), (2, AppendEntry.MARKER_WITH_NEW_EPOCH)])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_says_how_its_transaction_ends_and_whether_its_epoch_is_a_new_one(
+    version: int, base: int, commit: bool
+) -> None:
+    """Version 2 of transactions: a marker of the epoch that the producer had is a late one."""
+    appends = Appends()
+    appends.write("a", commit, version)
+    (data,) = appends.batches
+    (batch,) = read_batches(data)
+    assert (batch.base_offset, batch.producer_id, batch.producer_epoch) == (base, 7, 3)
+    (record,) = read_records(batch)
+    assert record.key == bytes((0, 0, 0, commit))
+    assert record.value == bytes((0, 0, 0, 0, 0, 4))
+
+
+def test_the_group_coordinator_hears_of_markers_that_are_in_the_log() -> None:
+    appends = Appends()
+    for topic in ("offsets", "offsets", "a"):
+        appends.write(topic, index=2)
+    for done, failure in zip(
+        appends.done, (KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), None, None), strict=True
+    ):
+        done(failure)
+    assert appends.ended == [(2, 7, True)]
+
+
+def test_a_marker_waits_for_commits_and_has_no_partition_to_go_to() -> None:
+    appends = Appends()
+    assert appends.write("offsets", index=9) == ["later"]
+    assert appends.write("a", index=9) == []
+    (error,) = appends.write("gone")
+    assert isinstance(error, KafkaError)
+    assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(appends.batches) == 1
 
 
 def test_a_newer_order_of_the_id_takes_the_place_of_the_older_one() -> None:
