@@ -1,21 +1,37 @@
 """What is written for Apache Kafka is what the store holds, and reads back as that."""
 
 import asyncio
+import base64
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics
-from kbroker.control.kraft.export import NEWEST, RELEASES, ExportError, sample_properties
+from kbroker.control.kraft import export as module
+from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.export import (
+    MARK,
+    NEWEST,
+    RELEASES,
+    ExportError,
+    fingerprint,
+    is_own,
+    portable,
+    sample_properties,
+)
 from kbroker.control.kraft.records import FeatureLevelRecord
-from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, build
+from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, SnapshotId, build
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.control.metadata.config_resource import BROKER, GROUP, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.store.change import Change
 from kbroker.log import files
 from kbroker.protocol.records import NewRecord, build_batch, read_batches
+from kbroker.protocol.schema import Struct
 from tests.control.fakes import World, world
-from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, TOKEN, exported, fill
+from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, TOKEN, directory_id, exported, fill
 
 
 def read(made: World) -> km.KafkaMetadata:
@@ -43,6 +59,114 @@ def test_everything_reads_back_but_what_only_kbroker_knows(tmp_path: Path) -> No
         assert done.left_out == ("g: errors.deadletterqueue.topic.name", "orders: write.caching")
         assert (done.topics, done.partitions) == (2, 4)
         assert f"log.dirs={','.join(made.dirs)}" in sample_properties(done, made.dirs, 1).splitlines()
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[Struct]:
+    """The records of the last snapshot that was built."""
+    found: list[Struct] = []
+
+    def noting(messages: Iterable[Struct], *rest: Any) -> bytes:
+        found[:] = messages
+        return build(found, *rest)
+
+    monkeypatch.setattr(module, "build", noting)
+    return found
+
+
+def test_each_partition_is_where_its_log_is_with_the_epoch_that_it_had(
+    tmp_path: Path, written: list[Struct]
+) -> None:
+    with world(tmp_path, dirs=2) as made:
+        fill(made)
+        store = made.broker.stores.first
+        changed = next(topic for topic in store.load().topics if topic.name == "orders").partitions[1]
+        changed.leader_epoch = 7
+        store.apply(Change(led_partitions=[changed]))
+        done = exported(made)
+        numbers = {log_dir: number for number, log_dir in enumerate(made.dirs)}
+        partitions = {
+            (topic.topic_id, part.index): (part.leader_epoch, [directory_id(numbers[part.log_dir])])
+            for topic in store.load().topics
+            for part in topic.partitions
+        }
+        assert {one for _, (one,) in partitions.values()} == {directory_id(0), directory_id(1)}
+        found = [record for record in written if isinstance(record, kr.PartitionRecord)]
+        assert {
+            (one.topic_id, one.partition_id): (one.leader_epoch, one.directories) for one in found
+        } == partitions
+        assert {(*one.replicas, *one.isr, one.leader) for one in found} == {(1, 1, -1)}
+        (broker,) = (record for record in written if isinstance(record, kr.RegisterBrokerRecord))
+        assert (broker.broker_id, broker.fenced, broker.broker_epoch) == (1, True, done.broker_epoch)
+        assert done.snapshot.name == SnapshotId(done.broker_epoch, 1).file_name
+        assert sorted(broker.log_dirs) == [directory_id(0), directory_id(1)]
+
+
+def test_the_format_of_the_metadata_comes_first_and_levels_are_those_in_force(
+    tmp_path: Path, written: list[Struct]
+) -> None:
+    with world(tmp_path) as made:
+        made.broker.stores.first.apply(
+            Change(features={"group.version": 0, "transaction.version": 1, "metadata.version": 20})
+        )
+        exported(made)
+        levels = [(one.name, one.feature_level) for one in written if isinstance(one, FeatureLevelRecord)]
+        assert written[0] == FeatureLevelRecord("metadata.version", 20)
+        assert dict(levels)["transaction.version"] == 1
+        assert "group.version" not in dict(levels)
+        exported(made, "3.9")
+        assert written[0] == FeatureLevelRecord("metadata.version", 20)
+
+
+def test_producer_ids_that_kafka_gave_out_are_not_given_out_again(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        folder = Path(made.dirs[0], km.FOLDER)
+        folder.mkdir()
+        (folder / SnapshotId(40, 6).file_name).write_bytes(
+            build([FeatureLevelRecord("metadata.version", 25), kr.ProducerIdsRecord(1, -1, 5000)], (), 6, 1)
+        )
+        exported(made)
+        assert read(made).next_producer_id == 5000
+
+
+def test_an_export_is_not_taken_for_a_change_of_kafkas(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        store = made.broker.stores.first
+        done = exported(made)
+        mark = store.meta(MARK, "")
+        assert mark == fingerprint(made.dirs) == f"{done.snapshot.name}:{done.snapshot.stat().st_size}"
+        (done.snapshot.parent / "quorum-state").write_text("{}")
+        assert fingerprint(made.dirs) == mark, "a file that says nothing of the metadata"
+        Path(files.path(str(done.snapshot.parent), 1, files.LOG)).touch()
+        assert fingerprint(made.dirs) != mark
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("kbroker.replica.sites", True),
+        ("confluent.value.schema.validation", True),
+        ("write.caching", True),
+        ("errors.deadletterqueue.topic.name", True),
+        ("retention.ms", False),
+    ],
+)
+def test_settings_that_kafka_does_not_know(name: str, own: bool) -> None:
+    assert is_own(name) is own
+
+
+def test_a_backup_holds_everything_and_each_partition_once(tmp_path: Path, written: list[Struct]) -> None:
+    with world(tmp_path, dirs=2) as made:
+        fill(made)
+        directory = base64.urlsafe_b64encode(directory_id(9)).decode()[:22]
+        assert portable(made.broker.stores.first, 3, directory, NEWEST, 5)
+        parts = [record for record in written if isinstance(record, kr.PartitionRecord)]
+        assert len(parts) == 4
+        assert {(*one.replicas, *one.directories) for one in parts} == {(3, directory_id(9))}
+        assert kr.ProducerIdsRecord(3, -1, 1000) in written
+        assert kr.ConfigRecord(TOPIC, "orders", "write.caching", "false") in written
+        assert not any(isinstance(record, kr.RegisterBrokerRecord) for record in written)
 
 
 def test_an_earlier_kafka_gets_the_features_that_it_knows(tmp_path: Path) -> None:

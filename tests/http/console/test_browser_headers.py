@@ -15,6 +15,7 @@ def test_loopback_names_are_this_host(host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [None, "", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:9404", "10.0.0.1", "[::2]", "[::1",
+     "[::1]9404", "[::1].evil.example",
      "localhost:x", "127.0.0.1:9404:1", "0.0.0.0"],
 )  # fmt: skip
 def test_a_rebound_name_is_not_this_host(host: str | None) -> None:
@@ -25,7 +26,9 @@ def test_only_pages_of_the_same_origin_are_ours() -> None:
     ours = {"Host": "localhost:9404", "Origin": "http://localhost:9404"}
     assert from_own_page(ours)
     assert from_own_page(ours | {"Sec-Fetch-Site": "same-origin"})
-    assert not from_own_page(ours | {"Sec-Fetch-Site": "cross-site"})
+    assert from_own_page(ours | {"Host": "LocalHost:9404"})
+    for site in ("cross-site", "same-site", "none"):
+        assert not from_own_page(ours | {"Sec-Fetch-Site": site})
     for origin in (
         "http://localhost:9405",
         "http://evil.example",

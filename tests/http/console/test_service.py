@@ -1,5 +1,6 @@
 """The console's answers over HTTP, without a broker beside it."""
 
+import gzip
 import http.client
 import json
 import socket
@@ -9,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from kbroker.http.console import streams
+from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.console.caller import Caller
+from kbroker.http.console.refusal import unavailable
+from kbroker.http.console.scram_client import ScramFailed
 from kbroker.http.console.service import BODY_BYTES
+from kbroker.http.console.sessions import TRIES
 from kbroker.http.console.static_files import load
 from kbroker.ipc.http_messages import GroupSummary
 from tests.http.console.served import Served
@@ -45,6 +51,21 @@ def test_the_page_comes_with_its_guards_and_is_not_sent_twice(served: Served) ->
     assert "script-src 'self'" in headers["Content-Security-Policy"]
     assert served.ask("GET", "/", If_None_Match=headers["ETag"])[0] == 304
     assert served.ask("HEAD", "/")[2] == b""
+
+
+def test_a_file_of_the_page_is_packed_once(served: Served) -> None:
+    for name in load():
+        _, plain, body = served.ask("GET", f"/console/{name}")
+        status, headers, packed = served.ask("GET", f"/console/{name}", Accept_Encoding="gzip")
+        assert (status, headers["Content-Encoding"], "Content-Encoding" in plain) == (200, "gzip", False)
+        assert gzip.decompress(packed) == body
+
+
+def test_every_path_that_is_read_has_a_head(served: Served) -> None:
+    for path in ("/api/overview", "/api/session", "/api/openapi.json"):
+        status, headers, body = served.ask("HEAD", path)
+        assert (status, headers["Content-Type"], body) == (200, "application/json", b"")
+    assert served.ask("HEAD", "/api/nothing")[0] == 404
 
 
 def test_every_file_of_the_page_has_a_type_and_none_is_outside(served: Served) -> None:
@@ -137,6 +158,9 @@ def test_changes_need_a_page_of_this_server_and_its_token(changeable: Served) ->
 def test_a_form_of_another_page_can_not_pass_for_json(changeable: Served) -> None:
     headers = {"Content_Type": "text/plain", "Origin": f"http://127.0.0.1:{changeable.port}"}
     assert changeable.ask("POST", "/api/topics", b'{"name": "x"}', **headers)[0] == 415
+    for kind in ("application/json; charset=utf-8", "Application/JSON ;x=y"):
+        headers["Content_Type"] = kind
+        assert changeable.ask("POST", "/api/topics", b'{"name": "x"}', **headers)[0] == 403, "no token"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +194,88 @@ def test_logins_come_from_our_own_page(elsewhere: Served) -> None:
     assert elsewhere.ask("POST", "/api/login", {"user": "a", "password": "b"})[0] == 403
     assert elsewhere.change("/api/login", {"user": "", "password": "b"})[0] == 400
     assert elsewhere.change("/api/login", {"user": "a", "password": "b"})[0] == 503  # the broker is away
+
+
+@pytest.fixture
+def logins(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | None]:
+    """How the next logins end at the broker, None for well; without any left, all do."""
+    ends: list[BaseException | None] = []
+
+    def log_in(self: Caller) -> None:
+        if ends and (error := ends.pop(0)) is not None:
+            raise error
+
+    monkeypatch.setattr(Caller, "log_in", log_in)
+    return ends
+
+
+def logged_in(served: Served, user: str = "ann") -> tuple[dict[str, str], str]:
+    """The headers of the session's changes, and its Set-Cookie."""
+    ours = f"http://127.0.0.1:{served.port}"
+    status, headers, body = served.ask("POST", "/api/login", {"user": user, "password": "p"}, Origin=ours)
+    assert status == 200
+    cookie = headers["Set-Cookie"]
+    session = json.loads(body)
+    assert (session["user"], session["access"]) == (user, "login")
+    return {"Cookie": cookie.partition(";")[0], "Origin": ours, "X_CSRF_Token": session["csrf"]}, cookie
+
+
+def test_a_session_is_its_users_until_the_logout(
+    elsewhere: Served, logins: list[BaseException | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    askers: list[str | None] = []
+
+    def ask(self: Caller, *_: object, **__: object) -> None:
+        askers.append(self.user)
+        raise unavailable("away")
+
+    monkeypatch.setattr(Caller, "ask", ask)
+    ann, cookie = logged_in(elsewhere)
+    bob, _ = logged_in(elsewhere, "bob")
+    assert cookie.partition(";")[2] == " Path=/; HttpOnly; SameSite=Strict"
+    for headers, user in ((ann, "ann"), (bob, "bob")):
+        session = json.loads(elsewhere.ask("GET", "/api/session", Cookie=headers["Cookie"])[2])
+        assert (session["user"], session["csrf"]) == (user, headers["X_CSRF_Token"])
+        assert elsewhere.ask("GET", "/api/groups", Cookie=headers["Cookie"])[0] == 503
+    assert askers == ["ann", "bob"]
+    for missing in ("Origin", "X_CSRF_Token"):
+        part = {name: value for name, value in ann.items() if name != missing}
+        assert elsewhere.ask("POST", "/api/logout", {}, **part)[0] == 403
+    crossed = ann | {"X_CSRF_Token": bob["X_CSRF_Token"]}
+    assert elsewhere.ask("POST", "/api/logout", {}, **crossed)[0] == 403
+    status, headers, body = elsewhere.ask("POST", "/api/logout", {}, **ann)
+    assert (status, json.loads(body)["user"], json.loads(body)["csrf"]) == (200, None, None)
+    assert headers["Set-Cookie"].startswith("kbroker_session=;")
+    assert "Max-Age=0" in headers["Set-Cookie"]
+    assert elsewhere.ask("GET", "/api/groups", Cookie=ann["Cookie"])[0] == 401
+    assert elsewhere.ask("GET", "/api/groups", Cookie=bob["Cookie"])[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(LoginRefused("no"), 401), (ScramFailed("no"), 401), (LinkBroken("away"), 503)]
+)
+def test_failed_logins_are_few_and_do_not_use_up_the_places_of_others(
+    elsewhere: Served, logins: list[BaseException | None], error: BaseException, status: int
+) -> None:
+    logins += [error] * TRIES
+    wrong = {"user": "ann", "password": "wrong"}
+    assert [elsewhere.change("/api/login", wrong)[0] for _ in range(TRIES + 1)] == [status] * TRIES + [429]
+
+
+def test_logins_that_succeed_are_not_limited(elsewhere: Served, logins: list[BaseException | None]) -> None:
+    for _ in range(TRIES + 1):
+        logged_in(elsewhere)
+
+
+def test_two_logins_at_a_time_are_tried(elsewhere: Served, logins: list[BaseException | None]) -> None:
+    """Each holds a thread while the broker computes."""
+    places = elsewhere.console._logins
+    assert places.acquire(blocking=False)
+    logged_in(elsewhere)
+    assert places.acquire(blocking=False)
+    assert elsewhere.change("/api/login", {"user": "ann", "password": "p"})[0] == 503
+    places.release()
+    logged_in(elsewhere)
 
 
 def test_on_loopback_there_is_no_login(served: Served) -> None:

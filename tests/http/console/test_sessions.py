@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kbroker.http.console import sessions as module
 from kbroker.http.console.sessions import Attempts, Sessions, same
 
@@ -71,6 +73,20 @@ def test_the_oldest_session_gives_way_when_there_are_too_many() -> None:
     assert sessions.of(last.token) is last
 
 
+def test_a_session_that_was_used_lately_does_not_give_way() -> None:
+    sessions = Sessions(Clock())
+    first, _ = begin(sessions)
+    second, caller = begin(sessions)
+    for _ in range(module.MAX_SESSIONS - 2):
+        begin(sessions)
+    kept, gone = first.token, second.token
+    assert sessions.of(kept) is first
+    begin(sessions)
+    assert caller.closed
+    assert sessions.of(kept) is first
+    assert sessions.of(gone) is None
+
+
 def test_a_user_who_logs_in_again_and_again_ends_his_own_sessions() -> None:
     sessions = Sessions(Clock())
     other = sessions.begin(Closing("other"))
@@ -91,14 +107,31 @@ def test_an_address_that_fails_waits_and_others_do_not() -> None:
 
 def test_logins_that_succeed_are_not_counted() -> None:
     attempts = Attempts(Clock())
-    for _ in range(3 * module.TRIES):
-        assert attempts.allowed("a")
-        attempts.succeeded("a")
+    for number in range(2 * module.TRIES_ALL):
+        address = f"10.0.0.{number // 20}"
+        assert attempts.allowed(address)
+        attempts.succeeded(address)
 
 
 def test_all_addresses_together_fail_a_bounded_number_of_times() -> None:
-    attempts = Attempts(Clock())
+    clock = Clock()
+    attempts = Attempts(clock)
     assert sum(attempts.allowed(f"10.0.0.{number}") for number in range(200)) == module.TRIES_ALL
+    clock.now += module.PER_S
+    assert attempts.allowed("10.0.0.1")
+
+
+def test_failures_of_the_last_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ADDRESSES", 2)
+    attempts = Attempts(Clock(), by_address=1)
+    assert attempts.allowed("a")
+    assert attempts.allowed("b")
+    assert not attempts.allowed("b")
+    assert not attempts.allowed("a")
+    assert attempts.allowed("c")
+    assert not attempts.allowed("a")
+    assert not attempts.allowed("c")
+    assert attempts.allowed("b"), "it was the last one to try"
 
 
 def test_secrets_are_the_same_only_when_equal() -> None:
