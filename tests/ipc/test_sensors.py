@@ -33,6 +33,15 @@ def test_what_any_process_counts_holds_for_all(processes: tuple[Sensors, Sensors
     assert one.throttle_ms(sensor(), 10_000) == other.throttle_ms(sensor(), 10_000) == 1000  # 400 / 100 - 3 s
 
 
+def test_each_quota_of_a_client_has_a_sensor_with_the_limit_in_its_unit() -> None:
+    bound = Bound(50.0, "u", "c")
+    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+    sensors = [sensor_of(key, bound, 2.0) for key in keys]
+    assert {one.limit for one in sensors if one} == {100.0}
+    assert len({(one.high, one.low) for one in sensors if one}) == 3
+    assert sensor_of("producer_byte_rate", None) is None
+
+
 def test_what_is_within_the_limit_is_not_throttled(processes: tuple[Sensors, Sensors]) -> None:
     one, _ = processes
     one.add(sensor(), int(one.max_amount(sensor())), 10_000)

@@ -4,10 +4,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
-
 from spark_validation.cut_files import cut_files
 
 

@@ -17,6 +17,14 @@ def test_a_report_is_bounded() -> None:
     assert use.take() == ((), ())
 
 
+def test_names_as_long_as_a_report_allows_are_in_it() -> None:
+    use = QuotaUse()
+    name = "c" * MAX_TEXT
+    use.client_seen("u", name)
+    use.throttled("request_percentage", Bound(1.0, "u", name), 5)
+    assert use.take() == ((Throttled("request_percentage", "u", name, 1, 5),), (("u", name),))
+
+
 def test_names_too_long_for_a_report_are_left_out() -> None:
     use = QuotaUse()
     use.client_seen("u", "c" * (MAX_TEXT + 1))

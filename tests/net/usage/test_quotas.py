@@ -21,9 +21,10 @@ from kbroker.config.client_quotas import (
 )
 from kbroker.ipc.client_messages import Throttled
 from kbroker.ipc.shared import Shared, Sizes
-from kbroker.net.connection import Part, State
+from kbroker.net.connection import FilePart, Part, State
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
+from kbroker.net.usage import quotas
 from kbroker.net.usage.quotas import THROTTLED, Quotas
 from kbroker.net.usage.throttled_answer import throttle_time_ms
 from kbroker.protocol.api_keys import ApiKey
@@ -240,6 +241,64 @@ def test_kernels_serve_what_has_no_quota(scene: Make) -> None:
     kbroker.change(**{REQUEST_PERCENTAGE: 100})
     kbroker.quotas.client_known(kbroker.connection, "c")
     assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, False)
+
+
+def test_new_quotas_count_for_a_client_that_is_known(scene: Make) -> None:
+    kbroker = scene(**{REQUEST_PERCENTAGE: 100})
+    kbroker.quotas.client_known(kbroker.connection, "c")
+    kbroker.change(**{PRODUCER_BYTE_RATE: 100})
+    assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, False), "Python looks first"
+    kbroker.quotas.client_known(kbroker.connection, "c")
+    assert (kbroker.has(Flag.QUOTA), kbroker.has(Flag.FETCH)) == (True, True)
+
+
+def test_quotas_do_not_open_a_connection_that_has_not_logged_in(scene: Make) -> None:
+    kbroker = scene()
+    kbroker.rows[ROW] = 0
+    kbroker.connection.state = State.HANDSHAKE
+    kbroker.change(**{PRODUCER_BYTE_RATE: 100})
+    kbroker.quotas.client_known(kbroker.connection, "c")
+    assert kbroker.rows[ROW, ConnectionRow.FLAGS] == 0
+    kbroker.connection.state = State.READY
+    kbroker.quotas.client_known(kbroker.connection, "c")
+    assert kbroker.has(Flag.AUTHENTICATED)
+
+
+def test_a_throttle_time_ends_with_its_quota(scene: Make) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    kbroker.produced(400)
+    assert kbroker.connection.throttle_ms == 1000
+    kbroker.change()
+    assert kbroker.connection.throttle_ms == 0
+
+
+def test_a_bounded_number_of_clients_is_remembered(scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "REMEMBERED", 2)
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    for number in range(5):
+        kbroker.quotas.client_known(kbroker.connection, str(number))
+        assert len(kbroker.quotas._known) <= 2
+
+
+def test_an_answer_to_a_fetch_is_not_throttled_again(scene: Make) -> None:
+    """Its throttle time was decided before its bytes were chosen."""
+    kbroker = scene(**{REQUEST_PERCENTAGE: 10})
+    kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
+    before = kbroker.throttled.copy()
+    kbroker.connection.api_key = ApiKey.FETCH
+    parts: list[Part] = [b"anything"]
+    assert kbroker.quotas.answered(kbroker.connection, parts) is parts
+    kbroker.connection.api_key = ApiKey.HEARTBEAT
+    for others in ([], [FilePart(None, 0, 0)]):  # type: ignore[arg-type]
+        assert kbroker.quotas.answered(kbroker.connection, others) is others  # type: ignore[arg-type]
+    assert kbroker.throttled == before
+
+
+def test_only_changes_of_topics_are_throttled_by_control(scene: Make) -> None:
+    kbroker = scene(**{CONTROLLER_MUTATION_RATE: 1})
+    kbroker.quotas.client_known(kbroker.connection, "c")
+    assert kbroker.answered(ApiKey.HEARTBEAT, HeartbeatResponse(throttle_time_ms=700)) == 700
+    assert not kbroker.has(Flag.MUTED)
 
 
 def test_new_quotas_hold_at_once_and_removed_ones_no_more(scene: Make) -> None:
