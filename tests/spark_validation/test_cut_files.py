@@ -40,6 +40,13 @@ def test_a_file_before_another_one_is_missing_whoever_counted(tmp_path: Path) ->
     assert cut(tmp_path, None) == {"shares": [7]}
 
 
+def test_files_of_producers_are_counted_by_producers(tmp_path: Path) -> None:
+    files(tmp_path, "sends/p000003-0000.parquet", "copies/p000003-0000.parquet")
+    consumer: Any = SimpleNamespace(consumer=4, files={"sends": 9})
+    producer: Any = SimpleNamespace(producer=3, files={"sends": 2, "copies": 1, "reads": 4})
+    assert cut_files(tmp_path, [producer], [consumer]) == {"sends": [3]}
+
+
 def test_files_with_other_names_are_ignored(tmp_path: Path) -> None:
     files(tmp_path, "reads/part-0000-c000.snappy.parquet")
     assert cut(tmp_path, {"reads": 3}) == {}

@@ -4,6 +4,7 @@ records."""
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -126,6 +127,21 @@ def test_exactly_the_operations_of_a_pair_against_real_time_are_named(history: H
         first, last = min(above, default=FOREVER), max(below, default=ALWAYS)
         assert found.overtaken_ns[n] == (first if first < sent[n] else FOREVER)
         assert found.missed_ns[n] == (last if last > done[n] else ALWAYS)
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier", "overtaken", "missed"),
+    [
+        (10, 11, FOREVER, ALWAYS),
+        (9, 11, 9, ALWAYS),
+        (10, 12, FOREVER, 12),
+    ],
+)
+def test_times_beside_a_part_count_strictly(later: int, earlier: int, overtaken: int, missed: int) -> None:
+    """An append that was sent at 10 and done at 11."""
+    place, sent, done, asked = (np.array([value], np.int64) for value in (1, 10, 11, ALWAYS))
+    found = examined(place, sent, done, asked, later, earlier)
+    assert (found.overtaken_ns.tolist(), found.missed_ns.tolist()) == ([overtaken], [missed])
 
 
 @given(histories(), st.integers(0, 16))

@@ -1,16 +1,25 @@
 """The segment source against the plain decoder of kbroker, and what ranges and transactions come
 out."""
 
+import struct
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from spark_validation.segments import decode, index_check, schemas, tail, walk
-from spark_validation.segments.layout import Fault
-from spark_validation.segments.ranges import Range, bundled, plan
+from spark_validation.segments.layout import (
+    BASE_OFFSET,
+    COMMIT,
+    CONTROL_TYPE,
+    HEADER_BYTES,
+    PRODUCER_ID,
+    Fault,
+)
+from spark_validation.segments.ranges import Range, bundled, cut_positions, plan
 from spark_validation.segments.walk import ABORTED, CONTROL, OPEN, VISIBLE
 from tests.spark_validation.world import RUN, Topic, clean
 from tests.spark_validation.world_files import write_log
@@ -135,6 +144,69 @@ def test_a_batch_that_ends_with_the_chunk_ends_no_segment(
     assert set(headers["fault"].to_pylist()) == {Fault.SOUND}
 
 
+def test_a_batch_larger_than_the_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    monkeypatch.setattr(walk, "CHUNK_BYTES", 100)
+    log = build_batch([(b"k", b"v" * 300, (), 1)], base_offset=0)
+    for behind in (b"", build_batch([(b"k", b"v", (), 1)], base_offset=1)):
+        (folder / f"{0:020d}.log").write_bytes(log + behind)
+        found = rows_of(plan([str(tmp_path)], []), ["offset"])
+        assert [row["offset"] for row in found] == [0, 1][: 1 + bool(behind)]
+
+
+def test_a_few_bytes_after_complete_batches_may_be_a_write_in_progress(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = build_batch([(b"k", b"v", (), 1)], base_offset=0)
+    (folder / f"{0:020d}.log").write_bytes(log + b"\xff" * (HEADER_BYTES - 1))
+    found = [
+        fault
+        for work in plan([str(tmp_path)], [])
+        for batch in decode.read_headers(work, ["fault"], True)
+        for fault in batch["fault"].to_pylist()
+    ]
+    assert found == [Fault.SOUND]
+
+
+def test_a_large_segment_is_cut_only_where_its_index_is_right(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    batch = [build_batch([(b"k", b"v", (), 1)], base_offset=offset) for offset in range(10)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(batch))
+    size = len(batch[0])
+
+    def cuts(offset: int, position: int) -> list[int]:
+        (folder / f"{0:020d}.index").write_bytes(struct.pack(">ii", offset, position))
+        return cut_positions(str(folder), 0, 10 * size, 5 * size)
+
+    assert cuts(5, 5 * size) == [5 * size]
+    for offset, position in ((5, 5 * size + 1), (6, 5 * size), (4, 5 * size)):
+        assert cuts(offset, position) == []
+    (folder / f"{0:020d}.log").write_bytes(b"".join(each[:16] + b"\1" + each[17:] for each in batch))
+    assert cuts(5, 5 * size) == []
+
+
+def test_batches_know_the_marker_that_ended_them(tmp_path: Path) -> None:
+    (work, *_) = written(tmp_path, clean("t", 1, "transactional"))
+    chunks = [chunk.rows.copy() for chunk in walk.chunks(work.folder, work.pieces, False)]
+    rows = np.concatenate(chunks)
+    fates = walk.fates(work)
+    states = np.concatenate([each.state for each in fates])
+    marked = np.concatenate([each.marker for each in fates])
+    ended = 0
+    for n in np.flatnonzero((states == VISIBLE) | (states == ABORTED)).tolist():
+        producer = rows[n, PRODUCER_ID]
+        first = next(
+            m for m in range(n, len(rows)) if states[m] == CONTROL and rows[m, PRODUCER_ID] == producer
+        )
+        assert marked[n] == rows[first, BASE_OFFSET]
+        assert (states[n] == VISIBLE) == (rows[first, CONTROL_TYPE] == COMMIT)
+        ended += 1
+    assert ended > 10
+    assert set(marked[states == CONTROL].tolist()) == {-1}
+
+
 def test_garbage_after_complete_batches_is_damage_in_the_newest_segment_too(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -214,6 +286,10 @@ def test_the_tail_ends_after_the_last_complete_batch(tmp_path: Path) -> None:
     first = tail.between(folder, "t", 0, tail.START, middle)
     assert first is not None
     assert len(rows_of([first], ["offset"])) == 60
+    segments = sorted(int(path.stem) for path in Path(folder).glob("*.log"))
+    before = tail.between(folder, "t", 0, tail.START, (segments[0], 1 << 40))
+    assert before is not None
+    assert [piece.segment for piece in before.pieces] == segments[:1]
     assert tail.between(folder, "t", 0, middle, middle) is None
 
 
@@ -234,3 +310,5 @@ def test_since_leaves_out_what_ends_below_and_other_partitions(tmp_path: Path) -
         assert [(work.partition, work.pieces[0].segment) for work in works] == [(1, first)]
         assert {row["partition"] for row in rows_of(works, ["partition"])} == {1}
     assert plan([str(tmp_path)], [], since={"u-0": 0}) == []
+    assert plan([str(tmp_path)], ["u"]) == []
+    assert len(plan([str(tmp_path)], ["t"])) == len(plan([str(tmp_path)], [])) == 2

@@ -289,8 +289,8 @@ def test_an_answer_to_a_fetch_is_not_throttled_again(scene: Make) -> None:
     parts: list[Part] = [b"anything"]
     assert kbroker.quotas.answered(kbroker.connection, parts) is parts
     kbroker.connection.api_key = ApiKey.HEARTBEAT
-    for others in ([], [FilePart(None, 0, 0)]):  # type: ignore[arg-type]
-        assert kbroker.quotas.answered(kbroker.connection, others) is others  # type: ignore[arg-type]
+    for others in ([], [FilePart(None, 0, 0)]):
+        assert kbroker.quotas.answered(kbroker.connection, others) is others
     assert kbroker.throttled == before
 
 
