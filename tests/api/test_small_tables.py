@@ -72,7 +72,7 @@ REQUESTS: dict[str, tuple[tuple[ApiKey, int, Struct], Callable[[Any], list[str]]
 def test_a_long_request_makes_no_large_dict_and_is_answered_in_order(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, names = REQUESTS[kind]
+    requested, names = REQUESTS[kind]
     changes_by_slice(monkeypatch)
     run_slice = slices.Work.run_slice
     known: set[int] = set()
@@ -90,9 +90,9 @@ def test_a_long_request_makes_no_large_dict_and_is_answered_in_order(
     async def body(scene: Scene) -> None:
         scene.table.create_classic("g", 0)
         known.update(id(each) for each in gc.get_objects() if type(each) is dict)
-        frame = await scene.ask(*asked)
-        start = parse_response(frame[4:], *asked[:2])[1]
-        assert names(decode_exact(response_class(asked[0]), asked[1], frame[4:], start)) == NAMES
+        frame = await scene.ask(*requested)
+        start = parse_response(frame[4:], *requested[:2])[1]
+        assert names(decode_exact(response_class(requested[0]), requested[1], frame[4:], start)) == NAMES
 
     with world(tmp_path) as made:
         play(made, body)

@@ -139,8 +139,8 @@ def test_exactly_the_operations_of_a_pair_against_real_time_are_named(history: H
 )
 def test_times_beside_a_part_count_strictly(later: int, earlier: int, overtaken: int, missed: int) -> None:
     """An append that was sent at 10 and done at 11."""
-    place, sent, done, asked = (np.array([value], np.int64) for value in (1, 10, 11, ALWAYS))
-    found = examined(place, sent, done, asked, later, earlier)
+    place, sent, done, requested = (np.array([value], np.int64) for value in (1, 10, 11, ALWAYS))
+    found = examined(place, sent, done, requested, later, earlier)
     assert (found.overtaken_ns.tolist(), found.missed_ns.tolist()) == ([overtaken], [missed])
 
 

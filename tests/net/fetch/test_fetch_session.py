@@ -107,12 +107,12 @@ def test_a_session_has_a_bounded_number_of_partitions(monkeypatch: pytest.Monkey
 )
 def test_a_request_of_another_broker_is_known(replica: int, state: int, by_replica: bool) -> None:
     """Before v15 its id is a field of the request, then one of its replica state."""
-    asked = FetchRequest(
+    requested = FetchRequest(
         replica_id=replica,
         replica_state=ReplicaState(state),
         topics=[FetchTopic("a", partitions=[FetchPartition(1)])],
     )
-    assert [fetched.by_replica for _, fetched, _ in requested_partitions(asked)] == [by_replica]
+    assert [fetched.by_replica for _, fetched, _ in requested_partitions(requested)] == [by_replica]
 
 
 def test_eviction_takes_the_stale_then_the_smaller_that_is_not_new() -> None:
@@ -138,26 +138,26 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 
 def test_only_changes_are_returned() -> None:
-    wanted = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
-    assert wanted.maybe_update_response_data(0, 5, 0, 0, False)
-    assert not wanted.maybe_update_response_data(0, 5, 0, 0, False)
-    assert wanted.maybe_update_response_data(0, 5, 0, 1, False)
-    assert wanted.maybe_update_response_data(0, 6, 0, 0, False)
-    assert wanted.maybe_update_response_data(0, 6, 1, 0, False)
-    assert wanted.maybe_update_response_data(1, -1, -1, 0, False)
-    assert wanted.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
-    assert wanted.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
-    assert wanted.maybe_update_response_data(0, 6, 1, 0, True)
-    assert wanted.maybe_update_response_data(1, 6, 1, 0, False)
-    assert wanted.maybe_update_response_data(0, 6, 1, 0, False), "even if an error came with these values"
-    assert not wanted.maybe_update_response_data(0, 6, 1, 0, False)
+    expected = FetchedPartition("t", bytes(16), 0, 0, 100, -1, -1)
+    assert expected.maybe_update_response_data(0, 5, 0, 0, False)
+    assert not expected.maybe_update_response_data(0, 5, 0, 0, False)
+    assert expected.maybe_update_response_data(0, 5, 0, 1, False)
+    assert expected.maybe_update_response_data(0, 6, 0, 0, False)
+    assert expected.maybe_update_response_data(0, 6, 1, 0, False)
+    assert expected.maybe_update_response_data(1, -1, -1, 0, False)
+    assert expected.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
+    assert expected.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
+    assert expected.maybe_update_response_data(0, 6, 1, 0, True)
+    assert expected.maybe_update_response_data(1, 6, 1, 0, False)
+    assert expected.maybe_update_response_data(0, 6, 1, 0, False), "even if an error came with these values"
+    assert not expected.maybe_update_response_data(0, 6, 1, 0, False)
 
 
 def test_a_request_names_topics_by_name_or_by_id() -> None:
-    asked = FetchRequest(
+    requested = FetchRequest(
         topics=[
             FetchTopic("a", partitions=[FetchPartition(1)]),
             FetchTopic("", b"\1" * 16, [FetchPartition(2)]),
         ]
     )
-    assert [key for key, _, _ in requested_partitions(asked)] == [("a", 1), (b"\1" * 16, 2)]
+    assert [key for key, _, _ in requested_partitions(requested)] == [("a", 1), (b"\1" * 16, 2)]

@@ -65,8 +65,8 @@ class Scene:
         most: int = WHOLE,
         min_one: bool = True,
     ) -> Reading:
-        wanted = FetchedPartition("t", bytes(16), 0, offset, most, epoch, last_epoch)
-        return self.reader.read(wanted, Limits(left, min_one, isolation))
+        expected = FetchedPartition("t", bytes(16), 0, offset, most, epoch, last_epoch)
+        return self.reader.read(expected, Limits(left, min_one, isolation))
 
     def offsets(self, reading: Reading) -> list[int]:
         """Base offsets of the batches that it is of."""
@@ -141,16 +141,16 @@ def test_a_log_that_is_not_there_is_not_read(scene: Scene, word: int, value: int
     scene.append(1)
     scene.words[word] = value
     assert scene.read(0).error is error
-    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    expected = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
     for offset in (0, 1):
-        wanted.fetch_offset = offset
-        assert scene.reader.available(wanted, 0) == -1, "the answer does not wait, not even at the end"
+        expected.fetch_offset = offset
+        assert scene.reader.available(expected, 0) == -1, "the answer does not wait, not even at the end"
 
 
 def test_a_fetch_of_another_broker_is_refused(scene: Scene) -> None:
     scene.append(1)
-    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1, by_replica=True)
-    assert scene.reader.read(wanted, Limits(WHOLE, True, 0)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    expected = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1, by_replica=True)
+    assert scene.reader.read(expected, Limits(WHOLE, True, 0)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_client_of_another_leader_epoch_is_fenced(scene: Scene) -> None:
@@ -185,10 +185,10 @@ def test_limits_cut_what_is_read_but_not_the_first_batch(scene: Scene) -> None:
     assert scene.read(0, left=size, min_one=False).length == size
     assert scene.read(0, left=2 * size, most=WHOLE).length == 2 * size
     assert scene.read(0, left=WHOLE, most=2 * size).length == 2 * size
-    wanted = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
-    assert scene.reader.available(wanted, 0) == 3 * size
-    wanted.fetch_offset = 3
-    assert scene.reader.available(wanted, 0) == 0
+    expected = FetchedPartition("t", bytes(16), 0, 0, WHOLE, -1, -1)
+    assert scene.reader.available(expected, 0) == 3 * size
+    expected.fetch_offset = 3
+    assert scene.reader.available(expected, 0) == 0
 
 
 def test_read_committed_finds_nothing_if_segments_were_replaced_meanwhile(
@@ -240,8 +240,8 @@ def test_what_came_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> N
 
 def test_topics_are_found_by_name_or_id(scene: Scene) -> None:
     def found(topic: str, topic_id: bytes, partition: int = 0, refused: bool = False) -> object:
-        wanted = FetchedPartition(topic, topic_id, partition, 0, WHOLE, -1, -1, refused=refused)
-        answer = scene.reader.find(wanted)
+        expected = FetchedPartition(topic, topic_id, partition, 0, WHOLE, -1, -1, refused=refused)
+        answer = scene.reader.find(expected)
         return answer if isinstance(answer, ErrorCode) else answer[0].name
 
     nobodys = b"\1" * 16

@@ -294,9 +294,9 @@ def test_each_topic_has_the_byte_that_its_own_question_gives(everyone: str) -> N
         for client in clients:
             for name, row in case.topics.rows.items():
                 allowed = [client.grant.allows(each, acls.TOPIC, name) for _, each in BITS]
-                wanted = sum(bit for (bit, _), may in zip(BITS, allowed, strict=True) if may)
-                assert bits(client, row) == wanted, (one, client.principal, name)
-                different.add(wanted)
+                expected = sum(bit for (bit, _), may in zip(BITS, allowed, strict=True) if may)
+                assert bits(client, row) == expected, (one, client.principal, name)
+                different.add(expected)
     assert len(different) > 3
 
 
@@ -306,20 +306,20 @@ def test_topics_with_the_same_acls_are_asked_about_once(monkeypatch: pytest.Monk
     case = Scene()
     case.topics.rows = {f"topic-{number}": number for number in range(1000)}
     case.topics.capacity = 1000
-    asked: list[str] = []
+    requested: list[str] = []
     set_topic = Grant.set_topic
 
     def counted(grant: Grant, row: int, name: str) -> None:
-        asked.append(name)
+        requested.append(name)
         set_topic(grant, row, name)
 
     monkeypatch.setattr(Grant, "set_topic", counted)
     case.change(acl("User:b", name="topic-7"), acl("User:a", name="topic-9"))
     client = case.connect("User:a")
-    assert len(asked) == 3  # topics without an ACL, with one of others, with an own one
-    asked.clear()
+    assert len(requested) == 3  # topics without an ACL, with one of others, with an own one
+    requested.clear()
     case.change(acl("User:a", acls.READ, "*"))
-    assert len(asked) == 3
+    assert len(requested) == 3
     assert [bits(client, row) for row in (0, 7, 9)] == [
         May.READ | May.DESCRIBE,
         May.READ | May.DESCRIBE,
