@@ -19,8 +19,8 @@ def congestion_control(requested: str, current: Path = CURRENT, available: Path 
     """Set the host's default for new connections; yields the one in force, and restores the old one
     at the end.
 
-    requested: its name; empty for cubic if this user may set it, else for the host's default. Raises
-    CongestionUnavailable if a named one cannot be set.
+    requested: its name; empty for cubic if this user may set it, else for the host's default.
+    Raises CongestionUnavailable if a named one cannot be set.
     """
     before = current.read_text().strip()
     name = requested or USUAL

@@ -289,24 +289,24 @@ def test_names_of_code_keep_to_the_glossary() -> None:
 
 def test_new_names_keep_to_the_glossary() -> None:
     found = [
-        f"{name}:{node.lineno}: {identifier}"
+        f"{name}:{line}: {identifier}"
         for name in tracked(".py")
         if not name.startswith((*GENERATED_FOLDERS, "tests/"))
         for node in ast.walk(ast.parse(_text(name)))
-        for identifier in _defined(node)
+        for line, identifier in _defined(node)
         if REFUSED_IDENTIFIER.search(identifier.lower())
     ]
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
 
 
-def _defined(node: ast.AST) -> list[str]:
-    """The name that a node defines, if any."""
+def _defined(node: ast.AST) -> list[tuple[int, str]]:
+    """Line and name of what a node defines, if anything."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
+        return [(node.lineno, node.name)]
     if isinstance(node, ast.arg):
-        return [node.arg]
+        return [(node.lineno, node.arg)]
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        return [node.id]
+        return [(node.lineno, node.id)]
     return []
 
 
