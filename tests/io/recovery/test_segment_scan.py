@@ -8,10 +8,18 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.files.segment import OFFSET, TIME, SegmentFds
-from kbroker.io.recovery.segment_scan import BUFFER_BYTES, FAULTS, Scan, resume
+from kbroker.io.recovery.segment_scan import (
+    BUFFER_BYTES,
+    FAULTS,
+    Scan,
+    next_offset_of,
+    rebuild_indexes,
+    resume,
+)
 from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
-from kbroker.log.errors import UnsupportedFormat
+from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.protocol import batch_layout as rb
+from tests.io.append.plain_append import topic_config
 from tests.log.batch_bytes import batch
 
 BASE = 40
@@ -195,3 +203,32 @@ def test_appends_do_not_continue_where_a_complete_batch_is_missing(segment: Segm
 @pytest.mark.parametrize("last", [OFFSETS[4] - 2, OFFSETS[4]])
 def test_appends_do_not_continue_by_an_index_entry_of_another_offset(segment: Segment, last: int) -> None:
     assert resume(segment(b"".join(BATCHES), last), BASE, STARTS[6]) is None
+
+
+def test_the_first_of_two_batches_with_the_largest_timestamp_is_the_segments(segment: Segment) -> None:
+    same = batch(OFFSETS[5], [b"value"], [LATE_MS])
+    state = resume(segment(b"".join([*BATCHES[:5], same])), BASE, STARTS[6])
+    assert state is not None
+    assert (state.max_timestamp, state.max_timestamp_offset) == (LATE_MS, BASE + 1)
+
+
+def test_indexes_are_rebuilt_to_their_new_length_with_the_first_timestamp(segment: Segment) -> None:
+    """Entries that were there before are gone, and the last time entry is left to the closing."""
+    data = b"".join([batch(BASE, [b"a"], [LATE_MS]), batch(BASE + 1, [b"b"], [LATE_MS - 3])])
+    fds = segment(data)
+    for fd in (fds.index, fds.time_index):
+        os.ftruncate(fd, 4096)
+    scan = Scan(fds.log, len(data), BASE, chunk_rows=1)
+    state = rebuild_indexes(fds, scan, BASE, topic_config(index_interval_bytes=4096))
+    assert (state.first_timestamp, state.max_timestamp, state.next_offset) == (LATE_MS, LATE_MS, BASE + 2)
+    assert (os.fstat(fds.index).st_size, os.fstat(fds.time_index).st_size) == (0, 0)
+    assert (state.index_bytes, state.time_index_bytes, state.since_index) == (0, 0, len(data))
+
+
+def test_a_files_next_offset_is_known_or_it_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(BATCHES))
+    assert next_offset_of(str(path), BASE) == END
+    path.write_bytes(b"".join(BATCHES)[:-1])
+    with pytest.raises(CorruptLog, match=f"byte {STARTS[5]}"):
+        next_offset_of(str(path), BASE)
