@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.log import files
-from tests.io.recovery.torn_log import filled, load
+from tests.io.recovery.torn_log import appended, filled, load
 from tests.syncs import Syncs
 
 
@@ -30,3 +30,18 @@ def test_with_write_caching_recovery_leaves_the_recovery_point(tmp_path: Path) -
     assert load(log, recovery_point=11).recovery_point == 11
     assert load(log, recovery_point=99).recovery_point == 20
     assert load(log, clean=True).recovery_point == 20
+
+
+def test_after_a_clean_stop_the_active_segment_is_on_disk_and_no_other_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = appended(tmp_path, write_caching=False)
+    log.partition.close()
+    *others, active = (segment.base_offset for segment in files.list_segments(str(log.folder)))
+    assert others
+    syncs = Syncs(log.folder, monkeypatch)
+    assert load(log, clean=True).recovery_point == 20
+    synced = set(syncs.taken())
+    suffixes = (files.LOG, files.INDEX, files.TIME_INDEX)
+    assert {files.file_name(active, suffix) for suffix in suffixes} | {"."} <= synced
+    assert not {files.file_name(base, suffix) for base in others for suffix in suffixes} & synced
