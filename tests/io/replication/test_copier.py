@@ -22,7 +22,7 @@ def test_a_copy_keeps_what_rolls_flushes_and_indexes_go_by(scene: Make) -> None:
     case.leader.append(batch(0, [b"d"], [NOW + 9]))
     assert case.own.row[AppendRow.LAST_APPEND_MS] == 0
     case.follow()
-    mine, its = case.own.row, case.leader.row
+    own_part, its = case.own.row, case.leader.row
     for word in (
         AppendRow.POSITION,
         AppendRow.NEXT_OFFSET,
@@ -34,13 +34,13 @@ def test_a_copy_keeps_what_rolls_flushes_and_indexes_go_by(scene: Make) -> None:
         AppendRow.TIME_INDEX_BYTES,
         AppendRow.SINCE_INDEX,
     ):
-        assert mine[word] == its[word], word
-    assert (mine[AppendRow.FIRST_TIMESTAMP], mine[AppendRow.UNFLUSHED_RECORDS]) == (NOW + 5, 4)
-    assert mine[AppendRow.LAST_APPEND_MS] > 0
+        assert own_part[word] == its[word], word
+    assert (own_part[AppendRow.FIRST_TIMESTAMP], own_part[AppendRow.UNFLUSHED_RECORDS]) == (NOW + 5, 4)
+    assert own_part[AppendRow.LAST_APPEND_MS] > 0
     for suffix in ("index", "timeindex"):
         (one,), (other,) = (log.folder.glob(f"*.{suffix}") for log in (case.own, case.leader))
         assert (
-            one.read_bytes()[: int(mine[AppendRow.INDEX_BYTES])]
+            one.read_bytes()[: int(own_part[AppendRow.INDEX_BYTES])]
             == (other.read_bytes()[: int(its[AppendRow.INDEX_BYTES])])
         )
 
@@ -118,14 +118,14 @@ def test_a_length_that_no_batch_has_takes_no_memory(tmp_path: Path, scene: Make,
     source = tmp_path / "source"
     data = batch(0, [b"a"])
     source.write_bytes(data[:8] + length.to_bytes(4, "big") + data[12:])
-    mine = copier.Copier(case.drain)
+    own_part = copier.Copier(case.drain)
     fd = os.open(source, os.O_RDONLY)
     try:
         with pytest.raises(copier.DamagedBatch):
-            mine.copy(case.own.partition, fd, 0, len(data))
+            own_part.copy(case.own.partition, fd, 0, len(data))
     finally:
         os.close(fd)
-    assert len(mine._buffer) == copier.BUFFER_BYTES
+    assert len(own_part._buffer) == copier.BUFFER_BYTES
 
 
 def test_batches_of_one_buffer_that_overlap_are_damage_after_the_first(tmp_path: Path, scene: Make) -> None:
