@@ -7,6 +7,7 @@ import pytest
 
 from kbroker.http.console import report_files
 from kbroker.http.console.report_files import MAX_BYTES, MAX_DEPTH, NoReport, ReportFolder
+from tests.descriptors import open_files
 
 
 def write(path: Path, text: str = "{}", at_s: int = 1000) -> Path:
@@ -114,19 +115,14 @@ def test_the_folder_itself_may_be_a_link_and_must_be_there(folder: Path, tmp_pat
         ReportFolder(str(tmp_path / "none")).read("x.json")
 
 
-def handles() -> int:
-    """Open descriptors of this process."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_nothing_stays_open_after_listing_and_reading(folder: Path) -> None:
     write(folder / "a" / "x.json")
     os.mkfifo(folder / "a" / "pipe.json")
-    before = handles()
+    before = open_files()
     for _ in range(5):
         names(folder)
         ReportFolder(str(folder)).read("a/x.json")
         for name in ("a/none.json", "none/x.json", "a/pipe.json"):
             with pytest.raises(NoReport):
                 ReportFolder(str(folder)).read(name)
-    assert handles() == before
+    assert open_files() == before

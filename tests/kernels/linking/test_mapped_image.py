@@ -14,6 +14,7 @@ from kbroker.kernels.linking.mapped_image import MappedImage
 from kbroker.kernels.linking.mapping import Mapping
 from kbroker.kernels.linking.object_image import CompiledKernel
 from kbroker.kernels.linking.shared_image import Contents
+from tests.descriptors import open_files
 from tests.kernels.linking.objects import address_in, by_llvm, compiled, image_of, results, rights
 
 ROOT = Path(__file__).parents[3]
@@ -136,7 +137,7 @@ def test_processes_share_code_and_no_process_has_a_page_of_it_of_its_own(image: 
 
 
 def test_the_file_is_not_kept_open(image: Path) -> None:
-    before = set(Path("/proc/self/fd").iterdir())
+    before = open_files()
     here = loaded(image)
-    assert set(Path("/proc/self/fd").iterdir()) == before
+    assert open_files() == before
     assert address_in(here)("add")
