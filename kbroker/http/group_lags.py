@@ -58,7 +58,7 @@ class LogRanges:
 
     def uncommitted(self, group: GroupSummary) -> Iterator[tuple[str, int, int]]:
         """(topic, partition, lag) of the partitions that count without a committed offset."""
-        for topic in whole_topics_of(group):
+        for topic in sorted(_whole(group)):
             offsets = group.offsets.get(topic, NO_OFFSETS)
             for partition, found in self._topics.get(topic, NONE).items():
                 if partition not in offsets:
@@ -68,34 +68,38 @@ class LogRanges:
         """Number of the partitions that count without a committed offset."""
         return sum(
             len(self._topics.get(topic, NONE)) - self._existing(topic, group.offsets.get(topic, NO_OFFSETS))
-            for topic in whole_topics_of(group)
+            for topic in _whole(group)
         )
 
-    def topic_lag(self, group: GroupSummary, topic: str) -> int:
-        """Lag of a group in a topic, in time for the committed offsets alone."""
-        known, offsets = self._topics.get(topic, NONE), group.offsets.get(topic, NO_OFFSETS)
-        total = 0
-        whole = topic in whole_topics_of(group)
-        for partition, offset in offsets.items():
-            if (found := known.get(partition)) is not None:
-                total += records_behind(offset, *found) - (records_behind(None, *found) if whole else 0)
-        return total + (self._records.get(topic, 0) if whole else 0)
+    def topic_lags(self, group: GroupSummary) -> dict[str, int]:
+        """Lag of a group by topic, for the topics that count, sorted; in time for the committed
+        offsets alone."""
+        whole = _whole(group)
+        return {topic: self._topic_lag(group, topic, topic in whole) for topic in topics_of(group)}
 
     def group_lag(self, group: GroupSummary) -> int | None:
         """Lag of a group; None if none of its partitions exists."""
-        topics = [topic for topic in topics_of(group) if topic in self._topics]
-        return sum(self.topic_lag(group, topic) for topic in topics) if topics else None
+        lags = [lag for topic, lag in self.topic_lags(group).items() if topic in self._topics]
+        return sum(lags) if lags else None
+
+    def _topic_lag(self, group: GroupSummary, topic: str, whole: bool) -> int:
+        known, offsets = self._topics.get(topic, NONE), group.offsets.get(topic, NO_OFFSETS)
+        total = self._records.get(topic, 0) if whole else 0
+        for partition, offset in offsets.items():
+            if (found := known.get(partition)) is not None:
+                total += records_behind(offset, *found) - (records_behind(None, *found) if whole else 0)
+        return total
 
     def _existing(self, topic: str, offsets: Mapping[int, int]) -> int:
         known = self._topics.get(topic, NONE)
         return sum(partition in known for partition in offsets)
 
 
-def whole_topics_of(group: GroupSummary) -> list[str]:
-    """Topics of which all partitions count, sorted."""
-    return sorted(whole_topics(group.offsets, group.subscribed, group.members))
-
-
 def topics_of(group: GroupSummary) -> list[str]:
     """Topics that count, sorted."""
-    return sorted({*group.offsets, *whole_topics_of(group)})
+    return sorted({*group.offsets, *_whole(group)})
+
+
+def _whole(group: GroupSummary) -> frozenset[str]:
+    """Topics of which all partitions count."""
+    return whole_topics(group.offsets, group.subscribed, group.members)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
-from kbroker.http.group_lags import NO_OFFSETS, LogRanges, topics_of
+from kbroker.http.group_lags import NO_OFFSETS, LogRanges
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.series import KeptLabels
 from kbroker.ipc.http_messages import GroupSummary
@@ -144,12 +144,12 @@ def _lags(
     sums: dict[tuple[str, str], list[int]] = {}
     left_out = 0
     for group in groups:
-        for topic in topics_of(group):
+        for topic, topic_lag in ranges.topic_lags(group).items():
             offsets = group.offsets.get(topic, NO_OFFSETS)
             for partition, offset in sorted(offsets.items()):
                 lag = ranges.lag(topic, partition, offset)
                 rows.append(Row((group.group_id, topic, str(partition)), offset, lag))
-            sums[group.group_id, topic] = [sum(offsets.values()), ranges.topic_lag(group, topic)]
+            sums[group.group_id, topic] = [sum(offsets.values()), topic_lag]
         found = list(islice(ranges.uncommitted(group), most))
         most -= len(found)
         left_out += ranges.uncommitted_count(group) - len(found)
