@@ -95,9 +95,8 @@ class Supervisor:
         self._registry_listener = http_listener.listen(where, REGISTRY_LISTEN)
         places = self._places()
         first = [child for child in places if not child.role.late]
-        for (
-            child
-        ) in first:  # before the first fork: a page that the parent changes after a fork is shared no more
+        # before the first fork: a page that the parent changes after a fork is shared no more
+        for child in first:
             child.role.load()
         self._start_all(first)
         gc.enable()
