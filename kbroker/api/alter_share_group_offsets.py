@@ -5,6 +5,7 @@ from kbroker.api.group_protocol import check_protocol
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
+from kbroker.control.broker import Broker
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -25,9 +26,11 @@ async def handle(
 ) -> AlterShareGroupOffsetsResponse:
     """A code per partition. The group starts to share partitions that are new to it."""
     check_protocol(ctx.broker, "share")
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     groups = ctx.services.groups
     empty_share_group(groups, request.group_id, create=True)
-    answers = [await _topic(ctx, request.group_id, topic) for topic in request.topics]
+    answers = [await _topic(ctx, request.group_id, topic) for topic in listed(ctx.broker, request)]
     requested: dict[str, set[int]] = {}
     for topic in answers:
         altered = {part.partition_index for part in topic.partitions if part.error_code == ErrorCode.NONE}
@@ -42,6 +45,14 @@ def refuse(
 ) -> AlterShareGroupOffsetsResponse:
     """The request failed as a whole."""
     return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+
+
+def listed(
+    broker: Broker, request: AlterShareGroupOffsetsRequest
+) -> list[AlterShareGroupOffsetsRequestTopic]:
+    """The topics that the answer lists: not those that do not exist, if they come without
+    partitions, which would carry the error."""
+    return [topic for topic in request.topics if topic.partitions or broker.catalogue.get(topic.topic_name)]
 
 
 async def _topic(

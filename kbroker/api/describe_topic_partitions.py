@@ -55,6 +55,8 @@ def page(
     names = list(broker.catalogue.topics) if everything else distinct(topic.name for topic in request.topics)
     remaining = in_order([name for name in paced(names) if name >= first])
     _check_cursor(request, remaining)
+    if remaining and not remaining[0]:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which cannot authorize this name
     room = _room(broker, request)
     response = DescribeTopicPartitionsResponse()
     for name in paced(remaining):

@@ -35,9 +35,7 @@ def _named(nothing: str | None, response: JoinGroupResponse) -> JoinGroupRespons
 
 
 def refuse(request: JoinGroupRequest, error: KafkaError, version: int) -> JoinGroupResponse:
-    """The request failed as a whole."""
+    """The request failed as a whole. As in Kafka, the answer does not repeat the member id."""
     return JoinGroupResponse(
-        error_code=error.code,
-        protocol_name=None if version >= NULL_PROTOCOL_FROM else "",
-        member_id=request.member_id,
+        error_code=error.code, protocol_name=None if version >= NULL_PROTOCOL_FROM else ""
     )

@@ -5,7 +5,7 @@ It imports no handlers of control, because they would stay in the memory of ever
 
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.version_answers import LocalAnswers
-from kbroker.api.versions import served
+from kbroker.api.versions import VERSIONS, served
 from kbroker.ipc.child import ChildContext
 from kbroker.metrics.slots import Slots
 from kbroker.net import worker
@@ -13,6 +13,6 @@ from kbroker.net import worker
 
 def main(context: ChildContext) -> None:
     """Entry of the role "network"."""
-    versions = served(context.config)
-    answers = LocalAnswers(ErrorCounts(Slots(context.shared.metrics[context.process])), versions)
-    worker.main(context, answers, versions)
+    counts = ErrorCounts(Slots(context.shared.metrics[context.process]))
+    # as in Kafka, an API that is not advertised is still answered
+    worker.main(context, LocalAnswers(counts, served(context.config)), VERSIONS)

@@ -39,6 +39,8 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     """The acquired records, when there are some or the wait time is over."""
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
+    if request.is_renew_ack:
+        _check_renewal(request)
     service = ctx.services.shares
     max_bytes = min(request.max_bytes, ctx.broker.config.get_int("fetch.max.bytes"))
     acknowledgements = _acknowledgements(request.topics)
@@ -86,6 +88,12 @@ def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> 
 def refuse(request: ShareFetchRequest, error: KafkaError, version: int) -> ShareFetchResponse:
     """The request failed as a whole."""
     return ShareFetchResponse(error_code=error.code)
+
+
+def _check_renewal(request: ShareFetchRequest) -> None:
+    """Raises INVALID_REQUEST if a request that renews locks asks for records, too."""
+    if request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
 def _partitions(topics: Iterable[FetchTopic]) -> Iterable[TopicPartition]:

@@ -5,6 +5,7 @@ from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol, check_size
 from kbroker.api.later import Answer
 from kbroker.api.row import Api
+from kbroker.api.share_request import check_member_id
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import (
@@ -18,6 +19,7 @@ API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1)
 def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer:
     """Returns the member's epoch and, if it has changed, its assignment."""
     check_protocol(ctx.broker, "share")
+    check_member_id(request.member_id)
     check_size(ctx)
     service = ctx.services.groups
     who = caller(ctx)

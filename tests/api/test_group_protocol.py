@@ -89,7 +89,7 @@ def test_a_heartbeat_that_no_batch_can_hold_is_refused_before_anything_is_made_o
     names = ["n" * 200] * 6_000  # more than a megabyte
     beat = {
         "consumer": ConsumerGroupHeartbeatRequest("g", subscribed_topic_names=names),
-        "share": ShareGroupHeartbeatRequest("g", subscribed_topic_names=names),
+        "share": ShareGroupHeartbeatRequest("g", "m", subscribed_topic_names=names),
         "streams": StreamsGroupHeartbeatRequest("g", topology=Topology(1, [Subtopology("0", names)])),
     }[protocol]
     with world(tmp_path) as made:  # without coordinators: a request to them fails

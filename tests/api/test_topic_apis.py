@@ -201,3 +201,14 @@ def test_the_brokers_own_limit_holds_as_well(tmp_path: Path) -> None:
     with world(tmp_path / "w", {"max.request.partition.size.limit": "2"}) as made:
         create(made, ct.CreatableTopic("a", 5, 1))
         assert len(page(made, 2000).topics[0].partitions) == 2
+
+
+def test_topics_without_a_name_are_described_as_by_kafka(made: World) -> None:
+    """It cannot authorize the name, so that the request fails as a whole."""
+    nameless = [dtp.TopicRequest("absent"), dtp.TopicRequest("")]
+    request = dtp.DescribeTopicPartitionsRequest(nameless, 10)
+    answer = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request))
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    request.cursor = dtp.RequestCursor("absent", 0)
+    answer = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request))
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -91,7 +91,8 @@ class GroupShard:
     # --- classic groups
 
     def join(self, caller: Caller, request: JoinGroupRequest, now_ms: int) -> Outcome:
-        """Response: Deferred of a JoinGroupResponse."""
+        """Response: Deferred of a JoinGroupResponse. Raises KafkaError for a group of another
+        type."""
         if not request.group_id:
             return Outcome(response=refused(request, ErrorCode.INVALID_GROUP_ID))
         shortest, longest = self.table.settings.session_timeout_bounds_ms
@@ -103,7 +104,7 @@ class GroupShard:
         replaceable = isinstance(group, StreamsGroup) and group.is_empty
         if group is None or isinstance(group, ClassicGroup | ConsumerGroup) or replaceable:
             return self._join.join(caller, request, now_ms)
-        return Outcome(response=refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _join_consumer_group(
         self, group: ConsumerGroup, caller: Caller, request: JoinGroupRequest, now_ms: int

@@ -143,10 +143,11 @@ class PartitionReader:
             return -1
         committed = isolation == READ_COMMITTED
         end = words[Slot.LAST_STABLE] if committed else words[Slot.HIGH_WATERMARK]
-        if partition.fetch_offset >= end:
+        if partition.fetch_offset >= end and partition.last_fetched_epoch < 0:
             return 0
         reading = self.read(partition, Limits(partition.max_bytes, True, isolation))
-        return -1 if reading.error is not ErrorCode.NONE else reading.length
+        at_once = reading.error is not ErrorCode.NONE or reading.diverging is not None
+        return -1 if at_once else reading.length
 
     def still(self, reading: Reading) -> Reading:
         """The reading once its bytes have arrived; an error if its log dir has failed meanwhile."""
@@ -173,7 +174,8 @@ class PartitionReader:
             return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
         if partition.by_replica:  # no partition has a replica on another broker
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not words[Slot.LOG_START] <= partition.fetch_offset <= words[Slot.LOG_END]:
+        follows = partition.last_fetched_epoch >= 0  # whether its log diverges is more important
+        if not follows and _is_out_of_range(words, partition):
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE
 
@@ -184,13 +186,13 @@ class PartitionReader:
         if partition.last_fetched_epoch < 0:
             return False
         epoch, end = epoch_end(part.folder, partition.last_fetched_epoch, words[Slot.LOG_END])
-        if epoch < 0:
+        if epoch >= 0 and (epoch < partition.last_fetched_epoch or end < partition.fetch_offset):
+            reading.diverging = (epoch, end)
+            return True
+        if epoch < 0 or _is_out_of_range(words, partition):
             reading.error = ErrorCode.OFFSET_OUT_OF_RANGE
             reading.high_watermark = reading.last_stable = reading.log_start = -1
             reading.aborted = None
-            return True
-        if epoch < partition.last_fetched_epoch or end < partition.fetch_offset:
-            reading.diverging = (epoch, end)
             return True
         return False
 
@@ -275,3 +277,7 @@ def epoch_end(folder: str, epoch: int, log_end: int) -> tuple[int, int]:
     later = [entry for entry in entries if entry[0] > epoch]
     before = [entry for entry in entries if entry[0] <= epoch]
     return (before[-1][0] if before else epoch), later[0][1]
+
+
+def _is_out_of_range(words: list[int], partition: FetchedPartition) -> bool:
+    return not words[Slot.LOG_START] <= partition.fetch_offset <= words[Slot.LOG_END]

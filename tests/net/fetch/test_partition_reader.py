@@ -176,6 +176,15 @@ def test_a_reader_whose_epoch_ended_before_its_offset_gets_the_end(scene: Scene)
     assert (unknown.error, unknown.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
+def test_a_reader_beyond_the_end_learns_first_where_its_epoch_ended(scene: Scene) -> None:
+    scene.append(2)
+    assert scene.read(5).error is ErrorCode.OFFSET_OUT_OF_RANGE
+    reading = scene.read(5, last_epoch=0)
+    assert (reading.error, reading.diverging, reading.high_watermark) == (ErrorCode.NONE, (0, 2), 2)
+    expected = FetchedPartition("t", bytes(16), 0, 5, WHOLE, -1, 0)
+    assert scene.reader.available(expected, 0) == -1, "the answer does not wait"
+
+
 def test_limits_cut_what_is_read_but_not_the_first_batch(scene: Scene) -> None:
     scene.append(3)
     size = len(batch(0, [b"v"], [NOW]))

@@ -1,7 +1,11 @@
 """Validation of a StreamsGroupHeartbeat, with Kafka's error texts."""
 
+from collections.abc import Iterator
+
+from kbroker.control.metadata.topic_name import INTERNAL, is_valid
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
+from kbroker.protocol.slices import paced
 
 SMALLEST_EPOCH = -2
 JOINING = 0
@@ -9,6 +13,8 @@ JOINING = 0
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     """Raises INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY."""
+    if request.topology is not None:
+        _check_names(request.topology)
     _refuse_unsupported(request)
     for value, name in (
         (request.member_id, "MemberId"),
@@ -31,6 +37,27 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
         raise _invalid("If one task-type is non-null, all must be non-null.")
     if request.member_epoch != JOINING and request.topology is not None:
         raise _invalid("Topology can only be provided when (re-)joining.")
+
+
+def _check_names(topology: Topology) -> None:
+    """Raises STREAMS_INVALID_TOPOLOGY for internal topics and invalid names."""
+    names = dict.fromkeys(paced(_topic_names(topology)))
+    if prohibited := [name for name in names if name in INTERNAL]:
+        text = (
+            f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+        )
+        raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+    if invalid := [name for name in paced(names) if not is_valid(name)]:
+        text = f"Topic names {','.join(invalid)} are not valid topic names."
+        raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+
+
+def _topic_names(topology: Topology) -> Iterator[str]:
+    for part in topology.subtopologies:
+        yield from part.source_topics
+        yield from part.repartition_sink_topics
+        yield from (topic.name for topic in part.repartition_source_topics)
+        yield from (topic.name for topic in part.state_changelog_topics)
 
 
 def _check_join(request: StreamsGroupHeartbeatRequest) -> None:

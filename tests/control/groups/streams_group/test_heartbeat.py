@@ -328,8 +328,8 @@ def test_a_classic_consumer_takes_an_empty_group_over_with_its_offsets() -> None
     one = Process(kafka, "one")
     settle(kafka, one)
     kafka.commit(7, "one", one.epoch, GROUP, "lines", 0)
-    refused = kafka.join(group=GROUP, protocol_type="consumer")
-    assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        kafka.join(group=GROUP, protocol_type="consumer")
     one.leave()
     assert kafka.join("unknown", group=GROUP).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert kafka.new_member_id(group=GROUP)
