@@ -4,9 +4,7 @@ result.
 """
 
 import asyncio
-import asyncio.events
 import gc
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -48,16 +46,14 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 from kbroker.protocol.schema import Field, Struct
 from kbroker.protocol.slices import is_sliced
 from tests.api.in_process import client_request, dispatch_of
+from tests.callbacks import LongestCallback, Tries
 from tests.control.fakes import World, world
 
 pytestmark = pytest.mark.slow
 
 ENTRIES = 30_000
-MAX_MS = 15.0
-"""Ten times a slice; without slices most of these take over a hundred milliseconds."""
-TRIES = 3
-"""Other work on the same core, or in its cache, lengthens some callbacks; long code is long every
-time."""
+MAX_MS = 30.0
+"""Thirty slices; without slices most of these take over a hundred milliseconds."""
 SHORT_BYTES = 100_000
 """A request without a list of its own."""
 
@@ -195,22 +191,13 @@ def test_no_callback_of_a_long_request_takes_long(
 
 
 def check_callbacks(made: World, client: ClientRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails if a callback takes long in each of TRIES runs."""
-    longest = [0.0]
-    run = asyncio.events.Handle._run
-
-    def timed(handle: Any) -> None:
-        began_ns = time.thread_time_ns()
-        run(handle)
-        longest[0] = max(longest[0], (time.thread_time_ns() - began_ns) / 1e6)
-
-    monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
-    found: list[float] = []
-    while len(found) < TRIES and min(found, default=MAX_MS) >= MAX_MS:
-        longest[0] = 0.0
+    """Fails if a callback takes long in each try."""
+    longest, tries = LongestCallback(monkeypatch), Tries(MAX_MS)
+    while tries.needed():
+        longest.reset()
         asyncio.run(served(made, client))
-        found.append(longest[0])
-    assert min(found) < MAX_MS, found
+        tries.add(longest.ms)
+    tries.check()
 
 
 @pytest.mark.parametrize("who", ["some", "none"])

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 MANY = 300_000
 WRITTEN = 20_000
-MAX_WAIT_S = 1.0
+MAX_WAIT_S = 3.0
 UNAUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:nobody",

@@ -288,8 +288,8 @@ def patience(talk: Talk) -> None:
     for label, min_bytes, quick in (("not enough", 5000, False), ("enough", 50, True)):
         began = time.monotonic()
         a.fetch(label, topic_id, wait_ms=2000, min_bytes=min_bytes)
-        talk.lines.append((f"{label} at once", {"quick": time.monotonic() - began < 1}))
-        assert (time.monotonic() - began < 1) == quick
+        talk.lines.append((f"{label} at once", {"quick": time.monotonic() - began < 1.8}))
+        assert (time.monotonic() - began < 1.8) == quick
         produce(talk, "t", 3)
     a.close()
 

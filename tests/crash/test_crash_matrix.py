@@ -30,7 +30,7 @@ PLACES = tuple(os.environ.get("KBROKER_CRASH_PLACES", "").split(","))  # beginni
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240 + 12 * CRASHES), UNRAISABLE]
 
 KILLED = f"kbroker ended with {-signal.SIGKILL}"
-PATIENCE_S = 4.0
+PATIENCE_S = 10.0
 TRIES = 5  # to reach a place that was drawn
 ELSEWHERE = "move: "  # wants a second log dir: test_log_dir_moves
 AT_START = ("recovery: ", "leader change: epoch")

@@ -21,7 +21,7 @@ from tests.peer.kbroker_node import KBroker
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
 
 TOPIC = "replicated"
-GAP_S = 2.0
+GAP_S = 5.0
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 SETTINGS = {
     "log.segment.bytes": "1048576",

@@ -17,7 +17,7 @@ from tests.peer.kbroker_node import KBroker
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 KILLS = 5
-GAP_S = 2.0
+GAP_S = 5.0
 LOOK_S = 1.0  # until a folder that vanished is looked at; appends are taken until then
 SMALL_SEGMENTS = {"log.segment.bytes": "1048576"}
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from kbroker.ipc.child import ChildContext
 from kbroker.net import worker as net_worker
+from tests.callbacks import Tries
 from tests.net.doubles import NetNode
 
 LONGEST = struct.Struct("q")
-TRIES = 3
 
 
 class LagNode(NetNode):
@@ -40,15 +40,13 @@ class LagNode(NetNode):
         super().serve(context)
 
     def check_longest_ms(self, most_ms: float, work: Callable[[], object]) -> None:
-        """Fails if a callback of the work takes longer in each of three runs. Work without slices
-            does; a first access to
-        memory, a garbage collection or a busy host causes that only once."""
-        found: list[float] = []
-        while not found or (found[-1] >= most_ms and len(found) < TRIES):
+        """Fails if a callback of the work takes longer in each try."""
+        tries = Tries(most_ms)
+        while tries.needed():
             self.longest_ms()
             work()
-            found.append(self.longest_ms())
-        assert found[-1] < most_ms, found
+            tries.add(self.longest_ms())
+        tries.check()
 
     def longest_ms(self) -> float:
         found = LONGEST.unpack_from(self._shared_ns)[0] / 1e6

@@ -14,6 +14,7 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from kbroker.protocol.slices import SLICE_NS, Work
+from tests.callbacks import Tries
 
 KEY, VERSION = 32, 4
 SETTINGS = [DescribeConfigsResourceResult(f"setting-{number}", "value") for number in range(20)]
@@ -52,10 +53,12 @@ def test_a_short_answer_is_in_one_piece() -> None:
 
 @pytest.mark.slow
 def test_no_slice_copies_what_there_is_already() -> None:
-    sliced(answer(2))
-    found, longest_ms = sliced(answer(100_000))
-    assert len(found) > 40 << 20
-    assert longest_ms < 5 * SLICE_NS / 1e6
+    tries = Tries(5 * SLICE_NS / 1e6)
+    while tries.needed():
+        found, longest_ms = sliced(answer(100_000))
+        assert len(found) > 40 << 20
+        tries.add(longest_ms)
+    tries.check()
 
 
 def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ from kbroker.protocol.slices import (
     release,
     yield_slice,
 )
+from tests.callbacks import Tries
 
 COUNT = 20_000
 
@@ -109,12 +110,15 @@ def test_a_slice_ends_in_time() -> None:
         for _ in paced(range(2_000_000)):
             pass
 
-    longest, running = 0, Work(work)
-    while not running.done:
-        began = time.thread_time_ns()
-        running.run_slice()
-        longest = max(longest, time.thread_time_ns() - began)
-    assert longest < 20 * SLICE_NS
+    tries = Tries(20 * SLICE_NS / 1e6)
+    while tries.needed():
+        longest, running = 0, Work(work)
+        while not running.done:
+            began = time.thread_time_ns()
+            running.run_slice()
+            longest = max(longest, time.thread_time_ns() - began)
+        tries.add(longest / 1e6)
+    tries.check()
 
 
 def test_outside_of_slices_nothing_gives_way() -> None:
