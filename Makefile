@@ -44,7 +44,7 @@ $(VENV)/.kernels: $(wildcard kbroker/kernels/*.py kbroker/*/*_kernel.py kbroker/
 
 ##—— the broker
 .PHONY: run
-run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data; the first time it compiles the kernels
+run: venv-run ## the broker on 127.0.0.1:9092, data in ./data; the first time it compiles the kernels
 	@printf '\n  bootstrap: 127.0.0.1:%s   data: %s   stop: Ctrl-C\n  once it says "kbroker ready", try in another terminal:\n\n' $(PORT) $(DATA)
 	@printf '    %s\n' '$(BIN)/kbroker topics create hello --partitions 3$(AT)' \
 		'echo "first record" | $(BIN)/kbroker produce hello$(AT)' \

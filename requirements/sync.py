@@ -6,6 +6,8 @@ line (same lock file, same interpreter) is not touched, so a second run takes mi
 lock lets two `make` run at once.
 """
 
+from __future__ import annotations  # an old Python must get as far as the check of its version
+
 import ast
 import fcntl
 import hashlib

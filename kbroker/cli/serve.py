@@ -68,7 +68,8 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
         return EXIT_FAILED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy; this process forks
     gc.disable()  # off during the supervisor's imports: they leave no garbage, and collections take a fifth of the time
-    use_kernels()
+    if not use_kernels(config):
+        return EXIT_FAILED
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of
 
     try:
@@ -79,16 +80,26 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
     return exit_code_of(supervisor)
 
 
-def use_kernels() -> None:
-    """Let this process and its children use compiled kernels; compile them first if necessary.
+def use_kernels(config: BrokerConfig) -> bool:
+    """Let this process and its children use compiled kernels; compile them first if necessary, but
+    not for a broker that cannot start: then the reason is logged, and the result is False.
 
     Without a cache folder every start compiles them."""
     if image.use():
-        return
-    log.info("the kernels are not compiled yet: this start takes some 25 s more, later ones do not")
+        return True
+    from kbroker.supervisor import obstacles  # a start that need not compile meets them soon enough
+    from kbroker.supervisor.log_dirs import LogDirsUnusable, start_failure
+
+    try:
+        obstacles.check(config)
+    except (LogDirsUnusable, OSError) as error:
+        log.error("%s", start_failure(error))
+        return False
+    log.info("the kernels are not compiled yet: this start compiles them, later ones use them")
     package = str(Path(__file__).parents[2])  # this kbroker's kernels, wherever a module of that name may lie
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {WARM}"], check=False
     )
     if done.returncode != 0 or not image.use():
         log.warning("cannot keep the compiled kernels (the compiler's exit code: %d)", done.returncode)
+    return True

@@ -32,9 +32,10 @@ from kbroker.control.metadata.endpoint import advertised_endpoints, site_endpoin
 from kbroker.control.replication.reassignment import finish_all
 from kbroker.control.requests import Dispatch, Requests
 from kbroker.control.services import Services
+from kbroker.control.store.store import StoreError
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc.background import Background
-from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
+from kbroker.ipc.child import EXIT_CANNOT_START, STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.client_messages import ClientReport, ConnectedQuery
 from kbroker.ipc.connecting import accept, is_abandoned
 from kbroker.ipc.http_messages import ClientsQuery, GroupsQuery
@@ -291,16 +292,20 @@ class Control:
 def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordinators: Coordinators) -> None:
     """Entry of the role "control". dispatch answers clients' requests; coordinators makes the
     machines that run."""
-    broker = state.build(
-        context.shared,
-        context.config,
-        context.log_dirs,
-        advertised_endpoints(context),
-        context.cluster_id,
-        context.directory_ids,
-        site_endpoints(context),
-        context.clean_dirs,
-    )
+    try:
+        broker = state.build(
+            context.shared,
+            context.config,
+            context.log_dirs,
+            advertised_endpoints(context),
+            context.cluster_id,
+            context.directory_ids,
+            site_endpoints(context),
+            context.clean_dirs,
+        )
+    except StoreError as error:
+        log.error("%s", error)
+        raise SystemExit(EXIT_CANNOT_START) from error
 
     async def serve() -> None:
         await Control(context, broker, dispatch, coordinators).run()

@@ -33,6 +33,8 @@ the other two numbers are those of the older generations. With Python's 700 it w
 waiting requests of a rebalancing group a dozen times."""
 EXIT_OK = 0
 EXIT_FAILED = 1
+EXIT_CANNOT_START = 3
+"""Of a child that has logged why it cannot start, and would fail again."""
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,8 @@
 """Compile every kernel to the on-disk cache and to the broker's image:
 ``python -m kbroker.kernels.warm``.
 
-One process per processor compiles, the longest kernels first. ``make run`` and ``make test`` call
-it so that a broker need not wait for the compiler; a broker that finds no image runs it. Later runs
-reuse the cache.
+One process per processor compiles, the longest kernels first. A broker that finds no image runs it,
+and ``make test`` calls it so that no broker has to. Later runs reuse the cache.
 """
 
 import fcntl

@@ -9,6 +9,9 @@ import socket
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.listener import Access, listener_of
 
+HTTP_LISTEN = "kbroker.http.listen"
+REGISTRY_LISTEN = "kbroker.schema.registry.listen"
+
 log = logging.getLogger(__name__)
 
 
@@ -26,7 +29,7 @@ def listen_or_fall_back(address: str) -> socket.socket | None:
         return found
 
 
-def listen(address: str, setting: str = "kbroker.http.listen") -> socket.socket | None:
+def listen(address: str, setting: str = HTTP_LISTEN) -> socket.socket | None:
     """Listen on an address of a setting: host:port, [address]:port, :port, or nothing for no
     socket.
 

@@ -4,7 +4,7 @@ Runs in: acceptor. Owner: the supervisor. The locks live as long as any process 
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
@@ -18,8 +18,36 @@ class LogDirsUnusable(Exception):
     """The broker cannot start on these log dirs; the text has the reason."""
 
 
+def start_failure(error: LogDirsUnusable | OSError) -> str:
+    """The log line of a broker that cannot start."""
+    return f"cannot start: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+
+
 def _reason(error: OSError) -> str:
     return "a file, not a folder" if isinstance(error, FileExistsError) else error.strerror or str(error)
+
+
+def _none_usable(failed: Iterable[tuple[str, str]]) -> LogDirsUnusable:
+    reasons = ", ".join(f"{path} ({reason})" for path, reason in failed)
+    return LogDirsUnusable(f"no log dir can be used: {reasons}")
+
+
+def check_usable(paths: Sequence[str]) -> None:
+    """Raise LogDirsUnusable if no log dir can be locked now, or another broker has one; nothing
+    stays locked."""
+    failed = []
+    for path in paths:
+        folder = LogDir(path)
+        try:
+            folder.lock()
+        except LogDirInUse as error:
+            raise LogDirsUnusable(str(error)) from error
+        except OSError as error:
+            failed.append((folder.path, _reason(error)))
+        else:
+            folder.unlock()
+    if len(failed) == len(paths):
+        raise _none_usable(failed)
 
 
 class LogDirs:
@@ -36,8 +64,7 @@ class LogDirs:
         failed = [(folder.path, _reason(folder.failed)) for folder in self._dirs if folder.failed is not None]
         self._dirs = [folder for folder in self._dirs if folder.failed is None]
         if not self._dirs:
-            reasons = ", ".join(f"{path} ({reason})" for path, reason in failed)
-            raise LogDirsUnusable(f"no log dir can be used: {reasons}")
+            raise _none_usable(failed)
         for path, reason in failed:
             log.error("log dir %s is offline: %s", path, reason)
         self.online = tuple(folder.path for folder in self._dirs)

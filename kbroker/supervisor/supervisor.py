@@ -19,16 +19,17 @@ from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting
-from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext
+from kbroker.ipc.child import EXIT_CANNOT_START, PARENT_ONLY, STOP_SIGNAL, ChildContext
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
 from kbroker.supervisor import http_listener
-from kbroker.supervisor.child import Child
+from kbroker.supervisor.child import MAX_MS, Child
+from kbroker.supervisor.http_listener import HTTP_LISTEN, REGISTRY_LISTEN
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
-from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
+from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable, start_failure
 from kbroker.supervisor.roles import ROLES, network_count
 from kbroker.supervisor.shared_memory import shared_memory
 from kbroker.supervisor.stored_settings import with_stored_settings
@@ -36,8 +37,6 @@ from kbroker.supervisor.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
-HTTP_LISTEN = "kbroker.http.listen"
-REGISTRY_LISTEN = "kbroker.schema.registry.listen"
 START_POLL_MS = 5
 CHECK_LOG_DIRS_MS = 1000
 LINKER_MS = 1000
@@ -224,7 +223,8 @@ class Supervisor:
             if self._stopping:
                 return False
             for child in self._children:
-                if child.exit_code is not None and child.starts >= 3 and not child.running:
+                died = child.exit_code is not None and not child.running
+                if died and (child.starts >= 3 or child.exit_code == EXIT_CANNOT_START):
                     log.error("%s cannot start", child.name)
                     return False
         return True
@@ -298,6 +298,9 @@ class Supervisor:
             log.debug("%s ended: %s", child.name, how)
             return
         self._slots.words[DEATHS[child.role.name]] += 1
+        if child.exit_code == EXIT_CANNOT_START:  # it has logged the reason; a new process would meet it, too
+            child.restart_at_ms = monotonic_ms() + MAX_MS
+            return
         delay = child.back_off.next_delay_ms(lived)
         child.restart_at_ms = monotonic_ms() + delay
         log.error("%s died (%s), restarting in %d ms", child.name, how, delay)
@@ -366,11 +369,8 @@ def exit_code_of(supervisor: Supervisor) -> int:
     """Run and translate a start failure into a log line and code 1."""
     try:
         return supervisor.run()
-    except LogDirsUnusable as error:
-        log.error("%s", error)
-        return 1
-    except OSError as error:
-        log.error("cannot start: %s", error.strerror or error)
+    except (LogDirsUnusable, OSError) as error:
+        log.error("%s", start_failure(error))
         return 1
     finally:
         for number in PARENT_ONLY:  # the stop is done; no signal may disturb the interpreter's end

@@ -1,9 +1,12 @@
 """Variables as settings; the cases are those of Kafka's KafkaDockerWrapperTest."""
 
+from pathlib import Path
+
 import pytest
 
 from kbroker.config import environment
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
 
 
 def test_variables_name_settings_as_in_kafkas_images() -> None:
@@ -39,6 +42,47 @@ def test_listeners_of_the_environment_replace_what_the_file_advertises() -> None
     assert found == {"listeners": "PLAINTEXT://:2"}
     both = {"KAFKA_LISTENERS": "PLAINTEXT://:2", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://here:2"}
     assert environment.over(file, both)["advertised.listeners"] == "PLAINTEXT://here:2"
+
+
+def test_advertised_listeners_that_the_file_has_not_are_listened_on() -> None:
+    file = {"listeners": "PLAINTEXT://:1", "advertised.listeners": "PLAINTEXT://file:1"}
+    advertised = "INSIDE://kafka:19092,OUTSIDE://[::1]:9092"
+    found = environment.over(file, {"KAFKA_ADVERTISED_LISTENERS": advertised})
+    assert found == {
+        "listeners": "INSIDE://0.0.0.0:19092,OUTSIDE://0.0.0.0:9092",
+        "advertised.listeners": advertised,
+    }
+
+
+@pytest.mark.parametrize("file", [{}, {"listeners": "PLAINTEXT://:9092,OTHER://:1"}])
+def test_advertised_listeners_that_the_file_has_leave_its_ports(file: dict[str, str]) -> None:
+    """A port that the container publishes may differ from the one inside."""
+    found = environment.over(file, {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://host:9999"})
+    assert found == file | {"advertised.listeners": "PLAINTEXT://host:9999"}
+
+
+def test_files_of_tls_are_found_where_apache_kafkas_images_have_them(tmp_path: Path) -> None:
+    (tmp_path / "creds").write_text("secret\n")
+    variables = {
+        "KAFKA_SSL_KEYSTORE_FILENAME": "server.p12",
+        "KAFKA_SSL_KEYSTORE_CREDENTIALS": "creds",
+        "KAFKA_SSL_KEY_CREDENTIALS": "creds",
+        "KAFKA_SSL_TRUSTSTORE_FILENAME": "clients.p12",
+        "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "creds",
+    }
+    assert environment.over({}, variables, tmp_path) == {
+        "ssl.keystore.location": str(tmp_path / "server.p12"),
+        "ssl.keystore.password": "secret",
+        "ssl.key.password": "secret",
+        "ssl.truststore.location": str(tmp_path / "clients.p12"),
+        "ssl.truststore.password": "secret",
+    }
+
+
+def test_a_file_of_tls_that_cannot_be_read_is_named_with_its_variable(tmp_path: Path) -> None:
+    variables = {"KAFKA_SSL_KEY_CREDENTIALS": "none"}
+    with pytest.raises(ConfigError, match=r"KAFKA_SSL_KEY_CREDENTIALS: cannot read .*/none: No such file"):
+        environment.over({}, variables, tmp_path)
 
 
 def test_a_compose_file_written_for_apache_kafka_gives_valid_settings() -> None:

@@ -79,7 +79,9 @@ class Store:
         """Whether the file was of an older version, or new."""
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            raise NewerStore(f"{path} has version {version}; this kbroker reads up to {VERSION}")
+            raise NewerStore(
+                f"{path} is of a newer kbroker: it has version {version}, and this kbroker reads up to {VERSION}"
+            )
         for number in range(version, VERSION):
             self._db.executescript(f"BEGIN; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;")
         return bool(version < VERSION)

@@ -14,12 +14,11 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
-from kbroker.config.sites import port_key, sites_of
+from kbroker.config.sites import port_key
 from kbroker.ipc.fds import (
     CONNECTIONS_PER_MESSAGE,
     RESTARTED,
@@ -32,6 +31,7 @@ from kbroker.ipc.fds import (
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.accept.connection_limits import ConnectionLimits
 from kbroker.net.accept.connection_rates import ConnectionRates
+from kbroker.net.accept.listening import endpoints, listen
 from kbroker.net.accept.socket_options import SocketOptions
 from kbroker.net.rate_limited_log import RateLimitedLog
 
@@ -88,14 +88,12 @@ class Acceptor:
         `port_key`. OSError names the address."""
         backlog = _backlog(self._config)
         ports = {}
-        for site in sites_of(self._config):
-            for endpoint in self._config.listeners:
-                at = replace(endpoint, port=endpoint.port and endpoint.port + site.number)
-                self._listening.append(_listen(at, backlog))
-                self._endpoints.append(endpoint)
-                self._sites.append(site.number)
-                self._prepared.append(self._options.prepare_listening(self._listening[-1]))
-                ports[port_key(endpoint.listener, site.number)] = _port(self._listening[-1])
+        for site, endpoint, at in endpoints(self._config):
+            self._listening.append(listen(at, backlog))
+            self._endpoints.append(endpoint)
+            self._sites.append(site)
+            self._prepared.append(self._options.prepare_listening(self._listening[-1]))
+            ports[port_key(endpoint.listener, site)] = _port(self._listening[-1])
         return ports
 
     def addresses(self) -> list[str]:
@@ -291,27 +289,6 @@ def _backlog(config: BrokerConfig) -> int:
     long as the kernel allows."""
     name = "socket.listen.backlog.size"
     return config.get_int(name) if name in config.static else MAX_BACKLOG
-
-
-def _listen(endpoint: Endpoint, backlog: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
-    if not endpoint.host and socket.has_dualstack_ipv6():
-        family = socket.AF_INET6
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not endpoint.host else 1)
-        host = endpoint.host
-        if host:
-            host = str(socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4][0])
-        listening.bind((host, endpoint.port))
-        listening.listen(backlog)
-        listening.setblocking(False)
-    except OSError as error:
-        listening.close()
-        raise OSError(error.errno, f"{endpoint}: {error.strerror or error}") from error
-    return listening
 
 
 def _port(listening: socket.socket) -> int:

@@ -1,0 +1,53 @@
+"""Endpoints of all sites and listeners; an address in use is named."""
+
+import errno
+import socket
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.listeners import Endpoint
+from kbroker.net.accept.listening import endpoints, listen
+
+
+def _config(listeners: str, **more: str) -> BrokerConfig:
+    return BrokerConfig.load({"listeners": listeners, **more}, {})[0]
+
+
+def _first(config: BrokerConfig) -> Endpoint:
+    return next(endpoints(config))[2]
+
+
+def test_each_further_site_has_the_next_port() -> None:
+    sites = {"log.dirs": "/a,/b", "kbroker.replica.sites": "/a;/b"}
+    config = _config(
+        "PLAINTEXT://127.0.0.1:28500,OTHER://127.0.0.1:28510",
+        **{"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT", **sites},
+    )
+    found = [(site, endpoint.listener, at.port) for site, endpoint, at in endpoints(config)]
+    assert found == [
+        (0, "PLAINTEXT", 28500),
+        (0, "OTHER", 28510),
+        (1, "PLAINTEXT", 28501),
+        (1, "OTHER", 28511),
+    ]
+
+
+def test_a_free_port_stays_free_on_every_site() -> None:
+    sites = {"log.dirs": "/a,/b", "kbroker.replica.sites": "/a;/b"}
+    assert [at.port for _, _, at in endpoints(_config("PLAINTEXT://127.0.0.1:0", **sites))] == [0, 0]
+
+
+def test_an_address_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(OSError, match=f"PLAINTEXT://127.0.0.1:{port}: Address already in use") as refused:
+            listen(_first(_config(f"PLAINTEXT://127.0.0.1:{port}")), 1)
+    assert refused.value.errno == errno.EADDRINUSE
+
+
+def test_a_listener_without_a_host_takes_ipv4_clients() -> None:
+    with listen(_first(_config("PLAINTEXT://:0")), 1) as listening:
+        assert not listening.getblocking()
+        with socket.create_connection(("127.0.0.1", listening.getsockname()[1]), timeout=10):
+            pass
