@@ -76,7 +76,7 @@ class BrokerCosts:
     in_cpu: float = 0.39
     out_cpu: float = 0.19
     request_cpu: float = 6.1e-6
-    base_bytes: float = 148e6
+    base_bytes: float = 120e6
     partition_bytes: float = 7.7 * 1024
     connection_bytes: float = 11e3
 
