@@ -50,6 +50,8 @@ KillMode=mixed
 TimeoutStopSec=150
 Restart=on-failure
 RestartSec=1
+# Settings that are refused, which no further start accepts.
+RestartPreventExitStatus=2
 LimitNOFILE=1048576
 UMask=0077
 

@@ -5,7 +5,9 @@ it, `=`,
 `:` or white space ends the key, and \\t \\n \\r \\f \\uXXXX are escapes. The last of equal keys wins.
 """
 
+import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,30 +15,41 @@ from kbroker.config.setting import ConfigError
 
 _BLANK = " \t\f"
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BOM = "\ufeff"
+"""Some editors begin a file with it; it is no part of the first key."""
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+
+log = logging.getLogger(__name__)
 
 
 def read(path: Path) -> dict[str, str]:
-    """The pairs of one file. Raises ConfigError when it cannot be read or decoded."""
+    """The pairs of one file; a key with several values is logged. Raises ConfigError when it cannot
+    be read or decoded."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {path}: not UTF-8 at byte {error.start}") from error
-    return parse(text)
+    found = set(_pairs(text.removeprefix(_BOM)))
+    for key, values in Counter(key for key, _ in found).items():
+        if values > 1:
+            log.warning("%s: %s has %d different values; the last one is used", path, key, values)
+    return parse(text.removeprefix(_BOM))
 
 
 def parse(text: str) -> dict[str, str]:
     """The pairs of a properties text, in order of first appearance."""
-    pairs: dict[str, str] = {}
+    return dict(_pairs(text))
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
     for line in _logical_lines(text):
         end = _key_end(line)
         rest = line[end:].lstrip(_BLANK)
         if rest[:1] in ("=", ":"):
             rest = rest[1:].lstrip(_BLANK)
-        pairs[_unescape(line[:end])] = _unescape(rest)
-    return pairs
+        yield _unescape(line[:end]), _unescape(rest)
 
 
 def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.cli.serve import EXIT_CONFIG
 from kbroker.cli.systemd import remarks, unit
 from tests.cli.conftest import Shell
 
@@ -20,6 +21,11 @@ def test_the_unit_starts_this_program_with_the_settings_given() -> None:
     assert "ProtectHome=yes" in text
     assert "ExecStart=/x/kbroker serve --override" in unit(Path("/x/kbroker"), "")
     assert "ProtectHome=read-only" in unit(Path("/", "home", "somebody", "bin", "kbroker"), "")
+
+
+def test_a_broker_that_refuses_its_settings_is_not_started_again() -> None:
+    text = unit(Path("/opt/kbroker/bin/kbroker"), "/etc/kbroker/server.properties")
+    assert f"RestartPreventExitStatus={EXIT_CONFIG}\n" in text
 
 
 def test_names_with_spaces_and_signs_of_systemd_stay_one_word() -> None:

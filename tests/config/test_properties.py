@@ -73,3 +73,19 @@ def test_overrides_are_key_value() -> None:
     for bad in ("a", "=b", ""):
         with pytest.raises(ConfigError, match="expected key=value"):
             properties.parse_overrides([bad])
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/data\r\nnum.partitions=3\r\n", encoding="utf-8-sig", newline="")
+    assert properties.read(file) == {"log.dirs": "/data", "num.partitions": "3"}
+
+
+def test_a_key_with_several_values_is_logged_without_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=1\nssl.key.password=one\nnode.id=1\nssl.key.password=two\n")
+    assert properties.read(file) == {"node.id": "1", "ssl.key.password": "two"}
+    text = f"{file}: ssl.key.password has 2 different values; the last one is used"
+    assert [record.getMessage() for record in caplog.records] == [text]
