@@ -130,6 +130,9 @@ def main(names: list[str]) -> int:
             )
         except subprocess.CalledProcessError as error:
             say(f"failed ({error.returncode}): {' '.join(map(str, error.cmd))}")
+            say(
+                f"packages come from where pip would take them; {PYTHON} -m pip config list shows its settings"
+            )
             return 1
     return 0
 
