@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kbroker.control.share.limits import Limits
-from kbroker.control.share.ranges import DeliveryState, Range, Ranges
+from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
 
@@ -81,27 +81,3 @@ def range_after(each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int)
     else:
         state = DeliveryState.ARCHIVED
     return Range(each.first, each.last, state, each.delivery_count, "", retry_at)
-
-
-def check_held(ranges: Ranges, end_offset: int, member_id: str, first: int, last: int) -> None:
-    """Check that the member has acquired all of the offsets. end_offset: the last in flight. Raises
-    INVALID_REQUEST or INVALID_RECORD_STATE."""
-    if first > end_offset:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "Batch record not found. The first offset in request is past acquired records.",
-        )
-    expected = first
-    for each in ranges.between(first, last):
-        if each.first != expected:
-            break
-        if each.state is not DeliveryState.ACQUIRED:
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED)
-        if each.member_id != member_id:
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
-        expected = each.last + 1
-    if expected <= last:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "Batch record not found. The request batch offsets are not found in the cache.",
-        )

@@ -170,7 +170,7 @@ def test_thousands_that_wait_do_not_hold_up_the_rest(play: Play) -> None:
             found += taken
         assert found == list(range(5000, 6000))
         partition = await stage.scene.partitions.open(stage.scene.key)
-        assert len(partition._ranges) < 10
+        assert len(partition._in_flight.ranges) < 10
         assert partition.in_flight() == 5000
 
     play(test)
