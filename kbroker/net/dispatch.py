@@ -17,7 +17,7 @@ from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.ipc.slicing import Slicing
 from kbroker.log.open_files import OpenFile
 from kbroker.net.api_versions import KnownRequest, VersionAnswers, is_api_versions
-from kbroker.net.connection import Connection, State
+from kbroker.net.connections.connection import Connection, State
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
@@ -98,7 +98,7 @@ class Dispatch:
         connection.api_key = ApiKey.API_VERSIONS
         process.counts.begun(connection, known.version, len(frame))
         self._introduced(connection, known)
-        process.reply(connection, [known.answer_to(frame)])
+        process.answers.send(connection, [known.answer_to(frame)])
         return True
 
     def introduced(self, connection: Connection, number: int) -> None:
@@ -260,11 +260,11 @@ class Dispatch:
         if answer is None:
             self._process.close(connection, f"no answer to API key {connection.api_key}")
         elif isinstance(answer, LongFrame):
-            self._process.reply(connection, answer.parts)
+            self._process.answers.send(connection, answer.parts)
         else:
             if connection.state is State.AUTHENTICATING:
                 self.logins.reported_versions(connection, answer)
-            self._process.reply(connection, [answer] if answer else [])
+            self._process.answers.send(connection, [answer] if answer else [])
 
 
 def _client_request(connection: Connection, header: RequestHeader, body: bytes | memoryview) -> ClientRequest:

@@ -10,43 +10,40 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.fds import LOST, RESTARTED, Accepted, receive_connections, send_closed
+from kbroker.ipc.fds import Accepted
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.shared import Shared
 from kbroker.kernels.libc import Epoll
-from kbroker.net.connection import Connection, FilePart, Part, State
+from kbroker.net.connections.answers import Answers
+from kbroker.net.connections.connection import Connection, State
+from kbroker.net.connections.handoff import Handoff
+from kbroker.net.connections.received_frames import ReceivedFrames, RefusedFrames
+from kbroker.net.connections.server import Server
 from kbroker.net.context import Context
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.forward.forwarding import Forwarding
 from kbroker.net.produce.answers import ProduceAnswers
 from kbroker.net.produce.checks import TAKEN_AT_ONCE, ProduceChecks
-from kbroker.net.produce.queue_kernel import pop_answered
 from kbroker.net.produce.transaction_checks import TransactionChecks
-from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
+from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, close_row, pump, register, resume
 from kbroker.net.rate_limited_log import RateLimitedLog
-from kbroker.net.received_frames import ReceivedFrames, RefusedFrames
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import EventKind, Flag
 from kbroker.net.security.access import Access
 from kbroker.net.security.login import Login
 from kbroker.net.security.tls_listeners import TlsListeners
-from kbroker.net.server import Server
 from kbroker.net.topics import Topics
 from kbroker.net.usage.quotas import Quotas
 from kbroker.net.usage.request_counts import RequestCounts
-from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
-TAKEN_PER_TURN = 16
-"""New connections before existing ones have a turn; the last message may bring more."""
 WITHOUT_CONNECTION = (EventKind.ADVANCED, EventKind.READ_AHEAD)
 
 
@@ -61,38 +58,37 @@ class NetworkProcess:
         self.senders = Senders(self.context)
         self.connections: dict[int, Connection] = {}
         self.tls = TlsListeners(config)
-        self.quotas = Quotas(self.context, config, self._continue)
+        self.quotas = Quotas(self.context, config, self.resume)
         self.warn = RateLimitedLog(log, time.monotonic)
-        self.checks = ProduceChecks(self.context, self.topics, self.unbusy, self.ask_turn)
-        self.answers = ProduceAnswers(self.context, self.checks, self.quotas, self.counts.slow)
+        self.handoff = Handoff(handoff, self._open, self.ask_turn, self.warn)
+        self.answers = Answers(self)
+        self.checks = ProduceChecks(self.context, self.topics, self.answers.unbusy, self.ask_turn)
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
         )
         self.checks.consent = self.transactions.consent
-        self.forwarding = Forwarding(self, self._serve_events, self._wait_sent)
+        self.forwarding = Forwarding(self, self._serve_events)
         self.access = Access(self, config)
         self.server: Server
         self._process_line = shared.processes[client]
-        self._handoff = handoff
-        self._closed_ids: list[int] = [RESTARTED]
         self._listeners = [(each, each.protocol.tls, each.protocol.sasl) for each in config.listeners]
         self._loop: asyncio.AbstractEventLoop
         self._turn_requested, self._in_turn, self._served_events = False, False, 0
-        frames, refused = ReceivedFrames(self), RefusedFrames(self)
+        frames, refused, produced = ReceivedFrames(self), RefusedFrames(self), ProduceAnswers(self)
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             EventKind.REQUEST: frames.request,
             EventKind.INTRODUCED: frames.introduced,
             EventKind.PEER_DUE: self.forwarding.peer_due,
             EventKind.WAIT: frames.wait,
-            EventKind.UNSENT_FILE: self._on_unsent_file,
+            EventKind.UNSENT_FILE: self.answers.on_unsent_file,
             EventKind.CLOSED: self._on_closed,
             EventKind.BAD_SIZE: refused.bad_size,
             EventKind.BAD_REQUEST: refused.bad_request,
             EventKind.UNSERVED: refused.unserved,
             EventKind.CHECK_BATCH: self._on_check_batch,
-            EventKind.ANSWER: self._on_answer,
-            EventKind.UNSENT: self._on_unsent,
-            EventKind.WRITABLE: self._on_writable,
+            EventKind.ANSWER: produced.on_answer,
+            EventKind.UNSENT: self.answers.on_unsent,
+            EventKind.WRITABLE: self.answers.on_writable,
             EventKind.FAILED: self._on_failed,
             EventKind.ADVANCED: self._on_advanced,
             EventKind.READ_AHEAD: self._on_read_ahead,
@@ -107,13 +103,12 @@ class NetworkProcess:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch the acceptor's channel and the sockets that it passes on."""
         self._loop = loop
-        self._handoff.setblocking(False)
         self._register(int(self.context.words[ContextRow.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
         self._register(self.senders.fileno(), Epoll.IN, SENDERS)
         self.senders.start()
         loop.add_reader(self.context.epoll.fileno(), self.turn)
-        loop.add_reader(self._handoff.fileno(), self._take_connections)
-        self._report_closed()
+        self.handoff.start(loop)
+        self.handoff.report()
         self.turn()
 
     def _register(self, fd: int, mask: int, data: int) -> None:
@@ -130,8 +125,8 @@ class NetworkProcess:
             self._pump()
         finally:
             self._in_turn = False
-        if self._closed_ids:
-            self._report_closed()
+        if self.handoff.closed_ids:
+            self.handoff.report()
 
     def _pump(self) -> None:
         words = self.context.words
@@ -175,7 +170,7 @@ class NetworkProcess:
         first, self._served_events = self._served_events, count
         self._serve_events(first, count)
         if connection.state is not State.CLOSED:
-            self.unbusy(connection.row)
+            self.answers.unbusy(connection.row)
 
     def ask_turn(self) -> None:
         """Request a turn."""
@@ -183,26 +178,13 @@ class NetworkProcess:
             self._turn_requested = True
             self._loop.call_soon(self.turn)
 
+    def resume(self, row: int) -> None:
+        """Continue a connection that had to stop reading, before the current turn ends."""
+        resume(self.context.address, row)
+        if not self._in_turn:
+            self.ask_turn()
+
     # --- connections ------------------------------------------------------------------------------
-
-    def _take_connections(self) -> None:
-        """Messages of the acceptor; clients that come one by one have a message each."""
-        taken = 0
-        try:
-            while taken < TAKEN_PER_TURN and (found := receive_connections(self._handoff)):
-                taken += len(found)
-                self._take(found)
-        except EOFError:
-            self._loop.remove_reader(self._handoff.fileno())
-
-    def _take(self, found: list[tuple[Accepted, int]]) -> None:
-        for accepted, fd in found:
-            if fd == LOST:
-                self.warn("the connection from %s is lost: too many open files", accepted.host)
-                self._closed_ids.append(accepted.connection_id)
-                self.ask_turn()  # the turn logs them
-            else:
-                self._open(accepted, fd)
 
     def _open(self, accepted: Accepted, fd: int) -> None:
         listener, tls, sasl = self._listeners[accepted.listener]
@@ -227,10 +209,6 @@ class NetworkProcess:
         if inner is not None:
             self.tls.start(connection, outer, inner, self.access.authenticated, self.access.handshake_failed)
 
-    def stop_taking(self) -> None:
-        """Take no more connections."""
-        self._loop.remove_reader(self._handoff.fileno())
-
     def close(self, connection: Connection, reason: str = "") -> None:
         """Close the socket, and cancel what waits for the client."""
         if connection.state is State.CLOSED:
@@ -248,83 +226,27 @@ class NetworkProcess:
         else:
             os.close(connection.fd)
             self.context.give_row(connection.row)
-        self._closed_ids.append(connection.accepted.connection_id)
+        self.handoff.closed_ids.append(connection.accepted.connection_id)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         for ending in (connection.on_close, connection.on_end, connection.on_gone):
             if ending is not None:
                 ending()
         log.debug("closed %s: %s", connection.peer, reason)
 
-    def _report_closed(self) -> None:
-        try:
-            sent = send_closed(self._handoff, self._closed_ids)
-        except EOFError as error:
-            self.warn("%d closed connections are not reported: %s", len(self._closed_ids), error)
-            sent = len(self._closed_ids)
-        del self._closed_ids[:sent]
-
     def refuse(self, connection: Connection, why: str) -> None:
         """Close for a client's fault, with one log line."""
         self.warn("closing connection from %s on %s: %s", connection.peer, connection.listener.listener, why)
         self.close(connection, why)
 
-    # --- answers ------------------------------------------------------------------------------------
-
-    def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Send the answer to a request that Python served, then resume the connection."""
-        if connection.state is State.CLOSED:
-            return
-        if self.quotas.active and connection.state is State.READY:
-            parts = self.quotas.answered(connection, parts)
-        self.counts.answered(connection, parts)
-        if self._send(connection, parts):
-            then = self._wait_sent if connection.unsent else self._answer_sent
-            then(connection)
-
-    def _wait_sent(self, connection: Connection) -> None:
-        self._hold(connection, partial(self._answer_sent, connection))
-
-    def _answer_sent(self, connection: Connection) -> None:
-        self.counts.answer_sent(connection)
-        self.unbusy(connection.row)
-
-    def _send(self, connection: Connection, parts: Sequence[Part]) -> bool:
-        """False: the peer has disconnected, and the connection is closed."""
-        row = self.context.connections[connection.row]
-        try:
-            sent = connection.send(parts) if parts else connection.flush()
-        except OSError as error:
-            self.close(connection, f"send: {error}")
-            return False
-        if sent:
-            row[ConnectionRow.BYTES_OUT] += sent
-            self.counts.sent(sent)
-            row[ConnectionRow.LAST_NS] = time.monotonic_ns()
-        return True
-
-    def _hold(self, connection: Connection, then: Callable[[], None]) -> None:
-        connection.on_sent = then
-        self.context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.OUT_BLOCKED
-        arm_row(self.context.address, connection.row, Epoll.OUT)
-
-    def unbusy(self, row: int) -> None:
-        """The connection may read again: the answer to its request is sent."""
-        if self.context.connections[row, ConnectionRow.FLAGS] & Flag.OPEN:
-            self._unblock(row, ~Flag.BUSY)
-
-    def _unblock(self, row: int, keep: int = -1) -> None:
-        """Let the kernel send again, unless older bytes still wait here. keep: flags that remain
-        set."""
-        words = self.context.connections[row]
-        flags = int(words[ConnectionRow.FLAGS]) & keep
-        if not self.connections[row].unsent and not flags & Flag.SENDING:
-            flags &= ~Flag.OUT_BLOCKED
-        words[ConnectionRow.FLAGS] = flags
-        self._continue(row)
+    # --- events of kernels ------------------------------------------------------------------------------
 
     def _on_closed(self, row: int, error: int, *_: int) -> None:
         if (connection := self.connections.get(row)) is not None:
             self.close(connection, os.strerror(error) if error else "closed by the client")
+
+    def _on_failed(self, row: int, *_: int) -> None:
+        if (connection := self.connections.get(row)) is not None:
+            self.close(connection, "an error with acks=0")
 
     def _on_check_batch(self, _: int, result: int, reason: int, __: int) -> None:
         self.checks.take(result, reason)
@@ -334,64 +256,7 @@ class NetworkProcess:
 
     def _verified(self, row: int) -> None:
         self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.VERIFYING
-        self._continue(row)
-
-    def _continue(self, row: int) -> None:
-        """Continue a connection that had to stop reading, before the current turn ends."""
-        resume(self.context.address, row)
-        if not self._in_turn:
-            self.ask_turn()
-
-    def _on_answer(self, row: int, request: int, *_: int) -> None:
-        if (connection := self.connections.get(row)) is None:
-            return
-        if self.answers.is_long(request):
-            self.server.in_slices(connection, partial(self._answer_produce, connection, request))
-        else:
-            self._answer_produce(connection, request)
-
-    def _answer_produce(self, connection: Connection, request: int) -> None:
-        row = connection.row
-        try:
-            parts = self.answers.answer(connection, request)
-        except ProtocolError as error:  # text that is not UTF-8, which the kernel does not check
-            self.refuse(connection, str(error))
-            return
-        if connection.state is State.CLOSED:  # closed meanwhile, and its request is freed
-            return
-        pop_answered(self.context.address, row)
-        self.counts.produced(sum(map(len, parts)))
-        if not self._send(connection, parts):
-            return
-        if connection.unsent:
-            self._hold(connection, lambda: self._unblock(row))
-        else:
-            self._unblock(row)
-
-    def _on_unsent(self, row: int, address: int, length: int, _: int) -> None:
-        if (connection := self.connections.get(row)) is None:
-            return
-        start = address - int(self.context.words[ContextRow.OUT])
-        connection.unsent.append(self.context.out[start : start + length].tobytes())
-        self._hold(connection, lambda: self._unblock(row))
-
-    def _on_unsent_file(self, row: int, segment: int, position: int, length: int) -> None:
-        if (connection := self.connections.get(row)) is None:
-            return
-        connection.unsent.append(FilePart(self.server.source(segment), position, length))
-        self._hold(connection, lambda: self._unblock(row))
-
-    def _on_writable(self, row: int, *_: int) -> None:
-        if (connection := self.connections.get(row)) is None:
-            return
-        if self._send(connection, []) and not connection.unsent:
-            then, connection.on_sent = connection.on_sent, None
-            if then is not None:
-                then()
-
-    def _on_failed(self, row: int, *_: int) -> None:
-        if (connection := self.connections.get(row)) is not None:
-            self.close(connection, "an error with acks=0")
+        self.resume(row)
 
     def _on_advanced(self, _: int, slot: int, *__: int) -> None:
         self.server.on_advanced(slot)

@@ -11,7 +11,7 @@ from collections import deque
 import numpy as np
 
 from kbroker.config.principals import ANONYMOUS
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Words
 from kbroker.net.process import NetworkProcess
 from kbroker.net.rows import Connection as ConnectionRow

@@ -69,7 +69,7 @@ class Upkeep:
 
     def stop_reading(self) -> None:
         """Take no new connections and no new requests."""
-        self._process.stop_taking()
+        self._process.handoff.stop()
         self._process.quotas.stop()
         for row in list(self._process.connections):
             self._context.connections[row, Connection.FLAGS] |= Flag.MUTED

@@ -1,13 +1,11 @@
 """A bug in the service of one client stays with that client."""
 
-import os
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kbroker.ipc import fds
-from kbroker.net.process import PUMPS_PER_TURN, TAKEN_PER_TURN, NetworkProcess
+from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
 from kbroker.net.produce.checks import TAKEN_AT_ONCE
 from kbroker.net.rows import Context, Event, EventKind
 
@@ -77,8 +75,8 @@ def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypa
 
     def serve(*_: int) -> None:
         served.append(process._in_turn)
-        if len(served) in goes_on:
-            process._continue(5)
+        if len(served) in continuing:
+            process.resume(5)
 
     monkeypatch.setattr("kbroker.net.process.pump", pump)
     monkeypatch.setattr("kbroker.net.process.resume", lambda _, row: words.put(Context.DIRTY, row))
@@ -86,20 +84,21 @@ def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypa
     process.forwarding = SimpleNamespace(linked=True)
     process.quotas = SimpleNamespace(active=False)
     process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
-    process._closed_ids, process._turn_requested, process._in_turn = [], False, False
+    process.handoff = SimpleNamespace(closed_ids=[])
+    process._turn_requested = process._in_turn = False
     process._loop = SimpleNamespace(call_soon=called.append)
     process._serve_events = serve
-    goes_on = {1}
+    continuing = {1}
     process.turn()
     assert (pumps, served) == ([0, 1], [True, True])  # the connection was continued
     assert called == []
-    goes_on = set(range(3, 9))
+    continuing = set(range(3, 9))
     process.turn()
     assert len(pumps) == 2 + PUMPS_PER_TURN  # others have their turn between
     assert called == [process.turn]
     called.clear()
     process._turn_requested = False
-    process._continue(5)  # between turns
+    process.resume(5)  # between turns
     assert called == [process.turn]
 
 
@@ -119,43 +118,5 @@ def test_a_turn_that_fails_leaves_no_connection(monkeypatch: Any) -> None:
     process._loop = SimpleNamespace(call_soon=called.append)
     with pytest.raises(RuntimeError):
         process.turn()
-    process._continue(5)
+    process.resume(5)
     assert called == [process.turn]
-
-
-def test_connections_that_end_after_the_acceptor_are_logged_in_one_line() -> None:
-    acceptor, handoff = fds.pair()
-    rate_limited_log: list[str] = []
-    process: Any = NetworkProcess.__new__(NetworkProcess)
-    process._handoff = handoff
-    process._closed_ids = [1, 2]
-    process.warn = lambda text, *values: rate_limited_log.append(text % values)
-    process._report_closed()
-    assert (process._closed_ids, rate_limited_log) == ([], [])
-    process._closed_ids = [3, 4]
-    acceptor.close()
-    process._report_closed()
-    assert process._closed_ids == []
-    assert rate_limited_log == ["2 closed connections are not reported: the acceptor has closed its end"]
-    handoff.close()
-
-
-def test_connections_that_come_one_by_one_are_taken_together_within_a_bound() -> None:
-    acceptor, network = fds.pair()
-    process: Any = NetworkProcess.__new__(NetworkProcess)
-    process._handoff = network
-    opened: list[int] = []
-
-    def take(accepted: fds.Accepted, fd: int) -> None:
-        opened.append(accepted.connection_id)
-        os.close(fd)
-
-    process._open = take
-    for number in range(TAKEN_PER_TURN + 3):
-        assert fds.send_connections(acceptor, [(0, fds.Accepted(number, 0, "127.0.0.1", 1))])
-    process._take_connections()
-    assert opened == list(range(TAKEN_PER_TURN))
-    process._take_connections()
-    assert opened == list(range(TAKEN_PER_TURN + 3))
-    acceptor.close()
-    network.close()

@@ -7,7 +7,7 @@ message.
 
 from collections.abc import Iterable
 
-from kbroker.net.connection import FilePart, Part
+from kbroker.net.connections.connection import FilePart, Part
 from kbroker.net.fetch.fetch_session import FIRST_TOPIC_ID_VERSION, FetchedPartition
 from kbroker.net.fetch.partition_reader import Reading
 from kbroker.protocol.api_keys import ApiKey

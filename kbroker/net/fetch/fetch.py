@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.fetch.fetch_session import NO_SESSION, FetchedPartition, FetchSession, Key
 from kbroker.protocol.frame import RequestHeader
 

@@ -6,7 +6,7 @@ Runs in: network. Owner: the Fetches.
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import monotonic_ms
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.fetch.answer import Selected
 from kbroker.net.fetch.fetch import Fetch

@@ -15,7 +15,8 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import Counter
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.net.connection import Connection, FilePart, Part
+from kbroker.net.connections.answers import Answers
+from kbroker.net.connections.connection import Connection, FilePart
 from kbroker.net.context import Context
 from kbroker.net.fetch.answer import FetchAnswer, Selected
 from kbroker.net.fetch.cold_reads import ColdReads
@@ -54,9 +55,7 @@ class Process(Protocol):
     quotas: Quotas
     senders: Senders
     access: Access
-
-    def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Send the answer to a request, then resume the connection."""
+    answers: Answers
 
     def close(self, connection: Connection, reason: str = "") -> None:
         """Close the socket, and cancel what waits for the client."""
@@ -111,7 +110,7 @@ class Fetches:
         found = self._manager.new_fetch(connection, header, request, self._limit(connection, request))
         if isinstance(found, ErrorCode):
             self._counts.fetch_error(found)
-            self._process.reply(connection, FetchAnswer(header, self._node_id).build([], found))
+            self._process.answers.send(connection, FetchAnswer(header, self._node_id).build([], found))
             return
         if connection.grant is not None:
             self._refuse(found)
@@ -190,7 +189,7 @@ class Fetches:
         self._manager.leave_unchanged(fetch)
         self._counts.fetch_error(0)
         answer = FetchAnswer(fetch.header, self._node_id)
-        self._process.reply(fetch.connection, answer.build([], 0, fetch.session_id, throttle_ms))
+        self._process.answers.send(fetch.connection, answer.build([], 0, fetch.session_id, throttle_ms))
         return True
 
     def _send_late(self, fetch: Fetch, readings: Selected, began_ns: int) -> None:
@@ -223,7 +222,7 @@ class Fetches:
                     self._process.close(connection, "a segment file became shorter while it was read")
                     return
                 parts[i] = data
-        self._process.reply(connection, parts)
+        self._process.answers.send(connection, parts)
 
     def _count(self, readings: Selected) -> None:
         if not readings:

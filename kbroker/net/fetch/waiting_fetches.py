@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.fetch.fetch_kernel import plan_fetch, serve_fetch
 from kbroker.net.rows import Context as ContextRow

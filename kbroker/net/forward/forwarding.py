@@ -8,14 +8,15 @@ through `dispatch.py`.
 
 import logging
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.block import FAILED, Peer, pack_peer, row_of
-from kbroker.net.connection import Connection, Part, State
+from kbroker.net.connections.answers import Answers
+from kbroker.net.connections.connection import Connection, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
 from kbroker.net.local_answers.answer_table import new_answer_table
@@ -80,32 +81,24 @@ class Process(Protocol):
     context: Context
     connections: dict[int, Connection]
     counts: RequestCounts
+    answers: Answers
 
     def close(self, connection: Connection, reason: str = "") -> None:
         """End a connection."""
-
-    def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Send an answer and resume the connection."""
-
-    def unbusy(self, row: int) -> None:
-        """Resume a connection."""
 
 
 class Forwarding:
     """One network process's requests at control.
 
     send: writes a block to control's link. serve(first, end): serves events of the kernel.
-    wait_sent: continues with a connection once its unsent bytes are sent. go_on: requests a turn.
+    ask_turn: requests a turn.
     """
 
-    def __init__(
-        self, process: Process, serve: Callable[[int, int], None], wait_sent: Callable[[Connection], None]
-    ) -> None:
+    def __init__(self, process: Process, serve: Callable[[int, int], None]) -> None:
         self.send: Callable[[bytes], None] = lambda _: None
-        self.go_on: Callable[[], None] = lambda: None
+        self.ask_turn: Callable[[], None] = lambda: None
         self.linked = False
         self._connections = process.connections
-        self._wait_sent = wait_sent
         self._rest = process.counts.rest
         self._slow = process.counts.slow
         self._context = process.context
@@ -113,8 +106,7 @@ class Forwarding:
         self._serve = serve
         self._peers = PackedPeers()
         self._close = process.close
-        self._reply = process.reply
-        self._unbusy = process.unbusy
+        self._to_clients = process.answers
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
         self._forwarded: NDArray[np.int64] = ForwardedApi.table(ForwardedApi.APIS)
         self._forwarded[:, ForwardedApi.LOWEST] = 1
@@ -190,7 +182,7 @@ class Forwarding:
         row[ConnectionRow.PEER] = address
         row[ConnectionRow.PEER_BYTES] = len(packed)
         row[ConnectionRow.FLAGS] &= ~Flag.PEER_DUE
-        self._unbusy(number)
+        self._to_clients.unbusy(number)
 
     def forget_answers(self) -> None:
         """Clear the cached answers."""
@@ -221,7 +213,7 @@ class Forwarding:
             self._serve(0, int(self._words[ContextRow.EVENT_COUNT]))
         self._answers = bytearray()
         if self._words[ContextRow.STALLED] >= 0:
-            self.go_on()
+            self.ask_turn()
 
     def take_long_answer(self, call: int, answer: LongFrame) -> None:
         """Control has answered a request of a block with more bytes than a block may hold."""
@@ -238,7 +230,7 @@ class Forwarding:
         connection.request_bytes = int(words[ConnectionRow.REQUEST_BYTES])
         connection.began_ns = int(words[ConnectionRow.BEGAN_NS])
         connection.queued_ns = int(words[ConnectionRow.QUEUED_NS])
-        self._reply(connection, answer.parts)
+        self._to_clients.send(connection, answer.parts)
 
     def on_unsent(self, row: int, position: int, length: int, _: int) -> None:
         """Event: the socket did not take all of an answer. An earlier event of the same turn may
@@ -249,7 +241,7 @@ class Forwarding:
         connection.unsent.append(bytes(self._answers[position : position + length]))
         connection.api_key = int(self._context.connections[row, ConnectionRow.API]) & 0xFFFF
         self._rest(connection)
-        self._wait_sent(connection)
+        self._to_clients.wait_sent(connection)
 
     def unanswered(self, row: int, status: int, api_key: int, _: int) -> None:
         """Event: control has no answer to a request. An earlier event of the same turn may have

@@ -2,38 +2,75 @@
 have a quota.
 """
 
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
-from kbroker.net.connection import Connection, Part, State
+from kbroker.net.connections.answers import Answers
+from kbroker.net.connections.connection import Connection, Part, State
+from kbroker.net.connections.server import Server
 from kbroker.net.context import Context
 from kbroker.net.produce.checks import ProduceChecks
-from kbroker.net.produce.queue_kernel import build_answer
+from kbroker.net.produce.queue_kernel import build_answer, pop_answered
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Request
 from kbroker.net.usage.quotas import Quotas
-from kbroker.net.usage.slow_requests import SlowRequests
+from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.frame import parse_request
 from kbroker.protocol.long_frame import LongFrame
+from kbroker.protocol.schema import ProtocolError
 
 LONG_BYTES: Final = 1 << 15
 """Maximum bytes of an answer that is built at once: about seven hundred partitions."""
 
 
+class Process(Protocol):
+    """The part of the process that is used here."""
+
+    context: Context
+    connections: dict[int, Connection]
+    answers: Answers
+    checks: ProduceChecks
+    counts: RequestCounts
+    quotas: Quotas
+    server: Server
+
+    def refuse(self, connection: Connection, why: str) -> None:
+        """Close for a client's fault, with one log line."""
+
+
 class ProduceAnswers:
-    """Runs in: network. Owner: the process."""
+    """Runs in: network. Owner: the process. number: of a complete request."""
 
-    def __init__(self, context: Context, checks: ProduceChecks, quotas: Quotas, slow: SlowRequests) -> None:
-        self._context = context
-        self._checks = checks
-        self._quotas = quotas
-        self._slow = slow
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._context = process.context
+        self._checks = process.checks
+        self._quotas = process.quotas
+        self._counts = process.counts
+        self._slow = process.counts.slow
 
-    def is_long(self, number: int) -> bool:
-        """Whether a complete request names so many partitions that its answer is built in
-        slices."""
-        return bool(self._context.requests[number, Request.BOUND] > LONG_BYTES)
+    def on_answer(self, row: int, number: int, *_: int) -> None:
+        """Event: a request at the head of a connection's queue is complete."""
+        if (connection := self._process.connections.get(row)) is None:
+            return
+        if self._context.requests[number, Request.BOUND] > LONG_BYTES:
+            self._process.server.in_slices(connection, partial(self._send, connection, number))
+        else:
+            self._send(connection, number)
 
-    def answer(self, connection: Connection, number: int) -> list[Part]:
+    def _send(self, connection: Connection, number: int) -> None:
+        try:
+            parts = self._answer(connection, number)
+        except ProtocolError as error:  # text that is not UTF-8, which the kernel does not check
+            self._process.refuse(connection, str(error))
+            return
+        if connection.state is State.CLOSED:  # closed meanwhile, and its request is freed
+            return
+        pop_answered(self._context.address, connection.row)
+        self._counts.produced(sum(map(len, parts)))
+        self._process.answers.send_produced(connection, parts)
+
+    def _answer(self, connection: Connection, number: int) -> list[Part]:
         """The parts of the framed answer to a complete request; none for acks=0, or if the
         connection is closed meanwhile. Raises ProtocolError."""
         request = self._context.requests[number].tolist()

@@ -17,7 +17,8 @@ from kbroker.config.authorizer import Authorizer
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AclDelta
-from kbroker.net.connection import Connection
+from kbroker.net.connections.answers import Answers
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.forward.forwarding import Forwarding
 from kbroker.net.produce.checks import ProduceChecks
@@ -38,9 +39,7 @@ class Process(Protocol):
     connections: dict[int, Connection]
     forwarding: Forwarding
     checks: ProduceChecks
-
-    def unbusy(self, row: int) -> None:
-        """Resume a connection."""
+    answers: Answers
 
 
 class Access:
@@ -52,7 +51,7 @@ class Access:
         self._connections = process.connections
         self._know_answer_scope = process.forwarding.know
         self._forget_answers = process.forwarding.forget_answers
-        self._unbusy = process.unbusy
+        self._answers = process.answers
         self.audit = Audit(process.context, config, process.connections)
         process.checks.may_write = self.may_write
         self._authorizer = Authorizer.of(config)
@@ -200,4 +199,4 @@ class Access:
             words[AccessRow.ID_BYTES] = length
             words[AccessRow.ID_ALLOWED] = allowed
             words[AccessRow.ID] = kept.ctypes.data
-        self._unbusy(row)
+        self._answers.unbusy(row)

@@ -14,7 +14,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.principals import user_principal
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import AuditEvent, AuditEvents
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.failed_logins import FailedLogins

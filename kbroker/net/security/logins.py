@@ -18,7 +18,7 @@ from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.login_messages import AttemptLogin, LoginSucceeded
-from kbroker.net.connection import Connection, State
+from kbroker.net.connections.connection import Connection, State
 from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
 from kbroker.net.rows import Connection as ConnectionRow
@@ -168,7 +168,7 @@ class Logins:
                 else exchange_of(mechanism, lambda: self._plain_users(listener), self._control)
             )
         login.expects = Expects.TOKEN
-        self._process.reply(connection, [self._frame(header, SaslHandshakeResponse(0, offered))])
+        self._process.answers.send(connection, [self._frame(header, SaslHandshakeResponse(0, offered))])
 
     def _token_checks(self, listener: str) -> TokenChecks:
         found = self._checks.get(listener)
@@ -195,14 +195,14 @@ class Logins:
             return
         lifetime_ms = self._complete(connection, login)
         response = SaslAuthenticateResponse(0, "", answer, lifetime_ms)
-        self._process.reply(connection, [self._frame(header, response)])
+        self._process.answers.send(connection, [self._frame(header, response)])
 
     async def _bare_token(self, connection: Connection, login: Login, token: bytes) -> None:
         connection.api_key = -1
         answer = await self._step(connection, login, token, lambda _: b"")
         if answer is not None:
             self._complete(connection, login)
-            self._process.reply(connection, [SIZE.pack(len(answer)) + answer])
+            self._process.answers.send(connection, [SIZE.pack(len(answer)) + answer])
 
     async def _step(
         self, connection: Connection, login: Login, token: bytes, refused: Callable[[str], bytes]
@@ -316,5 +316,5 @@ class Logins:
         if connection.state is State.CLOSED:
             return
         if answer:
-            self._process.reply(connection, [answer])
+            self._process.answers.send(connection, [answer])
         self._process.refuse(connection, f"failed authentication: {why}")

@@ -14,7 +14,7 @@ from kbroker.config.principal_mapping import name_of, rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
-from kbroker.net.connection import Connection, State
+from kbroker.net.connections.connection import Connection, State
 from kbroker.net.security.tls_context import TlsError, context_and_chain, user_of
 from kbroker.net.security.tls_relay import relay
 from kbroker.net.security.tls_turns import HandshakeTurns

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.client_messages import OTHER, MovedBytes
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 

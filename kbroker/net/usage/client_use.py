@@ -10,7 +10,7 @@ from typing import Final
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.client_messages import OTHER, ClientReport, ConnectedClients, SoftwareConnections
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.usage.client_bytes import ClientBytes
 from kbroker.net.usage.connected_clients import connected_clients

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.client_messages import MAX_LISTED, ConnectedClient, ConnectedClients
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 
 AT_ONCE: Final = 250
 """Connections that are read between two turns of the event loop: some 0.3 ms."""

@@ -27,7 +27,7 @@ from kbroker.config.client_quotas import (
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
-from kbroker.net.connection import Connection, FilePart, Part, State
+from kbroker.net.connections.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag

@@ -10,7 +10,7 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.metrics import layout as slot
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
-from kbroker.net.connection import Connection, FilePart, Part
+from kbroker.net.connections.connection import Connection, FilePart, Part
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow

@@ -23,7 +23,7 @@ from kbroker.metrics import layout as slot
 from kbroker.metrics.bounds import UPPER_NS
 from kbroker.metrics.labels import STAGES
 from kbroker.metrics.slots import bind
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag, Request

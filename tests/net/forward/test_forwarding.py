@@ -12,7 +12,7 @@ from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.ipc.fds import Accepted
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.metrics import layout as ml
-from kbroker.net.connection import Connection
+from kbroker.net.connections.connection import Connection
 from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, Forwarding, PackedPeers
 from tests.net.conftest import NodeFactory
 from tests.net.forward.forwarded import METADATA, asking, framed, read

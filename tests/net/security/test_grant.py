@@ -45,7 +45,7 @@ class Scene:
             connections=self.connections,
             forwarding=SimpleNamespace(know=self._know, forget_answers=self._forget_answers),
             checks=SimpleNamespace(),
-            unbusy=self.unbusied.append,
+            answers=SimpleNamespace(unbusy=self.unbusied.append),
         )
         self.access = Access(process, BrokerConfig({**SETTINGS, **settings}))
         self.refusals: list[tuple[Any, ...]] = []

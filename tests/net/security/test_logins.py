@@ -10,7 +10,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.login_messages import AttemptLogin, LoginSucceeded
-from kbroker.net.connection import State
+from kbroker.net.connections.connection import State
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
 from kbroker.net.security import logins as module
@@ -82,7 +82,7 @@ class Scene:
             access=SimpleNamespace(know=lambda it: self.known.append(it.user), audit=audit),
             quotas=SimpleNamespace(active=False),
             counts=SimpleNamespace(begun=lambda *_: None),
-            reply=lambda _, parts: self.replies.extend(parts),
+            answers=SimpleNamespace(send=lambda _, parts: self.replies.extend(parts)),
             refuse=lambda _, why: self.refused.append(why),
             close=lambda _, why: self.closed.append(why),
         )

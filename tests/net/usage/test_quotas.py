@@ -21,7 +21,7 @@ from kbroker.config.client_quotas import (
 )
 from kbroker.ipc.client_messages import Throttled
 from kbroker.ipc.shared import Shared, Sizes
-from kbroker.net.connection import FilePart, Part, State
+from kbroker.net.connections.connection import FilePart, Part, State
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
 from kbroker.net.usage import quotas

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Protocol
 
 from kbroker.ipc.long_messages import LONG_BYTES
-from kbroker.net.connection import Connection, State
+from kbroker.net.connections.connection import Connection, State
+from kbroker.net.connections.server import Server
 from kbroker.net.context import Context
 from kbroker.net.rate_limited_log import bad_size, not_served
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.chunk_kernel import release_chunk
-from kbroker.net.server import Server
 
 
 class Process(Protocol):

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from kbroker.net.connection import AT_ONCE, Connection, Part
+from kbroker.net.connections.connection import AT_ONCE, Connection, Part
 
 
 def connection() -> Connection:

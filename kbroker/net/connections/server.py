@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from kbroker.net.connection import Connection, FileSource
+from kbroker.net.connections.connection import Connection, FileSource
 
 
 class Server(Protocol):

@@ -1,0 +1,101 @@
+"""Answers leave in order, and a connection resumes when its answer is sent."""
+
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kbroker.net.connections.answers import Answers
+from kbroker.net.connections.connection import Connection, State
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Flag
+from tests.net.contexts import new_context
+
+LONG = bytes(range(256)) * 4000
+
+
+class Scene:
+    """A connection with the client's end of its socket."""
+
+    def __init__(self) -> None:
+        self.client, self.ours = socket.socketpair()
+        self.ours.setblocking(False)
+        self.context = new_context(arena_bytes=1 << 20)
+        row = self.context.take_row(self.ours.fileno(), Flag.OPEN | Flag.BUSY, 1)
+        self.connection = Connection(cast(Any, None), self.ours.fileno(), row, cast(Any, None))
+        self.calls: list[Any] = []
+        self.process: Any = SimpleNamespace(
+            context=self.context,
+            connections={row: self.connection},
+            counts=SimpleNamespace(
+                answered=lambda *_: None, sent=lambda _: None, answer_sent=lambda _: self.calls.append("sent")
+            ),
+            quotas=SimpleNamespace(active=False),
+            close=lambda _, why: self.calls.append(why),
+            resume=lambda row: self.calls.append(("resume", row)),
+        )
+        self.answers = Answers(self.process)
+
+    @property
+    def words(self) -> Any:
+        return self.context.connections[self.connection.row]
+
+    def receive(self, size: int) -> bytes:
+        """All bytes of a long answer, with as many turns as it takes."""
+        taken = bytearray()
+        while len(taken) < size:
+            taken += self.client.recv(1 << 20)
+            self.answers.on_writable(self.connection.row)
+        return bytes(taken)
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    made = Scene()
+    yield made
+    made.client.close()
+    made.ours.close()
+
+
+def test_a_short_answer_is_sent_at_once_and_its_connection_resumes(scene: Scene) -> None:
+    scene.answers.send(scene.connection, [b"answer"])
+    assert scene.client.recv(100) == b"answer"
+    assert scene.calls == ["sent", ("resume", scene.connection.row)]
+    assert not scene.words[ConnectionRow.FLAGS] & (Flag.BUSY | Flag.OUT_BLOCKED)
+    assert scene.words[ConnectionRow.BYTES_OUT] == len(b"answer")
+
+
+def test_a_connection_resumes_when_the_last_byte_of_a_long_answer_is_sent(scene: Scene) -> None:
+    scene.answers.send(scene.connection, [LONG])
+    assert scene.words[ConnectionRow.FLAGS] & Flag.OUT_BLOCKED
+    assert scene.calls == []
+    assert scene.receive(len(LONG)) == LONG
+    assert scene.calls == ["sent", ("resume", scene.connection.row)]
+    assert not scene.words[ConnectionRow.FLAGS] & (Flag.BUSY | Flag.OUT_BLOCKED)
+    assert scene.words[ConnectionRow.BYTES_OUT] == len(LONG)
+
+
+def test_an_answer_to_a_produce_keeps_the_kernel_from_sending_until_it_is_sent(scene: Scene) -> None:
+    scene.answers.send_produced(scene.connection, [LONG])
+    assert scene.words[ConnectionRow.FLAGS] & Flag.OUT_BLOCKED
+    assert scene.receive(len(LONG)) == LONG
+    assert scene.calls == [("resume", scene.connection.row)]
+    assert scene.words[ConnectionRow.FLAGS] & Flag.BUSY, "another request may be in Python"
+    assert not scene.words[ConnectionRow.FLAGS] & Flag.OUT_BLOCKED
+
+
+def test_a_client_that_has_disconnected_is_closed(scene: Scene) -> None:
+    scene.client.close()
+    scene.answers.send(scene.connection, [b"answer"])
+    assert scene.calls == ["send: [Errno 32] Broken pipe"]
+
+
+def test_a_closed_connection_gets_no_answer(scene: Scene) -> None:
+    scene.connection.state = State.CLOSED
+    scene.answers.send(scene.connection, [b"answer"])
+    scene.client.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        scene.client.recv(1)
+    assert scene.calls == []
