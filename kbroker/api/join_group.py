@@ -11,12 +11,12 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
+from kbroker.control.groups.member_answers import NULL_PROTOCOL_FROM
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 API = Api(ApiKey.JOIN_GROUP, 0, 9)
-NULL_PROTOCOL_FROM = 7
 
 
 def handle(ctx: RequestContext, request: JoinGroupRequest) -> Answer:
@@ -26,10 +26,12 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> Answer:
     service = ctx.services.groups
     who = caller(ctx)
     answer = service.ask(request.group_id, lambda now_ms: service.shard.join(who, request, now_ms))
-    return then(answer, partial(_named, None if ctx.version >= NULL_PROTOCOL_FROM else ""))
+    return then(answer, partial(named, ctx.version))
 
 
-def _named(nothing: str | None, response: JoinGroupResponse) -> JoinGroupResponse:
+def named(version: int, response: JoinGroupResponse) -> JoinGroupResponse:
+    """The response, as the version writes a missing protocol name."""
+    nothing = None if version >= NULL_PROTOCOL_FROM else ""
     response.protocol_name = response.protocol_name or nothing
     return response
 

@@ -83,6 +83,7 @@ from kbroker.api.config_results import ConfigResults
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.later import Answer, then
+from kbroker.api.rebalance_requests import RebalanceRequests
 from kbroker.api.row import Api, Owner
 from kbroker.api.version_answers import unsupported
 from kbroker.control.coordinator.machine import Deferred
@@ -186,6 +187,7 @@ class Dispatch:
         self._services = services
         self._configs = ConfigResults(services.broker)
         self._counts = ErrorCounts(services.broker.metrics)
+        RebalanceRequests(services, self._counts, self.encoded).register()
 
     def __call__(self, client: ClientRequest) -> Frame | Deferred:
         """Answer one request in the control process; returns a Deferred if the answer comes
@@ -219,14 +221,14 @@ class Dispatch:
         self, module: ModuleType, client: ClientRequest, request: Struct, response: Struct | bytes | None
     ) -> Frame:
         if isinstance(response, Struct):
-            return self._encoded(module, client, response, request)
+            return self.encoded(module, client, response, request)
         if response is not None:
             self._counts.count(client, response)
         if is_sliced():
             release(request)
         return response
 
-    def _encoded(self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct) -> Frame:
+    def encoded(self, module: ModuleType, client: ClientRequest, response: Struct, request: Struct) -> Frame:
         """The framed answer. In slices both structs are emptied afterwards. A too large answer
         closes the connection.
 

@@ -7,6 +7,9 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.ipc.link import AsyncLink
 
+RequestServer = Callable[[AsyncLink, int, bytes, bytes], bool]
+"""Serves a request, given its link, call, packed peer and frame; False: not this one."""
+
 
 @dataclass(slots=True)
 class Listeners:
@@ -18,8 +21,9 @@ class Listeners:
     partitions. deletion: called with each topic that has been deleted. acls: called when ACLs have
     changed. connection: called with the id of each closed connection that had sent what is kept by
     connection. block_servers: called first with each block of requests; requests they serve need no
-    further call.
-    sliced_apis: keys of APIs whose requests may take long, although they are short.
+    further call. request_servers: by the first two bytes of a request's frame, its API key: called
+    with each other request of a block; True if it is served. sliced_apis: keys of APIs whose
+    requests may take long, although they are short.
     """
 
     settings: list[Callable[[BrokerConfig, BrokerConfig], None]] = field(default_factory=list)
@@ -29,4 +33,5 @@ class Listeners:
     acls: list[Callable[[], None]] = field(default_factory=list)
     connection: list[Callable[[int], None]] = field(default_factory=list)
     block_servers: list[Callable[[AsyncLink, bytearray], None]] = field(default_factory=list)
+    request_servers: dict[bytes, RequestServer] = field(default_factory=dict)
     sliced_apis: set[int] = field(default_factory=set)

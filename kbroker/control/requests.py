@@ -14,6 +14,7 @@ from kbroker.config.principals import name_of
 from kbroker.control import crash_point
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.listeners import RequestServer
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.link import AsyncLink
@@ -56,6 +57,7 @@ LISTS: Final = frozenset(
     )
 )
 """APIs whose short requests may ask for everything of a kind, however much."""
+NO_SERVERS: Final[dict[bytes, RequestServer]] = {}
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 NS_PER_PERCENT = 1e7
 
@@ -72,10 +74,15 @@ class Requests:
 
     def take_block(self, link: AsyncLink, block: bytearray) -> None:
         """Serve the requests of a block."""
+        servers = NO_SERVERS
         if not self._request_time.counts():
+            servers = self._broker.listeners.request_servers
             for serve in self._broker.listeners.block_servers:
                 serve(link, block)
         for call, peer, frame in requests(block):
+            fast = servers.get(frame[:2])
+            if fast is not None and fast(link, call, peer, frame):
+                continue
             try:
                 client = client_request(peer, frame)
             except ProtocolError as error:

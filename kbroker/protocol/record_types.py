@@ -43,17 +43,22 @@ def record_type(key: bytes | memoryview) -> int:
     return int(_PREFIX.unpack_from(key)[0])
 
 
+def decode_key(types: RecordTypes, key: bytes | memoryview) -> Struct:
+    """Key of a record of the topic with these types; ProtocolError for an unknown one."""
+    type_ = record_type(key)
+    if type_ not in types:
+        raise ProtocolError(f"there is no record type {type_}")
+    return decode_exact(types[type_][0], 0, key, _PREFIX.size)
+
+
 def decode_record(
     types: RecordTypes, key: bytes | memoryview, value: bytes | memoryview | None
 ) -> tuple[Struct, Struct | None]:
     """Key and value of a record of the topic with these types; ProtocolError for an unknown one."""
-    type_ = record_type(key)
-    if type_ not in types:
-        raise ProtocolError(f"there is no record type {type_}")
-    key_class, value_class = types[type_]
-    decoded_key = decode_exact(key_class, 0, key, _PREFIX.size)
+    decoded_key = decode_key(types, key)
     if value is None:
         return decoded_key, None
+    _, value_class = types[record_type(key)]
     if len(value) < _PREFIX.size:
         raise ProtocolError(f"a record value of {len(value)} bytes has no version")
     return decoded_key, decode_exact(value_class, _PREFIX.unpack_from(value)[0], value, _PREFIX.size)

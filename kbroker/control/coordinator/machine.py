@@ -87,6 +87,9 @@ class Timers(Protocol):
     def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
         """The same, but a running timer is not changed."""
 
+    def renew(self, name: str, delay_ms: int) -> bool:
+        """As `schedule` with the timer's own operation; False when it must be scheduled."""
+
     def cancel(self, name: str) -> None:
         """Forget a timer; nothing when there is none."""
 

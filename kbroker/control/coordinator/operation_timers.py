@@ -43,6 +43,11 @@ class OperationTimers:
         if name not in self._wheel and name not in self._fired:
             self.schedule(name, delay_ms, key, operation)
 
+    def renew(self, name: str, delay_ms: int) -> bool:
+        """As `schedule` with the timer's own operation; False when it must be scheduled: there is
+        no such timer, or it fires later, or its operation waits for its turn."""
+        return self._wheel.renew(name, delay_ms)
+
     def cancel(self, name: str) -> None:
         """Forget a timer."""
         self._fired.pop(name, None)

@@ -332,6 +332,10 @@ class Runtime(CoordinatorTopic):
         """The same, but a timer that runs already stays as it is."""
         self._timers.schedule_if_absent(name, delay_ms, key, operation)
 
+    def renew(self, name: str, delay_ms: int) -> bool:
+        """As `schedule` with the timer's own operation; False when it must be scheduled."""
+        return self._timers.renew(name, delay_ms)
+
     def cancel(self, name: str) -> None:
         """Forget a timer."""
         self._timers.cancel(name)

@@ -63,6 +63,15 @@ class WheelTimers:
         self._wheel.add(timer)
         self._arm()
 
+    def renew(self, name: str, delay_ms: int) -> bool:
+        """As `schedule` with the timer's own action; False when there is no such timer, or one that
+        fires later."""
+        timer, due_ms = self._timers.get(name), self._clock_ms() + delay_ms
+        if timer is None or timer.expiry_ms > due_ms:
+            return False
+        timer.due_ms = due_ms
+        return True
+
     def postpone(self, name: str, due_ms: int) -> None:
         """Let a timer fire no earlier than at a time of the clock; nothing when there is none."""
         timer = self._timers.get(name)

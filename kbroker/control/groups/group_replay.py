@@ -18,8 +18,8 @@ from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
-from kbroker.protocol.record_types import decode_record, record_type
-from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.record_types import decode_key, decode_record, record_type
+from kbroker.protocol.schema import ProtocolError, Struct
 
 log = logging.getLogger(__name__)
 
@@ -57,21 +57,23 @@ class GroupReplay:
             if value is not None and group_id not in self._table.groups:
                 self._table.create_classic(group_id, None)
         else:
-            parsed, content = decode_record(CONSUMER_OFFSETS, key, value)
+            parsed = decode_key(CONSUMER_OFFSETS, key)
             group_id = getattr(parsed, "group_id", "") or getattr(parsed, "group", "")
             handler = self._handlers.get(type(parsed))
-            if handler is not None:
-                handler(partition, parsed, content)
+            if handler is not None and not self._is_ahead(partition, parsed, value):
+                handler(partition, *decode_record(CONSUMER_OFFSETS, key, value))
         self._groups_of.setdefault(partition, set()).add(group_id)
 
-    def _group_metadata(
-        self, partition: int, key: GroupMetadataKey, value: GroupMetadataValue | None
-    ) -> None:
+    def _is_ahead(self, partition: int, key: Struct, value: bytes | None) -> bool:
+        """Whether the record is an own one of a classic group: it has nothing new, however many
+        members it lists."""
+        if value is None or not isinstance(key, GroupMetadataKey):
+            return False
+        return partition in self._loaded and self._table.classic(key.group) is not None
+
+    def _group_metadata(self, _: int, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         if value is None:
             self._remove(key.group)
-            return
-        known = self._table.classic(key.group)
-        if known is not None and partition in self._loaded:
             return
         self._table.groups[key.group] = _group_of(key.group, value)
 

@@ -8,6 +8,7 @@ from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.group_records import empty_group_metadata, group_metadata
+from kbroker.control.groups.member_answers import FramedAnswer
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -72,6 +73,26 @@ class ClassicJoin:
             outcome.then = lambda code: _answer_append_error(deferred, code)
         outcome.response = deferred
         return outcome
+
+    def take_part(self, group: ClassicGroup, request: JoinGroupRequest, answer: FramedAnswer) -> bool:
+        """As `join`, of a known member that waits for others in a running join phase. False, and
+        nothing has happened, for any other."""
+        member = group.members.get(request.member_id)
+        if (
+            member is None
+            or not group.is_in(_PREPARING)
+            or request.group_instance_id is not None
+            or member.awaiting_join is not None
+            or len(request.protocols) > MAX_PROTOCOLS
+            or request.session_timeout_ms != member.session_timeout_ms  # whose bounds were checked
+            or group.awaiting_join >= self._table.settings.max_size
+            or not group.supports(request.protocol_type, _names(request))
+            or group.awaiting_join + 1 >= len(group.members)  # the last one ends the phase
+        ):
+            return False
+        timeout_ms = request.rebalance_timeout_ms
+        group.update(member, _protocols(request), timeout_ms, request.session_timeout_ms, answer)
+        return True
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """group.max.size: members that are in may rejoin; a running join phase counts who has

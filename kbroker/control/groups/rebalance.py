@@ -9,6 +9,7 @@ from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.group_records import group_metadata
+from kbroker.control.groups.member_answers import JoinAnswers, SyncAnswers
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
@@ -107,8 +108,9 @@ class Rebalance:
             len(group.members),
         )
         self._table.completed_rebalances += 1
+        answers = JoinAnswers(group)
         for member in group.members.values():
-            group.complete_join(member, group.join_response(member.member_id))
+            answers.give(member)
             self.schedule_heartbeat(group, member)
             member.is_new = False
             group.pending_sync.add(member.member_id)
@@ -154,25 +156,16 @@ class Rebalance:
         """Forget the assignment and answer every waiting SyncGroup with an error."""
         for member in group.members.values():
             member.assignment = b""
-            self._answer_sync(group, member, SyncGroupResponse(error_code=code))
+            if group.complete_sync(member, SyncGroupResponse(error_code=code)):
+                self.schedule_heartbeat(group, member)
 
     def propagate_assignment(self, group: ClassicGroup, assignment: dict[str, bytes]) -> None:
         """Store the assignment and answer every waiting SyncGroup with its part."""
+        answers = SyncAnswers(group)
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, b"")
-            self._answer_sync(
-                group,
-                member,
-                SyncGroupResponse(
-                    protocol_type=group.protocol_type,
-                    protocol_name=group.protocol_name,
-                    assignment=member.assignment,
-                ),
-            )
-
-    def _answer_sync(self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse) -> None:
-        if group.complete_sync(member, response):
-            self.schedule_heartbeat(group, member)
+            if answers.give(member):
+                self.schedule_heartbeat(group, member)
 
     def _schedule_sync(self, group: ClassicGroup) -> None:
         group_id, generation_id = group.group_id, group.generation_id
@@ -215,8 +208,11 @@ class Rebalance:
         )
 
     def schedule_expiry(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        name = heartbeat_timer(group_id, member_id)
+        if self._table.timers.renew(name, timeout_ms):
+            return
         self._table.timers.schedule(
-            heartbeat_timer(group_id, member_id),
+            name,
             timeout_ms,
             group_id,
             lambda now_ms: self._session_expired(group_id, member_id, now_ms),

@@ -10,6 +10,7 @@ from kbroker.control.coordinator.machine import Operation
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.sweeps import Sweeps
 from kbroker.control.groups.commit_lane.lane import CommitLane
+from kbroker.control.groups.member_answers import FramedAnswer
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.links.appender import Appender
@@ -17,7 +18,9 @@ from kbroker.control.metadata.catalogue import Catalogue, Topic
 from kbroker.control.metadata.config_resource import GROUP
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.list_groups import ListedGroup
+from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
@@ -105,6 +108,15 @@ class GroupService:
         KafkaError."""
         self.runtime.check_topic()
         return self.runtime.ask(group_id, operation, by_records)
+
+    def take_part(self, request: JoinGroupRequest | SyncGroupRequest, answer: FramedAnswer) -> bool:
+        """Decide a request that writes nothing, of a member in a running rebalance, without the
+        runtime (GroupShard.take_part). False, and nothing has happened, for any other."""
+        group_id, waits = request.group_id, isinstance(request, SyncGroupRequest)
+        if not self.runtime.is_idle(group_id) and not (waits and self.shard.is_completing(group_id)):
+            return False
+        self.lane.forget(group_id)
+        return self.shard.take_part(request, answer)
 
     def ask_concurrently(self, group_id: str, operation: Operation) -> Any:
         """As `ask`, for commits and heartbeats, which need not see each other

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 from kbroker.control.coordinator.machine import Deferred, Outcome, Timers
 from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
-from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.commit_lane.cached_decisions import Renewal
 from kbroker.control.groups.consumer_group.describe import describe_consumer_group
 from kbroker.control.groups.consumer_group.groups import ConsumerGroups
@@ -19,6 +19,7 @@ from kbroker.control.groups.group_replay import GroupReplay
 from kbroker.control.groups.heartbeat import classic_heartbeat
 from kbroker.control.groups.join import ClassicJoin, refused
 from kbroker.control.groups.leave import ClassicLeave
+from kbroker.control.groups.member_answers import FramedAnswer
 from kbroker.control.groups.offset_commit import OffsetCommits
 from kbroker.control.groups.offset_fetch import fetch_offsets
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
@@ -131,6 +132,22 @@ class GroupShard:
             except KafkaError as error:
                 return sync_refused(error.code)
         return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def is_completing(self, group_id: str) -> bool:
+        """Whether the members of a group wait for its leader's assignment. A SyncGroup may join
+        them while that is written."""
+        group = self.table.classic(group_id)
+        return group is not None and group.is_in(ClassicState.COMPLETING_REBALANCE)
+
+    def take_part(self, request: JoinGroupRequest | SyncGroupRequest, answer: FramedAnswer) -> bool:
+        """Decide the request of a member in a running rebalance if it only waits for others, or
+        gets its part of a stored assignment; False, and nothing has happened, for any other."""
+        group = self.table.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup):
+            return False
+        if isinstance(request, JoinGroupRequest):
+            return self._join.take_part(group, request, answer)
+        return self._sync.take_part(group, request, answer)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome:
         """Response: HeartbeatResponse."""

@@ -14,6 +14,7 @@ from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerPro
 from kbroker.protocol.schema import ProtocolError
 
 _VERSION = struct.Struct(">h")
+_LENGTH = struct.Struct(">i")
 _NEWEST = 3
 MAX_TOPICS = 50_000
 """Of all members of a group: they are read at once, when a rebalance ends."""
@@ -46,16 +47,30 @@ def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     than MAX_TOPICS."""
     topics: set[str] = set()
     left = MAX_TOPICS
+    known = b""  # version and topics of the one before: most members have the same
     try:
         for each in metadata:
-            version_of(each)
             left -= int.from_bytes(each[2:6], signed=True)
             if left < 0:
                 return None
-            topics.update(decode(ConsumerProtocolSubscription, 0, each, 2)[0].topics)
+            if known and each.startswith(known) and _ends_with_user_data(each, len(known)):
+                continue
+            version_of(each)
+            found, end = decode(ConsumerProtocolSubscription, 0, each, 2)
+            topics.update(found.topics)
+            known = each[: end - _LENGTH.size - len(found.user_data or b"")]
     except ProtocolError:
         return None
     return frozenset(topics)
+
+
+def _ends_with_user_data(metadata: bytes, position: int) -> bool:
+    """Whether readable user data is at the position: null, or as many bytes as its length says."""
+    rest = len(metadata) - position - _LENGTH.size
+    if rest < 0:
+        return False
+    length: int = _LENGTH.unpack_from(metadata, position)[0]
+    return -1 <= length <= rest
 
 
 def encode_assignment(partitions: Iterable[tuple[str, list[int]]], version: int) -> bytes:

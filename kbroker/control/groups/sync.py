@@ -5,13 +5,14 @@ import logging
 from kbroker.control.coordinator.machine import Deferred, Outcome
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.group_records import group_metadata
+from kbroker.control.groups.member_answers import FramedAnswer, SyncAnswers, sync_response
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 log = logging.getLogger(__name__)
 
-_COMPLETING = ClassicState.COMPLETING_REBALANCE
+_COMPLETING, _STABLE = ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE
 
 
 def answered(response: SyncGroupResponse) -> Outcome:
@@ -41,15 +42,9 @@ class ClassicSync:
         if group.is_in(ClassicState.PREPARING_REBALANCE):
             return refused(ErrorCode.REBALANCE_IN_PROGRESS)
         member = group.members[request.member_id]
-        if group.is_in(ClassicState.STABLE):
+        if group.is_in(_STABLE):
             self._rebalance.synced(group, request.member_id)
-            return answered(
-                SyncGroupResponse(
-                    protocol_type=group.protocol_type,
-                    protocol_name=group.protocol_name,
-                    assignment=member.assignment,
-                )
-            )
+            return answered(sync_response(group, member.assignment))
         deferred = member.awaiting_sync = Deferred()
         self._rebalance.synced(group, request.member_id)
         if not group.is_leader(request.member_id):
@@ -57,6 +52,26 @@ class ClassicSync:
         outcome = self._store(group, request, now_ms)
         outcome.response = deferred
         return outcome
+
+    def take_part(self, group: ClassicGroup, request: SyncGroupRequest, answer: FramedAnswer) -> bool:
+        """As `sync`, of a request that neither writes nor fails: of a follower. False, and nothing
+        has happened, for any other."""
+        member = group.members.get(request.member_id)
+        if (
+            member is None
+            or request.assignments
+            or request.group_instance_id is not None
+            or group.is_leader(request.member_id)
+            or member.awaiting_sync is not None
+            or not group.is_in(_COMPLETING, _STABLE)
+            or _error_of(group, request) is not None
+        ):
+            return False
+        self._rebalance.synced(group, request.member_id)
+        member.awaiting_sync = answer
+        if group.is_in(_STABLE):
+            SyncAnswers(group).give(member)
+        return True
 
     def _store(self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Outcome:
         """Write the leader's assignment; once it is durable the generation is stable."""

@@ -32,6 +32,30 @@ def test_a_name_scheduled_again_replaces_its_timer() -> None:
     assert fired == ["second"]
 
 
+def test_a_renewed_timer_fires_later_with_its_own_action() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 100, lambda: fired.append("a"))
+    clock.advance(50)
+    assert made.renew("a", 100)
+    clock.advance(149)
+    assert not fired
+    clock.advance(150)
+    assert fired == ["a"]
+    assert not made.renew("a", 100)  # it has fired
+    assert not made.renew("unknown", 100)
+
+
+def test_a_timer_is_not_renewed_to_an_earlier_time() -> None:
+    """It is in a place of the wheel that is too late."""
+    made, clock, fired = timers()
+    made.schedule("a", 100_000, lambda: fired.append("a"))
+    assert not made.renew("a", 100)
+    clock.advance(99_999)
+    assert not fired
+    clock.advance(100_000)
+    assert fired == ["a"]
+
+
 def test_a_cancelled_timer_never_fires() -> None:
     made, clock, fired = timers()
     made.schedule("a", 100, lambda: fired.append("a"))

@@ -111,6 +111,12 @@ class Coordinator:
         if name not in self.timers:
             self.schedule(name, delay_ms, key, operation)
 
+    def renew(self, name: str, delay_ms: int) -> bool:
+        timer = self.timers.get(name)
+        if timer is not None:
+            self.schedule(name, delay_ms, "", timer.operation)
+        return timer is not None
+
     def cancel(self, name: str) -> None:
         timer = self.timers.pop(name, None)
         if timer is not None:

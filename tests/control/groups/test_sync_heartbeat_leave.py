@@ -53,6 +53,15 @@ class TestSync:
         for member in others:
             assert kafka.sync(member, generation).assignment == b""
 
+    def test_the_record_of_a_living_group_is_not_read_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kafka = Coordinator()
+        members, generation = kafka.stable_group(2)
+        record = kafka.log[-1]
+        monkeypatch.setattr("kbroker.control.groups.group_replay.decode_record", None)
+        kafka.shard.replay(PARTITION, record.key, record.value, kafka.now_ms)
+        assert kafka.state() == "Stable"
+        assert kafka.heartbeat(members[0], generation) is ErrorCode.NONE
+
     @pytest.mark.parametrize(
         ("fields", "code"),
         [
