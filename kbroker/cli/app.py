@@ -6,6 +6,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from kbroker.cli.bytecode import keep_bytecode
 from kbroker.cli.early_stop import end_at_once_on_signals
@@ -24,9 +25,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["serve"]:
         end_at_once_on_signals()
     if words[:1] == ["serve"] and (plain := parse(words[1:])) is not None:
-        from kbroker.cli.serve import serve
-
-        return serve(*plain)
+        return _serve(*plain)
     from kbroker.cli.commands import app
     from kbroker.cli.failures import explain
     from kbroker.cli.output import say
@@ -56,6 +55,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if failure.message:
             say(f"kbroker: {failure.message}")
         return failure.code
+
+
+def _serve(file: Path | None, overrides: list[str], from_environment: bool) -> int:
+    try:
+        from kbroker.cli.serve import serve
+
+        return serve(file, overrides, from_environment)
+    except ModuleNotFoundError as missing:
+        from kbroker.cli.output import say
+
+        say(f"kbroker: {missing.name} is not installed; install kbroker again, with its dependencies")
+        return ExitCode.FAILED
 
 
 def _is_utf8(word: str) -> bool:

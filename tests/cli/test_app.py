@@ -88,6 +88,32 @@ def test_the_version_is_printed(shell: Shell) -> None:
     assert shell("--version").text.startswith("kbroker ")
 
 
+@pytest.mark.parametrize("package", ["numba", "uvloop"])
+def test_a_package_that_serve_misses_is_named_in_one_line(tmp_path: Path, package: str) -> None:
+    """Missing: the description of one, the module of the other."""
+    program = (
+        "import importlib.metadata, importlib.util, sys\n"
+        "find = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name, *rest: None if name == {package!r} else find(name, *rest)\n"
+        "of_all = importlib.metadata.Distribution.from_name\n"
+        "def of(name):\n"
+        f"    if name == {package!r}: raise importlib.metadata.PackageNotFoundError(name)\n"
+        "    return of_all(name)\n"
+        "importlib.metadata.Distribution.from_name = of\n"
+        f"sys.modules[{package!r}] = None\n"
+        "from kbroker.cli.app import main\n"
+        f"sys.argv = ['kbroker', 'serve', '--override', 'log.dirs={tmp_path}',\n"
+        "    '--override', 'listeners=PLAINTEXT://127.0.0.1:0', '--override', 'kbroker.http.listen=']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == ExitCode.FAILED, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"kbroker: {package} is not installed; ")
+    assert "Traceback" not in done.stderr
+
+
 def test_a_wrong_command_line_ends_with_2(shell: Shell) -> None:
     assert "No such command" in shell("topics", "frobnicate", code=2).stderr
     assert "No such option" in shell("topics", "list", "--frob", code=2).stderr
