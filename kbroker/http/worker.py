@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REFRESH_S = 5.0
-INFORMED_S = 2.0
-"""How long the first request waits for control's list of topics; without it, nothing is ready."""
 
 
 def main(context: ChildContext) -> None:
     """Entry of the role "http": serve until the parent asks for a stop."""
     from kbroker.http.collector import BrokerCollector
-    from kbroker.http.control_view import ControlView
+    from kbroker.http.control_view import INFORMED_S, ControlView
     from kbroker.http.health import Health
     from kbroker.http.page_cache import PageCache
     from kbroker.http.server import MetricsServer

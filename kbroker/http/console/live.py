@@ -10,7 +10,7 @@ from typing import Any
 from kbroker.http.console.readings import Reader, Reading
 from kbroker.http.console.sample import sample
 from kbroker.http.console.space import Space
-from kbroker.http.control_view import ControlView
+from kbroker.http.control_view import INFORMED_S, ControlView
 from kbroker.http.group_lags import LogRanges
 from kbroker.http.health import Health
 from kbroker.http.host_rows import memory_bytes
@@ -121,6 +121,7 @@ class Live:
         return made
 
     def _run(self) -> None:
+        self._view.informed.wait(INFORMED_S)  # an earlier sample would show a broker that is not ready
         while not self._stop.is_set():
             self.take()
             self._wake.clear()

@@ -48,6 +48,27 @@ def test_the_first_sample_that_is_shown_has_the_lag(case: Case) -> None:
     assert (found["lag"], found["group_count"], found["group_lag"]) == (40, 1, {"billing": 40})
 
 
+def test_the_first_sample_of_the_thread_waits_for_controls_topics(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    news = case.scene.view.informed
+    news.clear()
+    samples_before: list[int] = []
+
+    def arrive(_: float) -> bool:
+        samples_before.append(case.live.number)
+        news.set()
+        return True
+
+    monkeypatch.setattr(news, "wait", arrive)
+    case.live.start()
+    with case.live.changed:
+        assert case.live.changed.wait_for(case.live.history, 60)
+    case.live.close()
+    assert samples_before == [0]
+    assert case.live.latest()["ready"]
+
+
 def test_a_lag_from_the_last_time_is_not_shown_as_todays(case: Case) -> None:
     assert case.live.latest()["lag"] == 40
     case.scene.now += WATCHED_FOR_S + 1
