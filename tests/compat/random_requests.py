@@ -76,8 +76,17 @@ SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
+    **{
+        f"group.{protocol}.{name}": value
+        for protocol in ("consumer", "share", "streams")
+        for name, value in {
+            "assignment.interval.ms": "0",
+            "max.session.timeout.ms": "3600000",
+            "session.timeout.ms": "3600000",
+        }.items()
+    },
 }
-"""Of both brokers."""
+"""Of both brokers. Nothing depends on time: assignments are made at once, and no member is late."""
 SHARE_KEY = "group-1:AAAAAAAAAAAAAAAAAAAAAA:0"
 
 
