@@ -14,6 +14,7 @@ from kbroker.config.acls import Acl
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.principals import EVERYBODY
 from kbroker.config.setting import ConfigError
+from kbroker.protocol.slices import paced
 
 CLASS_SETTING: Final = "authorizer.class.name"
 SOME_RESOURCE: Final = "hardcode"
@@ -146,7 +147,7 @@ class Authorizer:
         literal, prefixed = self._literal, self._prefixed
         lengths = list(self._lengths.get(kind, ()))
         found: dict[Rules, list[str]] = {}
-        for name in names:
+        for name in paced(names):
             rules: Rules = ()
             if group := literal.get((kind, name)):
                 rules = _rules(principal, group)
@@ -164,7 +165,7 @@ class Authorizer:
             return True
         denied: set[tuple[int, str]] = set()
         allowed: set[tuple[int, str]] = set()
-        for acl in _of(principal, self._principals):
+        for acl in paced(list(_of(principal, self._principals))):
             if acl.resource_type != kind or acl.host not in (host, acls.WILDCARD):
                 continue
             if acl.operation not in (operation, acls.ALL):
@@ -175,7 +176,7 @@ class Authorizer:
             (denied if acl.permission == acls.DENY else allowed).add(pattern)
         if (acls.LITERAL, acls.WILDCARD) in allowed:
             return True
-        for pattern in allowed:
+        for pattern in paced(allowed):
             prefixes = ((acls.PREFIXED, pattern[1][:length]) for length in range(1, len(pattern[1]) + 1))
             literally = pattern[0] == acls.LITERAL and pattern in denied
             if not literally and not any(prefix in denied for prefix in prefixes):

@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 class ControlLink:
     """Runs in: network. Owner: the process's main.
 
-    on_image(image): make it visible to every later request; control is answered right after it
-    returns. on_answers(block): answers to requests that left in blocks. on_change(whether there is
+    on_image(image, applied): make it visible to every later request, then call `applied`, which
+    answers control. on_answers(block): answers to requests that left in blocks. on_change(whether there is
     a link now).
     """
 
@@ -46,7 +46,7 @@ class ControlLink:
         self,
         connector: socket.socket,
         hello: Hello,
-        on_image: Callable[[Image], None],
+        on_image: Callable[[Image, Callable[[], None]], None],
         on_answers: Callable[[bytearray], None],
         on_change: Callable[[bool], None],
     ) -> None:
@@ -85,14 +85,16 @@ class ControlLink:
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
         if isinstance(body, Image):
-            self._on_image(body)
-            link.reply(call_id)
-            if body.full:
-                self.first_image.set()
+            self._on_image(body, partial(self._applied, link, call_id, body.full))
         elif isinstance(body, ConnectedQuery):
             self._start(self._reply_clients(link, call_id))
         else:
             log.error("control sent an unknown message: %s", type(body).__name__)
+
+    def _applied(self, link: AsyncLink, call_id: int, full: bool) -> None:
+        link.reply(call_id)
+        if full:
+            self.first_image.set()
 
     def _on_block(self, _: AsyncLink, block: bytearray) -> None:
         self._on_answers(block)

@@ -25,8 +25,9 @@ from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.rows import Access as AccessRow
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.audit import Audit
-from kbroker.net.security.grant import Grant, Who
+from kbroker.net.security.grant import Grant, Who, named_topics
 from kbroker.net.topics import Topics
+from kbroker.protocol.slices import paced
 
 MAX_ANSWER_SCOPES: Final = 1 << 13
 
@@ -124,7 +125,8 @@ class Access:
     # --- changes --------------------------------------------------------------------------------------
 
     def change(self, delta: AclDelta | None, full: bool) -> None:
-        """Apply the ACLs of control's image; they apply to open connections at once."""
+        """Apply the ACLs of control's image; they apply to open connections at once. In slices:
+        clients may log in meanwhile, and get the new permissions."""
         authorizer = self._authorizer
         if authorizer is None or delta is None:
             return
@@ -135,14 +137,15 @@ class Access:
         changed: dict[str, list[Acl]] = {}
         for acl in (*delta.added, *delta.removed):
             changed.setdefault("" if authorizer.allow_if_none else acl.principal, []).append(acl)
-        for grant in self._grants.values():
+        topics = {who: named_topics(self._topics.rows, some) for who, some in changed.items()}
+        for grant in paced(list(self._grants.values())):
             if full:
                 grant.fill(self._topics.rows, self._topics.capacity)
                 continue
-            acls = [acl for who in (grant.who[0], EVERYBODY, "") for acl in changed.get(who, ())]
-            if acls:
-                grant.refill(self._topics.rows, acls)
-        for connection in self._connections.values():
+            found = [topics[who] for who in (grant.who[0], EVERYBODY, "") if who in topics]
+            if found:
+                grant.refill(self._topics.rows, found)
+        for connection in paced(list(self._connections.values())):
             if connection.grant is not None:
                 if connection.grant.who[1] != authorizer.host_of(connection.accepted.host):
                     self.know(connection)
@@ -155,7 +158,7 @@ class Access:
 
     def _on_rows(self) -> None:
         for grant in self._grants.values():
-            grant.fill({}, self._topics.capacity)
+            grant.resize(self._topics.capacity)
 
     # --- what kernels leave to Python -------------------------------------------------------------------
 

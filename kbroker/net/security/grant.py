@@ -1,6 +1,6 @@
 """Permissions of one principal: the rows and bytes in which kernels look them up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.net.rows import Grant as GrantRow
 from kbroker.net.rows import May
+from kbroker.protocol.slices import paced
 
 BITS: Final = ((May.WRITE, acls.WRITE), (May.READ, acls.READ), (May.DESCRIBE, acls.DESCRIBE))
 Who = tuple[str, str]
@@ -41,26 +42,20 @@ class Grant:
 
     def fill(self, rows: Mapping[str, int], capacity: int) -> None:
         """Compute everything again."""
+        self.resize(capacity)
+        self._set_topics(rows, list(rows))
+        self._fill_producer_ids()
+
+    def resize(self, capacity: int) -> None:
+        """The table of topics has another size, and other topics in its rows."""
         if len(self.bits) != capacity:
             self.bits = np.zeros(capacity, np.uint8)
             self.words[GrantRow.TOPICS] = self.bits.ctypes.data
-        self._set_topics(rows, rows)
-        self._fill_producer_ids()
 
-    def refill(self, rows: Mapping[str, int], changed: Iterable[Acl]) -> None:
-        """Compute again what some changed ACLs may have changed."""
-        names: set[str] = set()
-        prefixes: set[str] = set()
-        for acl in changed:
-            if acl.resource_type == acls.TOPIC:
-                literal = acl.pattern_type == acls.LITERAL
-                (names if literal and acl.resource_name != acls.WILDCARD else prefixes).add(acl.resource_name)
-        if acls.WILDCARD in prefixes:
-            names = set(rows)
-        elif prefixes:
-            for length in {len(prefix) for prefix in prefixes}:
-                names.update(name for name in rows if name[:length] in prefixes)
-        self._set_topics(rows, [name for name in names if name in rows])
+    def refill(self, rows: Mapping[str, int], changed: Iterable[Collection[str]]) -> None:
+        """Compute again what some changed ACLs may have changed: the topics that they name."""
+        for names in changed:
+            self._set_topics(rows, names)
         self._fill_producer_ids()
 
     def _set_topics(self, rows: Mapping[str, int], names: Iterable[str]) -> None:
@@ -68,9 +63,24 @@ class Grant:
         thousands."""
         for some in self._authorizer.grouped(self.who[0], acls.TOPIC, names):
             self.set_topic(rows[some[0]], some[0])
-            self.bits[[rows[name] for name in some]] = self.bits[rows[some[0]]]
+            self.bits[[rows[name] for name in paced(some)]] = self.bits[rows[some[0]]]
 
     def _fill_producer_ids(self) -> None:
         self.words[GrantRow.PRODUCER_IDS] = self.allows(
             acls.IDEMPOTENT_WRITE, acls.CLUSTER, acls.CLUSTER_NAME
         ) or self._authorizer.allows_some(*self.who, acls.WRITE, acls.TOPIC)
+
+
+def named_topics(rows: Mapping[str, int], changed: Iterable[Acl]) -> Collection[str]:
+    """The topics that some ACLs name, by their names, by prefixes, or all."""
+    names: set[str] = set()
+    prefixes: set[str] = set()
+    for acl in changed:
+        if acl.resource_type == acls.TOPIC:
+            literal = acl.pattern_type == acls.LITERAL
+            (names if literal and acl.resource_name != acls.WILDCARD else prefixes).add(acl.resource_name)
+    if acls.WILDCARD in prefixes:
+        return list(rows)
+    for length in {len(prefix) for prefix in prefixes}:
+        names.update(name for name in paced(list(rows)) if name[:length] in prefixes)
+    return [name for name in names if name in rows]

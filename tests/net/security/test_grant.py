@@ -2,6 +2,7 @@
 ACLs."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,8 @@ from kbroker.net.rows import May
 from kbroker.net.security import access as module
 from kbroker.net.security.access import Access
 from kbroker.net.security.grant import BITS, Grant
+from kbroker.protocol import slices
+from kbroker.protocol.slices import Work
 
 SETTINGS = {
     "log.dirs": "/d",
@@ -269,6 +272,47 @@ def test_a_change_computes_only_the_topics_and_principals_that_it_names(
     case.change(removed=(acl("User:a", name="t2"),))
     assert computed == [("User:a", "t2")]
     assert bits(one, 2) == May.READ | May.DESCRIBE
+
+
+def test_other_clients_are_served_while_an_acl_for_everybody_changes_all_principals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of thousands of topics for each of many principals, in one callback."""
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    case = Scene()
+    case.topics.rows = {f"t{number}": number for number in range(100)}
+    case.topics.capacity = 100
+    open_ones = [case.connect(f"User:{number}") for number in range(24)]
+    for change, computed in (
+        (partial(case.change, acl("User:*", name="t5")), 24),
+        (partial(case.change, acl("User:*", name="t")._replace(pattern_type=acls.PREFIXED)), 24 * 100),
+        (partial(case.change, removed=(acl("User:*", name="t5"),)), 24),
+    ):
+        work = Work(change)
+        while not work.done:
+            work.run_slice()
+            late = case.connect(f"User:late-{work.slices}")
+            case.access.forget(late)
+            del case.connections[late.row]
+        assert work.slices > computed // slices.CHECK_EVERY
+        assert all(bits(client, 5) == May.WRITE | May.DESCRIBE for client in open_ones)
+
+
+def test_a_client_that_logs_in_while_acls_change_has_the_new_permissions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    case = Scene()
+    for number in range(20):
+        case.connect(f"User:{number}")
+    case.change(acl("User:*"))
+    work = Work(partial(case.change, removed=(acl("User:*"),)))
+    work.run_slice()
+    assert not work.done
+    assert bits(case.connect("User:late")) == 0
+    while not work.done:
+        work.run_slice()
+    assert [bits(each) for each in case.connections.values()] == [0] * 21
 
 
 @pytest.mark.parametrize("everyone", ["true", "false"])

@@ -1,0 +1,102 @@
+"""Images of control's state are applied in slices, one after the other."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.ipc.messages import AclDelta, Image
+from kbroker.net.images import Images
+from kbroker.protocol import slices
+from kbroker.protocol.slices import paced
+
+
+class Scene:
+    """A network process whose ACLs take as many steps as the images have ACLs. log: the steps and
+    the confirmed images."""
+
+    def __init__(self) -> None:
+        self.log: list[object] = []
+        process: Any = SimpleNamespace(
+            topics=SimpleNamespace(apply=self._topics),
+            access=SimpleNamespace(change=self._change),
+            tls=SimpleNamespace(change=lambda _: None),
+        )
+        fetches: Any = SimpleNamespace(on_gone=lambda _: None)
+        self.images = Images(process, fetches, None, None)
+        self.images.logins = SimpleNamespace(change=lambda _: None)  # type: ignore[assignment]
+
+    def _topics(self, *parts: object) -> list[int]:
+        self.log.append(("topics", parts[3]))
+        return []
+
+    def _change(self, delta: AclDelta | None, full: bool) -> None:
+        del full
+        for acl in paced(delta.added if delta is not None else ()):
+            if acl is None:
+                raise ValueError("a bug")
+            self.log.append(acl)
+
+    def apply(self, version: int, *added: Any) -> None:
+        delta = AclDelta(added) if added else None
+        image = Image(version, False, (), (), {}, None, {}, 0, delta)
+        self.images.apply(image, self._applied(version))
+
+    def _applied(self, version: int) -> Callable[[], None]:
+        return lambda: self.log.append(("applied", version))
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(slices, "SLICE_NS", 0)
+    return Scene()
+
+
+def test_a_short_image_is_applied_at_once(scene: Scene) -> None:
+    scene.apply(1)
+    scene.apply(2, "a")
+    assert scene.log == [("topics", 1), ("applied", 1), ("topics", 2), "a", ("applied", 2)]
+
+
+def test_other_work_runs_between_the_slices_of_a_long_image(scene: Scene) -> None:
+    steps = list(range(100))
+
+    async def main() -> int:
+        scene.apply(1, *steps)
+        turns = 0
+        while ("applied", 1) not in scene.log:
+            turns += 1
+            await asyncio.sleep(0)
+        return turns
+
+    assert asyncio.run(main()) >= len(steps) // slices.CHECK_EVERY
+    assert scene.log == [("topics", 1), *steps, ("applied", 1)]
+
+
+def test_later_images_wait_for_a_long_one_and_keep_their_order(scene: Scene) -> None:
+    async def main() -> None:
+        scene.apply(1, *range(50))
+        scene.apply(2)
+        scene.apply(3, *range(50))
+        scene.apply(4)
+        assert ("topics", 2) not in scene.log
+        while ("applied", 4) not in scene.log:
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert [each for each in scene.log if isinstance(each, tuple)] == [
+        (what, version) for version in range(1, 5) for what in ("topics", "applied")
+    ]
+
+
+def test_an_image_that_fails_is_not_confirmed_and_the_next_one_is_applied(scene: Scene) -> None:
+    async def main() -> None:
+        scene.apply(1, *range(20), None)
+        scene.apply(2)
+        while ("applied", 2) not in scene.log:
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert ("applied", 1) not in scene.log
