@@ -16,6 +16,7 @@ from kbroker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0)
 
@@ -31,11 +32,7 @@ async def handle(
     groups = ctx.services.groups
     empty_share_group(groups, request.group_id, create=True)
     answers = [await _topic(ctx, request.group_id, topic) for topic in listed(ctx.broker, request)]
-    requested: dict[str, set[int]] = {}
-    for topic in answers:
-        altered = {part.partition_index for part in topic.partitions if part.error_code == ErrorCode.NONE}
-        if altered:
-            requested.setdefault(topic.topic_name, set()).update(altered)
+    requested = altered(answers)
     await groups.run(request.group_id, lambda _: groups.shard.share_partitions(request.group_id, requested))
     return AlterShareGroupOffsetsResponse(responses=answers)
 
@@ -53,6 +50,16 @@ def listed(
     """The topics that the answer lists: not those that do not exist, if they come without
     partitions, which would carry the error."""
     return [topic for topic in request.topics if topic.partitions or broker.catalogue.get(topic.topic_name)]
+
+
+def altered(answers: list[AlterShareGroupOffsetsResponseTopic]) -> dict[str, set[int]]:
+    """The partitions whose offsets were set, by topic."""
+    found: dict[str, set[int]] = {}
+    for topic in paced(answers):
+        for part in paced(topic.partitions):
+            if part.error_code == ErrorCode.NONE:
+                found.setdefault(topic.topic_name, set()).add(part.partition_index)
+    return found
 
 
 async def _topic(

@@ -24,7 +24,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from kbroker.protocol.slices import distinct, in_order, paced
+from kbroker.protocol.slices import distinct, emptying, in_order, paced
 
 API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, fast_paths=(REPEATED, BY_TOPIC))
 
@@ -49,14 +49,27 @@ def page(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, is_visible: Callable[[str], bool]
 ) -> DescribeTopicPartitionsResponse:
     """One page of the visible topics."""
+    every = ctx.broker.catalogue.topics
+    first = request.cursor.topic_name if request.cursor else ""
+    names = distinct(topic.name for topic in request.topics) if request.topics else list(every)
+    remaining = in_order(name for name in paced(names) if name >= first)
+    with emptying(remaining):
+        _check_cursor(request, remaining)
+        if remaining and not remaining[0]:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which cannot authorize this name
+        return _page(ctx, request, is_visible, remaining)
+
+
+def _page(
+    ctx: RequestContext,
+    request: DescribeTopicPartitionsRequest,
+    is_visible: Callable[[str], bool],
+    remaining: list[str],
+) -> DescribeTopicPartitionsResponse:
+    """The page that begins with the first of the remaining topics."""
     broker, cursor = ctx.broker, request.cursor
     everything = not request.topics
     first = cursor.topic_name if cursor else ""
-    names = list(broker.catalogue.topics) if everything else distinct(topic.name for topic in request.topics)
-    remaining = in_order([name for name in paced(names) if name >= first])
-    _check_cursor(request, remaining)
-    if remaining and not remaining[0]:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which cannot authorize this name
     room = _room(broker, request)
     response = DescribeTopicPartitionsResponse()
     for name in paced(remaining):

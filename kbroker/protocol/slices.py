@@ -264,7 +264,9 @@ def in_order(items: Iterable[C]) -> list[C]:
     for at in range(0, len(given), RUN):
         runs.append(sorted(given[at : at + RUN]))
         yield_slice()
-    return list(_paced(merge(*runs)))
+    ordered = list(_paced(merge(*runs)))
+    emptied(given, *runs)
+    return ordered
 
 
 class SlicedList(list[Any]):
