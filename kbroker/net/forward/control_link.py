@@ -38,8 +38,8 @@ class ControlLink:
     """Runs in: network. Owner: the process's main.
 
     on_image(image, applied): make it visible to every later request, then call `applied`, which
-    answers control. on_answers(block): answers to requests that left in blocks. on_change(whether there is
-    a link now).
+    answers control. on_answers(block): answers to requests that left in blocks. on_change(whether
+    there is a link now).
     """
 
     def __init__(

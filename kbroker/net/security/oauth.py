@@ -2,19 +2,22 @@
 publishes.
 
 PyJWT does the checking. Keys come from `sasl.oauthbearer.jwks.endpoint.url`, by https or from a
-file. A thread fetches them, so that the loop of the network process never waits.
+file. One thread checks tokens and another one fetches keys: the loop of the network process never
+waits, and a token whose key is known does not wait for an issuer that answers slowly.
 """
 
 import asyncio
 import json
 import logging
 import re
+import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.net.rate_limited_log import RateLimitedLog
 from kbroker.net.security.key_address import SCHEMES
 from kbroker.net.security.sasl_exchange import Refused
 
@@ -30,6 +33,8 @@ MAX_TOKEN_BYTES: Final = 1 << 16
 NEW_KEYS_S: Final = 10.0
 """Minimum time between two attempts to fetch an unknown key."""
 MAX_DOUBLINGS: Final = 32
+MAX_SHOWN: Final = 200
+"""Characters of a log line about a token; its header may have tens of thousands."""
 BAD_TOKEN: Final = '{"status":"invalid_token"}'
 _FIRST: Final = re.compile(
     r"n,(?:a=(?P<authzid>[^,\x01]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)+)\x01"
@@ -40,6 +45,10 @@ PREFIX: Final = "sasl.oauthbearer."
 
 class BadToken(Exception):
     """A token that is refused; the text is for the broker's log alone."""
+
+
+class UnknownKey(Exception):
+    """The token's key is not known; it may be fetched."""
 
 
 class TokenChecks:
@@ -64,13 +73,31 @@ class TokenChecks:
         self._keys: dict[object, PyJWK] = {}
         self._fetch_at_s = self._next_check_s = 0.0
         self._thread = ThreadPoolExecutor(1, "oauth")
+        self._fetcher = ThreadPoolExecutor(1, "oauth-keys")
+        self._lock = threading.Lock()  # for the fields about fetching: both threads use them
+        self._fetch: Future[None] | None = None
+        self._warn = RateLimitedLog(log, time.monotonic)
 
     async def check(self, token: str) -> tuple[str, float]:
-        """(principal's name, Unix time when the token ends). Raises BadToken."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.claims_of, token)
+        """(principal's name, Unix time when the token ends). A token whose key is unknown waits for
+        the next keys, others do not. Raises BadToken."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._claims_of, token)
+        except UnknownKey:
+            if (fetch := self._fetching()) is not None:
+                await asyncio.shield(asyncio.wrap_future(fetch))
+        try:
+            return await loop.run_in_executor(self._thread, self._claims_of, token)
+        except UnknownKey as error:
+            raise BadToken(str(error)) from None
 
-    def claims_of(self, token: str) -> tuple[str, float]:
-        """As `check`; may wait for keys. Raises BadToken."""
+    def rejected(self, error: BadToken) -> None:
+        """Log why a token was refused."""
+        self._warn("a token was rejected: %s", str(error)[:MAX_SHOWN])
+
+    def _claims_of(self, token: str) -> tuple[str, float]:
+        """As `check`, with the known keys. Raises BadToken, UnknownKey."""
         import jwt
 
         options: Any = {
@@ -89,7 +116,7 @@ class TokenChecks:
                 issuer=self._issuer,
                 leeway=self._leeway_s,
             )
-        except (jwt.PyJWTError, OSError, ValueError) as error:
+        except (jwt.PyJWTError, ValueError) as error:
             raise BadToken(str(error)) from None
         subject = claims.get(self._subject)
         if not isinstance(subject, str) or not subject.strip():
@@ -98,21 +125,36 @@ class TokenChecks:
         return subject, float(claims["exp"])
 
     def _key(self, kid: object) -> "PyJWK":
-        """The key of an id. An unknown key is fetched, but not for every invented id."""
-        now_s = time.monotonic()
-        if now_s >= self._fetch_at_s or (kid not in self._keys and now_s >= self._next_check_s):
-            self._next_check_s = now_s + NEW_KEYS_S
-            try:
-                self._keys = self._fetched()
-                self._fetch_at_s = now_s + self._refresh_s
-                self._failures = 0
-            except Exception as error:  # a server may answer anything; the known keys stay valid
-                self._fetch_at_s = time.monotonic() + self._pause_s()
-                log.warning("cannot get keys from %s: %s", self._url, error)
+        """The key of an id. Raises UnknownKey."""
+        if time.monotonic() >= self._fetch_at_s:
+            self._fetching()  # the known keys stay valid meanwhile
         found = self._keys.get(kid)
         if found is None:
-            raise BadToken(f"no key {kid!r}")
+            raise UnknownKey(f"no key {kid!r}")
         return found
+
+    def _fetching(self) -> "Future[None] | None":
+        """The fetch in progress, or a new one; None if it is too early for one: keys are not
+        fetched for every invented id."""
+        with self._lock:
+            if self._fetch is not None and not self._fetch.done():
+                return self._fetch
+            now_s = time.monotonic()
+            if now_s < self._fetch_at_s and now_s < self._next_check_s:
+                return None
+            self._fetch = self._fetcher.submit(self._fetch_keys)
+            return self._fetch
+
+    def _fetch_keys(self) -> None:
+        began_s = time.monotonic()
+        try:
+            self._keys = self._fetched()
+            self._fetch_at_s = began_s + self._refresh_s
+            self._failures = 0
+        except Exception as error:  # a server may answer anything; the known keys stay valid
+            self._fetch_at_s = time.monotonic() + self._pause_s()
+            log.warning("cannot get keys from %s: %s", self._url, error)
+        self._next_check_s = time.monotonic() + NEW_KEYS_S
 
     def _pause_s(self) -> float:
         """The time until the keys are fetched again: it doubles with each failure."""
@@ -181,7 +223,7 @@ class OAuthExchange:
         try:
             user, ends_s = await self._checks.check(found)
         except BadToken as error:
-            log.info("a token was rejected: %s", error)
+            self._checks.rejected(error)
             self._refused = True
             return BAD_TOKEN.encode()
         if authzid and authzid != user:

@@ -1,7 +1,9 @@
 """Tokens and key sets for OAUTHBEARER logins."""
 
+import asyncio
 import json
 import time
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +40,12 @@ def made(folder: Path, **more: str) -> TokenChecks:
     }  # fmt: skip
     named = {f"sasl.oauthbearer.{name}": value for name, value in (settings | more).items()}
     return TokenChecks(BrokerConfig({"log.dirs": "/d"} | named), "SASL")
+
+
+def claims(checks: TokenChecks, text: str) -> tuple[str, float]:
+    """Check a token; waits for the keys that it makes the broker fetch."""
+    try:
+        return asyncio.run(checks.check(text))
+    finally:
+        if checks._fetch is not None:
+            wait([checks._fetch])
