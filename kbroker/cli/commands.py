@@ -13,6 +13,7 @@ from kbroker import __version__
 from kbroker.cli import (
     acls,
     client_metrics,
+    clients,
     cluster,
     configs,
     consume,
@@ -112,6 +113,7 @@ def serve(
 
 app.command("status", rich_help_panel="The broker", epilog=status.EXAMPLES)(status.status)
 app.command("top", rich_help_panel="The broker", epilog=top.EXAMPLES)(top.top)
+app.add_typer(clients.app, rich_help_panel="The broker")
 app.command("systemd", rich_help_panel="The broker", epilog=systemd.EXAMPLES)(systemd.systemd)
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)

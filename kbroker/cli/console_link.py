@@ -1,10 +1,12 @@
-"""Requests to the broker's HTTP port, for commands that show metrics."""
+"""Requests to the broker's HTTP port, for commands that show metrics or what the console shows."""
 
 import http.client
+import json
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
-from kbroker.cli.failures import Unreachable, UsageFailed
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 
 HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
@@ -28,6 +30,29 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         what = "is the broker running, and is --url its kbroker.http.listen?"
         raise Unreachable(f"{url}: {reason}; {what}") from error
+
+
+def get_json(url: str, path: str, member: str) -> Any:
+    """An answer of the console's API. member: one that it has. Raises Unreachable (also while the
+    broker starts), CommandFailed, UsageFailed."""
+    code, body = get(url, path)
+    try:
+        data = json.loads(body)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise CommandFailed(f"{url}: this is not the console of a kbroker")
+    if code == HTTPStatus.UNAUTHORIZED:
+        raise CommandFailed(
+            f"{url}: this console requires a login, which the command does not support; `kbroker status` needs none"
+        )
+    if code == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise Unreachable(f"{url}: {data.get('message', 'not ready')}")
+    if code != HTTPStatus.OK:
+        raise CommandFailed(f"{url}: {data.get('message', code)}")
+    if member not in data:
+        raise CommandFailed(f"{url}: this is not the console of a kbroker")
+    return data
 
 
 def _connect(url: str) -> http.client.HTTPConnection:

@@ -122,10 +122,11 @@ def _log_dirs(metrics: Metrics) -> list[Check]:
         free, whole = sizes.get((path, "free")), sizes.get((path, "size"))
         share = 1.0 if free is None or not whole else free / whole
         detail = path if free is None or not whole else f"{path}: {size(free)} of {size(whole)} free"
-        if (left_s := full_s.get(path, float("inf"))) < FULL_SOON_S:
+        left_s = full_s.get(path, float("inf"))
+        if 1 <= left_s < FULL_SOON_S:
             detail += f", full in {age(left_s)} if it fills as in the last hour"
         if share < MIN_FREE:
-            problems.append(f"{share:.1%} free")
+            problems.append(f"{share:.1%} free" if free else "full")
         elif (
             left_s < FULL_SOON_S and share < AMPLE_FREE
         ):  # above this share, a short burst would raise an alarm

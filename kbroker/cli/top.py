@@ -4,14 +4,14 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import DEFAULT_URL, get
-from kbroker.cli.failures import CommandFailed, Unreachable
+from kbroker.cli.console_link import DEFAULT_URL, get_json
+from kbroker.cli.failures import Unreachable
 from kbroker.cli.options import examples
+from kbroker.cli.output import say
 from kbroker.cli.sizes import counted, size
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def top(
     as_json: Annotated[bool, typer.Option("--json", help="Print each sample as a line of JSON.")] = False,
 ) -> None:
     """Show throughput, latency by stage, lag, disks and processes, once a second. Press Ctrl-C to
-    stop."""
+    stop.
+
+    A broker that restarts meanwhile does not end the display, nor the lines of [bold]--json[/bold]:
+    they continue once it answers. Without an answer to the first request the command ends with 3."""
     with suppress(KeyboardInterrupt):
         _show(url, interval, once, as_json)
 
@@ -38,11 +41,12 @@ def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
     from rich.live import Live
 
     if as_json:
+        sample = overview(url)["sample"]
         while True:
-            print(json.dumps(overview(url)["sample"]), flush=True)
+            print(json.dumps(sample), flush=True)
             if once:
                 return
-            time.sleep(interval)
+            sample = _next_sample(url, interval)
     terminal = Console()
     if once:
         terminal.print(screen(overview(url), terminal.width))
@@ -51,6 +55,19 @@ def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
         while True:
             time.sleep(interval)
             live.update(next_screen(url, terminal.width), refresh=True)
+
+
+def _next_sample(url: str, interval: float) -> Any:
+    """The next sample. While no broker answers it tries again, with one remark."""
+    remarked = False
+    while True:
+        time.sleep(interval)
+        try:
+            return overview(url)["sample"]
+        except Unreachable as error:
+            if not remarked:
+                say(f"{error.message}; trying again")
+            remarked = True
 
 
 def next_screen(url: str, width: int) -> "RenderableType":
@@ -66,22 +83,7 @@ def next_screen(url: str, width: int) -> "RenderableType":
 
 def overview(url: str) -> Any:
     """The answer of /api/overview. Raises Unreachable, CommandFailed."""
-    code, body = get(url, "/api/overview")
-    try:
-        data = json.loads(body)
-    except ValueError:
-        data = None
-    if not isinstance(data, dict):
-        raise CommandFailed(f"{url}: this is not the console of a kbroker")
-    if code == HTTPStatus.UNAUTHORIZED:
-        raise CommandFailed(
-            f"{url}: this console requires a login, which `kbroker top` does not support; `kbroker status` needs none"
-        )
-    if code != HTTPStatus.OK:
-        raise CommandFailed(f"{url}: {data.get('message', code)}")
-    if "sample" not in data:
-        raise CommandFailed(f"{url}: this is not the console of a kbroker")
-    return data
+    return get_json(url, "/api/overview", "sample")
 
 
 def screen(found: Mapping[str, Any], width: int) -> "RenderableType":

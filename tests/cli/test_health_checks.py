@@ -110,6 +110,15 @@ def test_a_disk_that_fills_is_a_problem_when_little_is_free() -> None:
     )
 
 
+def test_a_full_disk_is_called_full() -> None:
+    full = {
+        "kbroker_log_dir_full_seconds": [({"dir": "/d"}, 0.0)],
+        "kbroker_log_dir_bytes": [({"dir": "/d", "type": "size"}, 1e9), ({"dir": "/d", "type": "free"}, 0.0)],
+    }
+    (found,) = (check for check in checks(WELL | full, [], NOW_S) if check.name == "log dir")
+    assert (found.detail, found.problems) == ("/d: 0 B of 1.0 GB free", ["full"])
+
+
 def test_lag_is_a_problem_beyond_the_limit() -> None:
     assert not problems({}, most_lag=42)
     assert problems({}, most_lag=41) == ["lag: g is 42 behind"]

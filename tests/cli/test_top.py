@@ -9,7 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from rich.console import Console
 
+from kbroker.cli import top
 from kbroker.cli.app import run
+from kbroker.cli.failures import Unreachable
 from kbroker.cli.top import next_screen, screen
 from tests.cli.console_address import console
 from tests.peer.kbroker_node import KBroker
@@ -130,3 +132,44 @@ def test_a_broker_that_restarts_does_not_end_the_display() -> None:
     shown = text.getvalue()
     assert f"{url}: Connection refused; is the broker running" in shown
     assert "Trying again." in shown
+
+
+class Starting(AsksForALogin):
+    """A console that answers, of a broker that does not yet."""
+
+    def do_GET(self) -> None:
+        self.send_response(503)
+        self.end_headers()
+        self.wfile.write(b'{"error": "unavailable", "message": "it starts"}')
+
+
+@pytest.mark.parametrize("words", [[], ["--once"], ["--json"], ["--once", "--json"]])
+def test_a_broker_that_starts_ends_the_command_as_one_that_is_away(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Starting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        assert run(["top", "--url", url, *words]) == 3
+        server.shutdown()
+    assert capsys.readouterr().err.endswith(f"{url}: it starts\n")
+
+
+def test_a_broker_that_restarts_does_not_end_the_lines_of_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = Unreachable("away")
+    turns = [{"sample": 1}, away, away, {"sample": 2}, away, {"sample": 3}, KeyboardInterrupt()]
+
+    def overview(_url: str) -> object:
+        found = turns.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr(top, "overview", overview)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    assert run(["top", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.split() == ["1", "2", "3"]
+    assert shown.err == "away; trying again\n" * 2
