@@ -243,7 +243,8 @@ pictures: venv kernels ## takes the docs' pictures of the console anew, with Chr
 ##—— dependencies
 # Each later file is held to the versions of the one before, so all of them fit into one environment.
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
+	--no-emit-index-url --no-emit-find-links --no-annotate --no-header \
+	--no-emit-package playwright --no-emit-package pyee
 .PHONY: lock
 lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes newer versions)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra build -o requirements/run.txt

@@ -20,6 +20,8 @@ NUMBERS: Schema = {"type": "object", "additionalProperties": NUMBER}
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 _DIGITS = re.compile(r"-?[0-9]{1,19}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NO_CONTROL = r"^[^\u0000-\u001F\u007F]*$"
+"""The same for the document, in the dialect of JSON Schema."""
 
 
 def maybe(schema: Schema) -> Schema:
@@ -66,7 +68,7 @@ class Parameter:
         found: dict[str, Any] = {"type": "string", "maxLength": self.high}
         if self.required:
             found["minLength"] = 1
-        return {**found, "enum": list(self.choices)} if self.choices else found
+        return found | ({"enum": list(self.choices)} if self.choices else {"pattern": _NO_CONTROL})
 
     def of_text(self, given: str) -> Any:
         """Parse the value from a path or a query. Raises Refusal."""

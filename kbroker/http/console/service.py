@@ -37,6 +37,14 @@ LOGIN = (
     Parameter("password", "The user's password.", required=True, high=1000),
 )
 JSON = "application/json"
+_OTHERS = {
+    "/api/openapi.json": ("GET", "HEAD"),
+    "/api/session": ("GET", "HEAD"),
+    "/api/login": ("POST",),
+    "/api/logout": ("POST",),
+    "/api/events": ("GET",),
+}
+"""Paths that are not in the table of routes, and their methods."""
 
 
 @dataclass(slots=True)
@@ -154,11 +162,13 @@ class Console:
         csrf: str,
     ) -> Reply:
         routes, names = find(path)
+        if not routes and (others := ("GET",) if path.endswith("/tail") else _OTHERS.get(path)):
+            return _not_allowed(others)
         if not routes:
             raise not_found("there is no such path; /api/openapi.json lists them")
         route: Route | None = routes.get("GET" if method == "HEAD" else method)
         if route is None:
-            return _not_allowed(routes)
+            return _not_allowed((*routes, *(("HEAD",) if "GET" in routes else ())))
         values = _names(route, names) | from_query(route.query, _query(query))
         if route.body is not None:
             if self._setup.readonly:
@@ -190,7 +200,7 @@ class Console:
 
     def _file(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
         if method not in ("GET", "HEAD"):
-            return _not_allowed(("GET",))
+            return _not_allowed(("GET", "HEAD"))
         name = {"/": PAGE, "/favicon.ico": "icon.svg"}.get(path, path.removeprefix("/console/"))
         found = self._files.get(name)
         if found is None:
@@ -266,11 +276,11 @@ class Console:
         return reply
 
 
-def _not_allowed(routes: Collection[str]) -> Reply:
-    """405 with the methods that the path supports: these, and HEAD beside GET."""
-    text = f"{' or '.join(sorted(routes))} is what this path takes"
+def _not_allowed(methods: Collection[str]) -> Reply:
+    """405 with the methods that the path supports."""
+    text = f"{' or '.join(sorted(set(methods) - {'HEAD'}))} is what this path takes"
     reply = json_reply({"error": "method", "message": text}, HTTPStatus.METHOD_NOT_ALLOWED)
-    reply.headers["Allow"] = ", ".join(sorted({*routes, *(("HEAD",) if "GET" in routes else ())}))
+    reply.headers["Allow"] = ", ".join(sorted(methods))
     return reply
 
 

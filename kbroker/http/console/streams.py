@@ -102,7 +102,8 @@ def tail(request: Request) -> Callable[[], Iterator[bytes]]:
             try:
                 records, left_out = follower.take()
             except Refusal as refusal:
-                yield event("refused", {"error": refusal.code, "message": refusal.text})
+                found = {"error": refusal.code, "message": refusal.text, "status": int(refusal.status)}
+                yield event("refused", found)
                 return
             if records:
                 yield event("records", {"records": records, "left_out": left_out})

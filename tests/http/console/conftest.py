@@ -52,6 +52,7 @@ def page(shared_browser: Browser, node: KBroker) -> Iterator[Page]:
     shared_browser.size(1280, 900)
     made = Page(shared_browser, node)
     yield made
+    shared_browser.open("about:blank")  # its streams and timers end
     assert shared_browser.problems == []
     outside = [
         url for url in shared_browser.requested if not url.startswith((made.address, "about:", "data:"))

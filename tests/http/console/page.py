@@ -8,6 +8,27 @@ from tests.peer.kbroker_node import KBroker
 
 SCRIPT = "<img src=x onerror=alert(1)>"
 """In a record of the broker, as value, name of a header and header."""
+SECTIONS = {
+    "": "Throughput",
+    "topics": "orders",
+    "topics/orders": "key-29",
+    "topics/orders/partitions": "First offset",
+    "topics/orders/settings": "retention.ms",
+    "groups": "billing",
+    "groups/billing": "No consumer uses this group now.",
+    "transactions": "No transactions",
+    "clients": "kbroker-console",
+    "quotas": "No quotas",
+    "users": "No SCRAM users",
+    "acls": "No authorizer",
+    "log-dirs": "orders",
+    "host": "kbroker tune script",
+    "reports": "convicted",
+    "reports/bench.json": "acks of 64 producers",
+    "reports/load%2Frun-1%2Fverdict.json": "V01",
+    "settings": "log.retention.hours",
+}
+"""Every place of the console, and a text that it shows with the fixtures' broker."""
 
 
 class Page:

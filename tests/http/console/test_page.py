@@ -6,8 +6,9 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from tests.http.console.browser import program
-from tests.http.console.page import SCRIPT, Page
+from tests.conftest import BrokerFactory
+from tests.http.console.browser import Browser, program
+from tests.http.console.page import SCRIPT, SECTIONS, Page
 from tests.http.console.report_samples import MARKUP, VERDICT
 from tests.peer.kbroker_node import KBroker
 
@@ -15,27 +16,6 @@ pytestmark = [
     pytest.mark.compat,
     pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
 ]
-
-SECTIONS = {
-    "": "Throughput",
-    "topics": "orders",
-    "topics/orders": "key-29",
-    "topics/orders/partitions": "First offset",
-    "topics/orders/settings": "retention.ms",
-    "groups": "billing",
-    "groups/billing": "No consumer uses this group now.",
-    "transactions": "No transactions",
-    "clients": "kbroker-console",
-    "quotas": "No quotas",
-    "users": "No SCRAM users",
-    "acls": "No authorizer",
-    "log-dirs": "orders",
-    "host": "kbroker tune script",
-    "reports": "convicted",
-    "reports/bench.json": "acks of 64 producers",
-    "reports/load%2Frun-1%2Fverdict.json": "V01",
-    "settings": "log.retention.hours",
-}
 
 
 # The names in a table that have a line break after a letter or digit.
@@ -109,6 +89,7 @@ def test_the_overview_draws_its_charts_and_gets_samples(page: Page) -> None:
 
 
 def test_the_host_page_tries_reads_that_must_not_wait(page: Page) -> None:
+    page.show("host")
     findings = page.browser.run("fetch('/api/host').then(it => it.json()).then(it => it.findings)")
     (found,) = (one for one in findings if one["knob"] == "preadv2 RWF_NOWAIT")
     assert found["severity"] != "unseen"
@@ -271,3 +252,20 @@ def test_controls_have_names(page: Page) -> None:
     for place in SECTIONS:
         page.show(place)
         assert page.browser.run(unnamed) == [], place
+
+
+def test_a_log_dir_that_is_offline_is_shown(shared_browser: Browser, broker_factory: BrokerFactory) -> None:
+    node = broker_factory(start=False)
+    lost = node.folder / "lost"
+    node.settings["log.dirs"] = f"{node.data_dir},{lost}"
+    node.start()
+    node.stop()
+    lost.rename(node.folder / "found")
+    lost.write_text("a file, not a folder")
+    node.start()
+    page = Page(shared_browser, node)
+    page.show("")
+    page.sees(f"log dir {lost} is offline")
+    page.show("log-dirs")
+    page.sees("KAFKA_STORAGE_ERROR")
+    page.sees("The broker does not use this log dir until it is started again")

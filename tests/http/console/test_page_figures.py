@@ -87,8 +87,11 @@ def test_one_group_is_not_several(page: Page) -> None:
 
 
 def test_numbers_stay_short(page: Page) -> None:
+    page.show("topics")
     count = "import('/console/dom.js').then(it => [9999, 999949, 999999, 999999999].map(it.count))"
     assert page.browser.run(count) == ["9,999", "999.9 k", "1.0 M", "1.0 G"]
+    full = "import('/console/dom.js').then(it => [0, 7200].map(it.full))"
+    assert page.browser.run(full) == ["full", "full in 2.0 h"]
     percent = "import('/console/dom.js').then(it => [0.004, 0.5, 1].map(it.percent))"
     assert page.browser.run(percent) == ["0.4%", "50%", "100%"]
 

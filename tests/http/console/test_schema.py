@@ -1,5 +1,6 @@
 """What is checked of a request before anything is done with it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -52,6 +53,17 @@ def test_queries_that_make_no_sense_are_refused_in_one_line(query: dict[str, lis
 def test_bodies_that_make_no_sense_are_refused(body: Any) -> None:
     with pytest.raises(Refusal):
         from_body(ALL, body)
+
+
+@given(st.text(max_size=12))
+def test_the_document_allows_the_names_that_are_taken(name: str) -> None:
+    schema = NAME.schema()
+    fits = schema["minLength"] <= len(name) <= schema["maxLength"] and re.search(schema["pattern"], name)
+    try:
+        taken = bool(from_query((NAME,), {"name": [name]}))
+    except Refusal:
+        taken = False
+    assert taken == bool(fits and not name.endswith("\n"))  # Python's $ also matches before a last line feed
 
 
 JSON = st.recursive(

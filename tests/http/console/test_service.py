@@ -125,6 +125,9 @@ def test_every_method_is_refused_in_the_form_of_the_api(served: Served, method: 
         ("/api/groups", "GET, HEAD"),
         ("/api/topics", "GET, HEAD, POST"),
         ("/", "GET, HEAD"),
+        ("/api/session", "GET, HEAD"),
+        ("/api/login", "POST"),
+        ("/api/topics/t/tail", "GET"),
     ):
         status, headers, body = served.ask(method, path, Origin="http://elsewhere.example")
         assert (status, json.loads(body)["error"]) == (405, "method")

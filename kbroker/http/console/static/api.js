@@ -1,6 +1,8 @@
 // Requests to the API, and its streams.
 export const session = { access: "open", user: null, csrf: null, readonly: true, version: "" };
 
+const AGAIN_MS = 3000;
+
 export class Failure extends Error {
   constructor(code, message, status) { super(message); this.code = code; this.status = status; }
 }
@@ -42,14 +44,27 @@ export async function post(where, body, again = true) {
 
 export async function load() { return Object.assign(session, await get("/api/session")); }
 
-// Events by name; onstate(true or false) says whether the stream is open. Gives the function that ends it.
+// Events by name; onstate(true or false) says whether the stream is open. Gives the function that ends it. A stream that
+// ends is opened again: by the browser, or here after an answer that is none (the broker starts, or a login has ended).
 export function listen(where, parameters, handlers, onstate = () => {}) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined));
-  const source = new EventSource(query.size ? `${where}?${query}` : where);
-  source.onopen = () => onstate(true);
-  source.onerror = () => onstate(false);
-  for (const [name, handler] of Object.entries(handlers)) {
-    source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
+  let source, wait;
+  async function again() {
+    const { user } = session;
+    try { await load(); } catch { /* away still */ }
+    if (user && !session.user) { session.user = user; dispatchEvent(new Event("signed-out")); } else if (source) open();
   }
-  return () => source.close();
+  function open() {
+    source = new EventSource(query.size ? `${where}?${query}` : where);
+    source.onopen = () => onstate(true);
+    source.onerror = () => {
+      onstate(false);
+      if (source?.readyState === EventSource.CLOSED) wait = setTimeout(again, AGAIN_MS);
+    };
+    for (const [name, handler] of Object.entries(handlers)) {
+      source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
+    }
+  }
+  open();
+  return () => { clearTimeout(wait); source?.close(); source = null; };
 }

@@ -70,6 +70,8 @@ export function duration(seconds) {
   }
   return `${Math.round(seconds)} s`;
 }
+// seconds: until a disk is full; 0 where nothing is free
+export const full = (seconds) => (seconds === 0 ? "full" : `full in ${duration(seconds)}`);
 const pad = (number, width = 2) => String(number).padStart(width, "0");
 export function time(at) {
   if (at === null || at === undefined || at < 0) return "–";
@@ -102,19 +104,19 @@ export function head(title, { facts = [], actions = [], crumb } = {}) {
     actions.length > 0 && h("div", { class: "actions" }, actions));
 }
 
-// columns: {title, cell, number, sort}; go: the address a row leads to. Roles are written out: on a phone a row is a
-// block, and browsers then forget what a table is.
-export function table(columns, rows, { go, order, onsort } = {}) {
+// columns: {title, label, cell, number, sort}; label: names a column without a title to screen readers; go: the address a
+// row leads to; label: where the table scrolls and holds nothing that takes the focus. Roles are written out: on a phone a row is a block, and browsers then forget what a table is.
+export function table(columns, rows, { go, order, onsort, label } = {}) {
   const header = columns.map((column) => h("th", { role: "columnheader", class: [column.number && "n", column.sort && onsort && "sort"].filter(Boolean).join(" "), scope: "col",
     "aria-sort": order && column.sort === order ? "descending" : null },
-  column.sort && onsort ? h("button", { type: "button", onclick: () => onsort(column.sort) }, column.title, order === column.sort ? " ↓" : "") : column.title));
+  column.sort && onsort ? h("button", { type: "button", onclick: () => onsort(column.sort) }, column.title, order === column.sort ? " ↓" : "") : column.title || h("span", { class: "unseen" }, column.label)));
   const body = rows.map((row) => {
     const address = go?.(row);
     const follow = (event) => { if (!event.target.closest("a,button,input") && !getSelection().toString()) location.hash = address; };
     return h("tr", { role: "row", class: address ? "go" : "", onclick: address ? follow : null },
       columns.map((column) => h("td", { role: "cell", "data-title": column.title || null, class: [column.number && "n", column.wrap && "wrap"].filter(Boolean).join(" ") }, column.cell(row))));
   });
-  return h("div", { class: "scroll" }, h("table", { role: "table" }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, header)), h("tbody", { role: "rowgroup" }, body)));
+  return h("div", { class: "scroll", ...(label && { tabindex: "0", role: "group", "aria-label": label }) }, h("table", { role: "table" }, columns.some((column) => column.title) && h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, header)), h("tbody", { role: "rowgroup" }, body)));
 }
 
 export function toast(text) {

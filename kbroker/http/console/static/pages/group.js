@@ -1,24 +1,24 @@
 import { get, path, post, session } from "../api.js";
-import { bar, broken, count, counted, empty, exact, fill, h, head, marked, panel, table, toast } from "../dom.js";
+import { bar, broken, count, counted, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
 import { ask, choice, field } from "../dialog.js";
 import { stateTag } from "./groups.js";
+import { refreshed } from "./refresh.js";
 
 export async function group(context) {
-  const { name, signal, onleave } = context;
-  const notice = h("div"), body = h("div", { class: "flow" });
-  async function draw() {
+  const { name, signal } = context;
+  return refreshed(context, async () => {
     const found = await get(path("groups", name), {}, signal);
     const most = Math.max(1, ...found.partitions.map((row) => row.lag ?? 0));
     const resettable = ["classic", "consumer"].includes(found.kind);
-    fill(body, head(name, { crumb: ["Groups", "#/groups"], facts: [stateTag(found.state), `${found.kind} group`, found.assignor && `assignor ${found.assignor}`, `lag ${count(found.lag)}`].filter(Boolean),
+    return [head(name, { crumb: ["Groups", "#/groups"], facts: [stateTag(found.state), `${found.kind} group`, found.assignor && `assignor ${found.assignor}`, `lag ${count(found.lag)}`].filter(Boolean),
       actions: session.readonly ? [] : [resettable && h("button", { class: "button", onclick: () => reset(found, context) }, "Reset offsets"), h("button", { class: "button danger", onclick: () => remove(found) }, "Delete")].filter(Boolean) }),
     panel("Partitions", found.partitions.length ? table([
       { title: "Topic", cell: (row) => h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, broken(row.topic)) },
       { title: "Partition", number: true, cell: (row) => row.partition },
-      { title: "Committed", number: true, cell: (row) => exact(row.committed_offset) },
+      { title: found.kind === "share" ? "Start" : "Committed", number: true, cell: (row) => exact(row.committed_offset) },
       { title: "End", number: true, cell: (row) => exact(row.log_end_offset) },
       { title: "Lag", number: true, cell: (row) => h("span", { class: row.lag ? "" : "zero" }, exact(row.lag)) },
-      { title: "", cell: (row) => (row.lag ? h("div", { class: "bar" }, h("i", { "width%": (row.lag / most) * 100 })) : null) },
+      { title: "", label: "Lag beside the largest", cell: (row) => (row.lag ? h("div", { class: "bar" }, h("i", { "width%": (row.lag / most) * 100 })) : null) },
       { title: "Client", wrap: true, cell: (row) => (row.client_id ? [row.client_id, " ", h("span", { class: "muted" }, row.host)] : h("span", { class: "zero" }, "no member")) },
     ], found.partitions) : empty("Nothing committed", "The group has no committed offsets and no assigned partitions.")),
     panel(`Members (${found.members.length})`, found.members.length ? table([
@@ -26,15 +26,8 @@ export async function group(context) {
       { title: "Host", cell: (row) => row.host },
       { title: "Member", wrap: true, cell: (row) => h("span", { class: "mono soft" }, row.instance_id ? `${row.instance_id} (static)` : row.member_id) },
       { title: "Assignment", wrap: true, cell: (row) => row.assignment.map((one) => h("div", {}, broken(one.topic), " ", h("span", { class: "muted" }, one.partitions.join(", ")))) },
-    ], found.members) : empty("No members", "No consumer uses this group now.")));
-  }
-  await draw();
-  const stale = (error) => (error.name === "AbortError" ? null : fill(notice, h("div", { class: "notice bad", role: "alert" }, `Not up to date. ${error.message}`)));
-  const timer = setInterval(() => {
-    if (!document.hidden && !document.querySelector("dialog[open]") && !marked(body)) draw().then(() => fill(notice), stale);
-  }, 3000);
-  onleave(() => clearInterval(timer));
-  return h("div", { class: "flow" }, notice, body);
+    ], found.members) : empty("No members", "No consumer uses this group now."))];
+  });
 }
 
 function reset(found, context) {
@@ -44,7 +37,7 @@ function reset(found, context) {
   const number = h("input", { type: "number", value: "0" });
   const at = h("input", { type: "datetime-local", step: "1" });
   const numberField = field("Number", number), timeField = field("First record from", at);
-  const preview = h("div", { class: "scroll" });
+  const preview = h("div", { class: "preview" });
   const wanted = (show) => ({ to: to.value, preview: show, ...(topic.value ? { topic: topic.value } : {}),
     ...(to.value === "offset" ? { offset: Number(number.value) } : {}), ...(to.value === "shift" ? { by: Number(number.value) } : {}),
     ...(to.value === "time" ? { time_ms: at.value ? new Date(at.value).getTime() : Date.now() } : {}) });
@@ -56,7 +49,7 @@ function reset(found, context) {
       fill(preview, table([
         { title: "Topic", cell: (row) => row.topic }, { title: "Partition", number: true, cell: (row) => row.partition },
         { title: "Now", number: true, cell: (row) => exact(row.before) }, { title: "Then", number: true, cell: (row) => h("b", {}, exact(row.after)) },
-        { title: "Change", number: true, cell: (row) => `${row.change > 0 ? "+" : ""}${exact(row.change)}` }], moves));
+        { title: "Change", number: true, cell: (row) => `${row.change > 0 ? "+" : ""}${exact(row.change)}` }], moves, { label: "Preview" }));
     } catch (error) { fill(preview, h("p", { class: "error pad" }, error.message)); }
   }
   for (const input of [topic, to, number, at]) input.onchange = look;

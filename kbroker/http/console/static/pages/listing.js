@@ -1,6 +1,7 @@
 // What all lists have: a search, pages, an order in the address, and their states.
 import { get } from "../api.js";
-import { empty, failed, fill, h, head, loading, marked, panel, table } from "../dom.js";
+import { empty, failed, fill, h, head, loading, panel, table } from "../dom.js";
+import { mayRedraw, stale } from "./refresh.js";
 
 const LIMIT = 100;
 
@@ -10,7 +11,7 @@ export async function listing(context, { title, where, rows, columns, go, nothin
   const box = h("div", {}, loading());
   const total = h("span", { class: "end" });
   const noun = /^[A-Z]{2}/.test(title) ? title : title.toLowerCase();
-  const aside = h("div");
+  const aside = h("div"), notice = h("div");
   const options = () => ({ ...parameters, ...(more?.values() ?? {}) });
   let control;
 
@@ -22,10 +23,12 @@ export async function listing(context, { title, where, rows, columns, go, nothin
       fill(total, `${found.total} ${found.total === 1 ? noun.replace(/s$/, "") : noun}`);
       if (extra) fill(aside, extra(found));
       const list = found[rows];
+      fill(notice);
       fill(box, list.length === 0 ? (state.search ? empty("Nothing found", `No name contains “${state.search}”.`) : nothing(found))
         : table(columns, list, { go, order: state.sort, onsort: order && ((sort) => { state.sort = sort; state.offset = 0; draw(); }) }), pager(found));
     } catch (error) {
-      if (error.name !== "AbortError") fill(box, failed(error, draw));
+      if (box.querySelector("table")) stale(notice, error);
+      else if (error.name !== "AbortError") fill(box, failed(error, draw));
     }
   }
 
@@ -41,8 +44,8 @@ export async function listing(context, { title, where, rows, columns, go, nothin
   const input = search && h("input", { type: "search", placeholder: "Search   /", "aria-label": `Search ${noun}`, value: state.search,
     oninput: () => { clearTimeout(wait); wait = setTimeout(() => { state.search = input.value.trim(); state.offset = 0; draw(); }, 150); } });
   const controls = more?.build(() => { state.offset = 0; draw(); });
-  const timer = setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]") && !marked(box)) draw(); }, 5000);
+  const timer = setInterval(() => { if (mayRedraw(box)) draw(); }, 5000);
   context.onleave(() => { clearInterval(timer); clearTimeout(wait); control?.abort(); });
   await draw();
-  return h("div", { class: "flow" }, head(title, { actions }), aside, panel(null, [h("div", { class: "tools" }, input, controls, total), box]));
+  return h("div", { class: "flow" }, head(title, { actions }), notice, aside, panel(null, [h("div", { class: "tools" }, input, controls, total), box]));
 }

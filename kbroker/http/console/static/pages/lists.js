@@ -13,7 +13,7 @@ export const transactions = (context) => listing(context, {
     { title: "Open for", number: true, cell: (row) => (row.open_s !== null && row.state === "Ongoing" ? duration(row.open_s) : none()) },
     { title: "Timeout", number: true, cell: (row) => (row.timeout_ms === null ? none() : duration(row.timeout_ms / 1000)) },
     { title: "Producer", number: true, cell: (row) => `${row.producer_id} / ${row.producer_epoch ?? "–"}` },
-    { title: "Partitions", wrap: true, cell: (row) => (row.partitions.length ? row.partitions.slice(0, 12).map((one) => `${one.topic}-${one.partition}`).join(", ") : none()) },
+    { title: "Partitions", wrap: true, cell: (row) => (row.partitions.length ? [row.partitions.slice(0, 12).map((one) => `${one.topic}-${one.partition}`).join(", "), row.partitions.length > 12 && ` and ${row.partitions.length - 12} more`] : none()) },
   ],
 });
 

@@ -72,7 +72,8 @@ export function messages(context, topic) {
         while (list.children.length > SHOWN) list.lastElementChild.remove();
         fill(note, tag("live", "dot good"), left ? ` ${count(left)} more than could be shown` : "");
       },
-      refused: (refusal) => { follow(false); fill(list, failed(refusal)); },
+      // What passes ends this stream alone: it is opened again.
+      refused: (refusal) => { if (refusal.status < 500) { follow(false); fill(list, failed(refusal)); } },
     }, (open) => fill(note, open ? tag("live", "dot good") : tag("connecting", "dot warn")));
   }
   context.onleave(() => { stop?.(); control?.abort(); });
@@ -100,9 +101,9 @@ function message(record) {
 }
 
 function body(record) {
-  const part = (title, data) => h("div", {}, h("h3", {}, title, data ? ` · ${bytes(data.size)}${data.encoding === "base64" ? ", base64" : ""}${data.schema ? `, ${SCHEMAS[data.schema.type] ?? data.schema.type} schema ${data.schema.id}` : ""}${data.cut ? ", cut" : ""}` : ""), pretty(data));
+  const part = (title, data) => h("div", {}, h("h2", {}, title, data ? ` · ${bytes(data.size)}${data.encoding === "base64" ? ", base64" : ""}${data.schema ? `, ${SCHEMAS[data.schema.type] ?? data.schema.type} schema ${data.schema.id}` : ""}${data.cut ? ", cut" : ""}` : ""), pretty(data));
   return h("div", { class: "body" }, record.key && part("Key", record.key), part("Value", record.value),
-    record.headers.length > 0 && h("div", {}, h("h3", {}, "Headers"), h("pre", {}, record.headers.map((one) => [h("span", { class: "j-key" }, one.name), ": ", text(one.value), "\n"]))));
+    record.headers.length > 0 && h("div", {}, h("h2", {}, "Headers"), h("pre", {}, record.headers.map((one) => [h("span", { class: "j-key" }, one.name), ": ", text(one.value), "\n"]))));
 }
 
 function pretty(data) {

@@ -1,6 +1,6 @@
 import { get, listen, path } from "../api.js";
 import { Chart } from "../charts.js";
-import { bar, bytes, count, counted, duration, empty, fill, h, head, marked, ms, panel, percent, rate, tag } from "../dom.js";
+import { bar, bytes, count, counted, empty, fill, full, h, head, marked, ms, panel, percent, rate, tag } from "../dom.js";
 
 const KEPT = 300;
 const STAGES = {
@@ -9,7 +9,7 @@ const STAGES = {
 };
 const key = (color, text) => h("span", {}, h("i", { class: `swatch ${color}` }), text);
 const split = (text) => { const at = text.indexOf(" "); return at < 0 ? [text] : [text.slice(0, at), h("small", {}, text.slice(at + 1))]; };
-const tile = (title, value, note) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, split(value)), h("p", {}, note ?? "\u00a0"));
+const tile = (title, value, note) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, split(value)), h("dd", { class: "note" }, note ?? "\u00a0"));
 
 export async function overview({ signal, onleave }) {
   const found = await get("/api/overview", {}, signal);
@@ -27,7 +27,9 @@ export async function overview({ signal, onleave }) {
   const state = h("span", {}, tag("live", "dot good"));
   const parts = Object.fromEntries(["notice", "tiles", "produce", "fetch", "topics", "groups", "disks", "processes", "network"].map((name) => [name, h("div")]));
   const draw = (sample) => {
-    fill(parts.notice, sample.problems.length > 0 && h("div", { class: "notice" }, sample.problems.join(" · ")));
+    const lost = sample.log_dirs.filter((dir) => !dir.online).map((dir) => `log dir ${dir.path} is offline`);
+    const problems = [...lost, ...sample.problems];
+    fill(parts.notice, problems.length > 0 && h("div", { class: lost.length ? "notice bad" : "notice" }, problems.join(" · ")));
     fill(parts.tiles, tiles(sample));
     fill(parts.produce, stages(sample.stages.produce, STAGES.produce, "No produce request in the last ten seconds."));
     fill(parts.fetch, stages(sample.stages.fetch, STAGES.fetch, "No fetch request in the last ten seconds."));
@@ -67,7 +69,7 @@ function chartPoint(sample) {
 function tiles(sample) {
   const dirs = sample.log_dirs;
   const worst = dirs.filter((dir) => dir.size_bytes).sort((a, b) => a.free_bytes / a.size_bytes - b.free_bytes / b.size_bytes)[0];
-  const full = dirs.map((dir) => dir.full_in_s).filter((seconds) => seconds !== null).sort((a, b) => a - b)[0];
+  const soonest = dirs.map((dir) => dir.full_in_s).filter((seconds) => seconds !== null).sort((a, b) => a - b)[0];
   return h("dl", { class: "panel tiles" },
     tile("In", rate(sample.in_bytes), `${count(sample.in_records)} records/s`),
     tile("Out", rate(sample.out_bytes), sample.out_bytes ? (sample.cold_share < 0.0005 ? "all from memory" : `${percent(sample.cold_share)} from disk`) : null),
@@ -75,7 +77,7 @@ function tiles(sample) {
     tile("Lag", count(sample.lag), counted(sample.group_count, "group")),
     tile("Partitions", count(sample.partition_count), counted(sample.topic_count, "topic")),
     tile("Connections", count(sample.connections), sample.deaths ? `${counted(sample.deaths, "restart")} of processes` : "all processes up"),
-    tile("Free space", worst ? bytes(worst.free_bytes) : "–", full !== undefined ? `full in ${duration(full)}` : worst ? `of ${bytes(worst.size_bytes)}` : "log dir offline"));
+    tile("Free space", worst ? bytes(worst.free_bytes) : "–", soonest !== undefined ? full(soonest) : worst ? `of ${bytes(worst.size_bytes)}` : "log dir offline"));
 }
 
 function stages(found, names, nothing) {

@@ -28,7 +28,7 @@ export async function report(context) {
   return h("div", { class: "flow" },
     head(found.name, { crumb: ["Reports", "#/reports"], facts: [verdict(found), found.kind, time(found.written_ms).slice(0, 19), bytes(found.bytes)] }),
     found.figures.length > 0 && panel(null, h("dl", { class: "facts pad" }, found.figures.map((one) => h("div", {}, h("dt", {}, one.name), h("dd", {}, one.value))))),
-    found.tables.map((one) => panel(one.title, [table(one.columns.map((title, number) => ({ title, wrap: one.rows.some((row) => row[number].length > 24), cell: (row) => row[number] })), one.rows),
+    found.tables.map((one) => panel(one.title, [table(one.columns.map((title, number) => ({ title, label: number ? "Value" : "Name", wrap: one.rows.some((row) => row[number].length > 24), cell: (row) => row[number] })), one.rows),
       one.left_out > 0 && h("p", { class: "pad muted" }, `${one.left_out} more are in the text below.`)])),
     panel("Text of the report", text(found, where, context)));
 }

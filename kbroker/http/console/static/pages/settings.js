@@ -16,7 +16,7 @@ export function settingsTable(rows, change) {
       { title: "Setting", wrap: true, cell: (row) => [h("span", { class: "name mono" }, broken(row.name)), row.text && h("div", { class: "muted small" }, row.text)] },
       { title: "Value", wrap: true, cell: (row) => (row.sensitive ? tag("hidden") : row.value ? h("span", { class: "mono" }, broken(row.value)) : h("span", { class: "muted" }, row.value === null ? "not set" : "empty")) },
       { title: "Source", cell: (row) => (row.source === "default" ? h("span", { class: "muted" }, "default") : tag(row.source, "good")) },
-      ...(change ? [{ title: "", number: true, cell: (row) => !row.read_only && h("button", { class: "button quiet", onclick: () => edit(row, change) }, "Change") }] : []),
+      ...(change ? [{ title: "", label: "Change", number: true, cell: (row) => !row.read_only && h("button", { class: "button quiet", onclick: () => edit(row, change) }, "Change") }] : []),
     ], shown) : empty("Nothing found", only.checked && !words.length ? "Every setting has its default." : "No setting matches."));
   }
   draw();
