@@ -35,6 +35,7 @@ from tests.compat.clients.client_quotas import set_quotas
 from tests.compat.quota_cases import entry
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base
+from tuning.dashboards import recording
 from tuning.dashboards.alerts import ALERTS
 from tuning.dashboards.alerts import page as rules
 from tuning.dashboards.tables import ROOMS
@@ -45,7 +46,7 @@ SELECTED = re.compile(r"\{@[~%]?(?:, )?")
 SELECTOR = re.compile(r"\b((?:kbroker|up)\w*(?:\{[^}]*\})?)(?=[\s)\[]|$)")
 CONFIG = """
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}
-rule_files: [alerts.yml]
+rule_files: [alerts.yml, recording.yml]
 scrape_configs:
   - job_name: kbroker
     static_configs: [{{targets: ["{target}"]}}]
@@ -65,6 +66,7 @@ class Prometheus:
             free.bind(("127.0.0.1", 0))
             self._address = f"127.0.0.1:{free.getsockname()[1]}"
         (folder / "alerts.yml").write_text(rules())
+        (folder / "recording.yml").write_text(recording.page())
         config = folder / "prometheus.yml"
         config.write_text(CONFIG.format(target=base(broker).removeprefix("http://")))
         self._log = (folder / "prometheus.log").open("wb")
@@ -171,7 +173,8 @@ def reject(broker: KBroker) -> None:
 
 def limit(broker: KBroker, rate: float) -> None:
     """What clients that name no client id may produce, in bytes a second."""
-    set_quotas(broker, entry({"client-id": "rdkafka"}, producer_byte_rate=rate))
+    others = {"consumer_byte_rate": 1e9, "request_percentage": 1e6}
+    set_quotas(broker, entry({"client-id": "rdkafka"}, producer_byte_rate=rate, **others))
 
 
 def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus: Prometheus) -> None:
@@ -198,6 +201,30 @@ def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus:
         return not silent
 
     assert until(all_speak, 120), silent  # the forecast of a full disk looks at a minute at the least
+
+
+def test_every_rule_is_evaluated_and_every_recorded_series_has_data(
+    broker: KBroker, prometheus: Prometheus
+) -> None:
+    names = {rule.record for rules in recording.GROUPS.values() for rule in rules}
+    limit(broker, 1e9)
+    silent: set[str] = set()
+
+    def all_recorded() -> bool:
+        work(broker, 200)
+        silent.clear()
+        silent.update(name for name in names if not prometheus.has(name))
+        return not silent
+
+    assert until(all_recorded, 120), silent
+    groups = prometheus.ask("rules")["groups"]
+    assert isinstance(groups, list)
+    evaluated = [rule for group in groups for rule in group["rules"]]
+    assert len(evaluated) == len(ALERTS) + sum(map(len, recording.GROUPS.values()))
+    assert [rule for rule in evaluated if rule["health"] != "ok"] == []
+    targets = prometheus.ask("targets")["activeTargets"]
+    assert isinstance(targets, list)
+    assert [(target["health"], target["lastError"]) for target in targets] == [("up", "")]
 
 
 def test_every_series_of_an_alert_is_there_before_its_trouble(
