@@ -31,7 +31,8 @@ def top(
     stop.
 
     A broker that restarts meanwhile does not end the display, nor the lines of [bold]--json[/bold]:
-    they continue once it answers. Without an answer to the first request the command ends with 3."""
+    they continue once it answers. Without an answer to the first request the command ends with
+    3."""
     with suppress(KeyboardInterrupt):
         _show(url, interval, once, as_json)
 

@@ -1,4 +1,5 @@
-"""Checks of a request's headers: the origin of the page that sent it. Pure."""
+"""Headers for the browser's guards, and checks of a request's headers: the origin of the page that
+sent it. Pure."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -9,10 +10,17 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+TRUSTED_ONLY: Mapping[str, str] = {"Cross-Origin-Opener-Policy": "same-origin"}
+"""For pages from loopback or over TLS. Elsewhere a browser ignores it and logs an error."""
 COOKIE = "kbroker_session"
+
+
+def security_headers(request: Mapping[str, str]) -> dict[str, str]:
+    """The headers of every answer. request: headers; X-Forwarded-Proto is that of a TLS proxy."""
+    trusted = is_this_host(request.get("Host")) or request.get("X-Forwarded-Proto", "").lower() == "https"
+    return {**SECURITY_HEADERS, **(TRUSTED_ONLY if trusted else {})}
 
 
 def host_of(text: str) -> str | None:

@@ -110,7 +110,7 @@ class Console:
             log.exception("the console failed at %s %s", method, path[:200])
             failed = {"error": "failed", "message": "the console failed, see the broker's log"}
             reply = json_reply(failed, HTTPStatus.INTERNAL_SERVER_ERROR)
-        reply.headers |= browser_headers.SECURITY_HEADERS
+        reply.headers |= browser_headers.security_headers(headers)
         return _packed(reply, headers)
 
     def stream(self, connection: socket.socket, stream: Stream, begin: Callable[[], None]) -> None:

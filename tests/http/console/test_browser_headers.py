@@ -2,7 +2,13 @@
 
 import pytest
 
-from kbroker.http.console.browser_headers import SECURITY_HEADERS, cookie_of, from_own_page, is_this_host
+from kbroker.http.console.browser_headers import (
+    SECURITY_HEADERS,
+    cookie_of,
+    from_own_page,
+    is_this_host,
+    security_headers,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +26,13 @@ def test_loopback_names_are_this_host(host: str) -> None:
 )  # fmt: skip
 def test_a_rebound_name_is_not_this_host(host: str | None) -> None:
     assert not is_this_host(host)
+
+
+def test_the_opener_policy_is_sent_where_a_browser_heeds_it() -> None:
+    elsewhere = {"Host": "10.0.0.5:9404"}
+    assert security_headers(elsewhere) == SECURITY_HEADERS
+    for trusted in ({"Host": "localhost:9404"}, elsewhere | {"X-Forwarded-Proto": "https"}):
+        assert set(security_headers(trusted)) - set(SECURITY_HEADERS) == {"Cross-Origin-Opener-Policy"}
 
 
 def test_only_pages_of_the_same_origin_are_ours() -> None:
