@@ -277,6 +277,36 @@ def test_a_write_that_fails_is_an_error_of_the_own_log_dir_and_ends_nowhere(scen
     assert case.following.waiting
 
 
+def test_a_copy_that_lost_its_end_continues_where_it_ends_now(scene: Make) -> None:
+    """And not at the place in the leader's file where it was: batches above the end leave a gap."""
+    case = scene()
+    case.write(b"a", b"b")
+    case.follow()
+    assert case.end == 2
+    case.own.partition.truncate_to(1, case.own.now_ms)
+    case.own.partition.role.follow(-1)
+    case.write(b"c")
+    for _ in range(2):
+        case.check(later_ns=1_000_000_000)
+    case.assert_equal()
+    assert offsets(case.own) == [0, 1, 2]
+
+
+def test_a_copy_waits_while_its_disk_is_full(scene: Make) -> None:
+    case = scene()
+    case.write(b"a")
+    case.follow()
+    case.own.partition.active.refuse_appends()
+    case.write(b"b")
+    case.check(later_ns=2_000_000_000)
+    assert (case.end, case.failed) == (1, [])
+    assert case.following.waiting
+    case.own.partition.role.let_append()
+    case.check(later_ns=2_000_000_000)
+    case.assert_equal()
+    assert case.end == 2
+
+
 def test_a_copy_says_that_it_follows_only_once_it_agrees(scene: Make) -> None:
     """Its end counts for the high watermark from then on."""
     case = scene()

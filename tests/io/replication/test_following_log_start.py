@@ -41,6 +41,7 @@ def test_a_copy_that_ends_below_its_leaders_log_start_starts_over_there(scene: M
         case.check(later_ns=1_000_000_000)
     assert (case.own.partition.log_start, case.end) == (3, 4)
     assert offsets(case.own) == [3]
+    assert case.own.partition.epochs.entries == ((1, 3),), "of the same epoch as the records that are gone"
 
 
 def test_a_log_start_that_moves_reaches_the_follower(scene: Make) -> None:
