@@ -104,8 +104,8 @@ class Browser:
         more = {"text": key} if len(key) == 1 else {}
         if key == "Enter":
             more = {"text": "\r", "windowsVirtualKeyCode": 13}  # type: ignore[dict-item]
-        elif key == "Tab":
-            more = {"windowsVirtualKeyCode": 9}  # type: ignore[dict-item]
+        elif key in ("Tab", "Escape"):
+            more = {"windowsVirtualKeyCode": {"Tab": 9, "Escape": 27}[key]}  # type: ignore[dict-item]
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=code or key, **more)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code or key)
 

@@ -169,6 +169,23 @@ def test_offsets_are_previewed_before_they_are_reset(page: Page) -> None:
     page.sees("Reset: 2 offsets of billing.")
 
 
+def test_a_phone_shows_all_of_a_preview_and_escape_closes_it(page: Page) -> None:
+    page.browser.size(360, 740)
+    page.show("groups/billing")
+    page.browser.run(
+        "[...document.querySelectorAll('button')].find(e => e.textContent === 'Reset offsets').focus()"
+    )
+    page.browser.press("Enter")
+    page.browser.wait("document.querySelectorAll('dialog tbody tr').length === 2")
+    page.browser.run("document.querySelectorAll('dialog td.n').forEach(e => { e.textContent = '-17,706' })")
+    wide = "(e => e.scrollWidth - e.clientWidth)(document.querySelector('dialog .preview .scroll'))"
+    assert page.browser.run(wide) <= 0
+    assert page.browser.run("document.querySelector('dialog').contains(document.activeElement)")
+    page.browser.press("Escape")
+    page.browser.wait("!document.querySelector('dialog')")
+    assert page.browser.run("document.activeElement.textContent") == "Reset offsets"
+
+
 def test_lists_are_searched_and_walked_by_keyboard(page: Page) -> None:
     page.show("topics")
     page.browser.press("/")
