@@ -5,6 +5,8 @@ v1 synonyms and sources in place of "is default" (v0 is gone since Kafka 4.0); v
 types; v4 flexible. Null or empty keys ask for all settings. Sensitive values are null.
 """
 
+from operator import attrgetter
+
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.config_entries import check, entries_of
 from kbroker.api.config_results import keys_of, shown
@@ -22,7 +24,7 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from kbroker.protocol.slices import Names, Table, emptied, paced
+from kbroker.protocol.slices import Names, distinct, emptied, paced
 
 API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, fast_paths=(REPEATED,))
 
@@ -32,7 +34,7 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> CachedAnswer
     for resource in request.resources:
         if resource.resource_type not in NAMES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-    named = _once(request)
+    named = list(distinct(request.resources, key=attrgetter("resource_type", "resource_name")))
     response = DescribeConfigsResponse(results=[_result(ctx, request, each) for each in paced(named)])
     has_levels = any(each.resource_type == BROKER_LOGGER for each in paced(named))
     emptied(named)
@@ -47,19 +49,6 @@ def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> 
             for resource in request.resources
         ]
     )
-
-
-def _once(request: DescribeConfigsRequest) -> list[DescribeConfigsResource]:
-    """The resources in order; of those that are named several times, the first."""
-    seen: Table[tuple[int, str], None] = Table()
-    named = []
-    for each in request.resources:
-        key = each.resource_type, each.resource_name
-        if key not in seen:
-            seen[key] = None
-            named.append(each)
-    seen.clear()
-    return named
 
 
 def _result(

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from kbroker.config import client_metrics, group, topic
 from kbroker.config.broker import BROKER, BrokerConfig, is_dynamic, is_sensitive, row_of, synonyms
@@ -91,7 +92,7 @@ def describe_topic(overrides: Mapping[str, str], config: BrokerConfig, keys: Key
     read."""
     values = topic.effective(overrides, config)
     return list(
-        _layered(Source.DYNAMIC_TOPIC, topic.TOPIC, topic.SYNONYM, values, overrides, config, keys=keys)
+        _layered(_Layer(Source.DYNAMIC_TOPIC, topic.TOPIC, topic.SYNONYM), values, overrides, config, keys)
     )
 
 
@@ -99,9 +100,8 @@ def describe_group(overrides: Mapping[str, str], config: BrokerConfig, keys: Key
     """Every setting of a group with these overrides. Raises ConfigError when they cannot be
     read."""
     values = group.effective(overrides, config)
-    entries = _layered(
-        Source.GROUP, group.GROUP, group.SYNONYM, values, overrides, config, keys=keys, own=True
-    )
+    layer = _Layer(Source.GROUP, group.GROUP, group.SYNONYM, has_own=True)
+    entries = _layered(layer, values, overrides, config, keys)
     return list(entries)
 
 
@@ -143,27 +143,28 @@ def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
     return tuple(found[start:])
 
 
+class _Layer(NamedTuple):
+    """Settings that lie over broker settings. broker_names: those, by setting. has_own: settings
+    without a broker setting list their own default."""
+
+    source: Source
+    rows: Mapping[str, Setting]
+    broker_names: Mapping[str, str]
+    has_own: bool = False
+
+
 def _layered(
-    source: Source,
-    rows: Mapping[str, Setting],
-    broker_names: Mapping[str, str],
-    values: Mapping[str, Value],
-    overrides: Mapping[str, str],
-    config: BrokerConfig,
-    *,
-    keys: Keys,
-    own: bool = False,
+    layer: _Layer, values: Mapping[str, Value], overrides: Mapping[str, str], config: BrokerConfig, keys: Keys
 ) -> Iterator[Entry]:
-    """Entries of settings that lie over broker settings. `own` lists a default that has no broker
-    setting."""
-    shown = (name for name, row in rows.items() if not row.internal or name in overrides)
+    """Entries of a layer with these values, of which `overrides` are set."""
+    shown = (name for name, row in layer.rows.items() if not row.internal or name in overrides)
     for name in _selected(shown, keys):
-        row = rows[name]
+        row = layer.rows[name]
         value = render(values[name], row.type)
-        layers: list[Synonym] = [Synonym(name, value, source)] if name in overrides else []
-        if name in broker_names:
-            layers += broker_synonyms(config, broker_names[name])
-        elif own:
+        layers: list[Synonym] = [Synonym(name, value, layer.source)] if name in overrides else []
+        if name in layer.broker_names:
+            layers += broker_synonyms(config, layer.broker_names[name])
+        elif layer.has_own:
             layers.append(Synonym(name, render(row.default_value(), row.type), Source.DEFAULT))
         every = tuple(layers)
         yield Entry(name, value, _source(every), False, row.sensitive, every, row.type, documentation(row))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
@@ -45,21 +46,25 @@ EPOCHS_IN_DOUBT = 1000
 lost one are not used again."""
 
 
+class OnlineDirs(NamedTuple):
+    """Log dirs that are online, with their ids. clean: those whose last stop was clean."""
+
+    log_dirs: Sequence[str]
+    directory_ids: Mapping[str, str] = MappingProxyType({})
+    clean: frozenset[str] = frozenset()
+
+
 def build(
     shared: Shared,
     static: BrokerConfig,
-    log_dirs: Sequence[str],
+    online: OnlineDirs,
     endpoints: Mapping[str, Endpoint],
     cluster_id: str,
-    directory_ids: Mapping[str, str] = MappingProxyType({}),
     node_endpoints: Mapping[str, Endpoint] | None = None,
-    clean_dirs: frozenset[str] = frozenset(),
 ) -> Broker:
-    """The broker's state, slots assigned and published. Blocks; nothing else runs yet.
-
-    log_dirs: those that are online. Partitions of others keep their slots and stay offline.
-    directory_ids: of them. clean_dirs: those whose last stop was clean.
-    """
+    """The broker's state, slots assigned and published. Blocks; nothing else runs yet. Partitions
+    of log dirs that are not online keep their slots and stay offline."""
+    log_dirs = online.log_dirs
     chosen = open_newest(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs], cluster_id)
     store = chosen.store
     store.begin_run()
@@ -68,10 +73,10 @@ def build(
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
         broker.dir_errors.fail(log_dir, errno.ENODEV)
-    _check_identities(broker, store, directory_ids)
+    _check_identities(broker, store, online.directory_ids)
     new_run = not broker.slots.in_use
     if new_run:
-        step, kept_in = (EPOCHS_IN_DOUBT, frozenset[str]()) if chosen.doubtful else (1, clean_dirs)
+        step, kept_in = (EPOCHS_IN_DOUBT, frozenset[str]()) if chosen.doubtful else (1, online.clean)
         _begin_epochs(broker, store, step, kept_in)
     _finish_deletions(broker, store, new_run)
     _claim_slots(broker, store)

@@ -296,12 +296,10 @@ def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordi
         broker = state.build(
             context.shared,
             context.config,
-            context.log_dirs,
+            state.OnlineDirs(context.log_dirs, context.directory_ids, context.clean_dirs),
             advertised_endpoints(context),
             context.cluster_id,
-            context.directory_ids,
             site_endpoints(context),
-            context.clean_dirs,
         )
     except StoreError as error:
         log.error("%s", error)

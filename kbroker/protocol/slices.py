@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from heapq import merge
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, overload
 
 from greenlet import getcurrent, greenlet
 
@@ -120,20 +120,32 @@ def _paced(items: Iterable[T]) -> Iterator[T]:
         yield item
 
 
-def distinct(items: Iterable[H]) -> Iterable[H]:
-    """The items without repetitions, in the order of their first occurrences.
+@overload
+def distinct(items: Iterable[H]) -> Iterable[H]: ...
 
-    In slices many small sets hold them: one large set would delay all clients each time it is
+
+@overload
+def distinct(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterable[T]: ...
+
+
+def distinct(items: Iterable[Any], key: Callable[[Any], Hashable] | None = None) -> Iterable[Any]:
+    """The items without repetitions, in the order of their first occurrences. Items with the same
+    key are repetitions; without `key` it is the item.
+
+    In slices many small sets hold the keys: one large set would delay all clients each time it is
     resized."""
-    return _distinct(items) if type(getcurrent()) is Work else dict.fromkeys(items)
+    if key is None and type(getcurrent()) is not Work:
+        return dict.fromkeys(items)
+    return _distinct(items, key)
 
 
-def _distinct(items: Iterable[H]) -> Iterator[H]:
-    seen = _Parts(set[H])
+def _distinct(items: Iterable[Any], key: Callable[[Any], Hashable] | None) -> Iterator[Any]:
+    seen = _Parts(set[Hashable])
     for item in paced(items):
-        some = seen.of(item)
-        if item not in some:
-            some.add(item)
+        value = item if key is None else key(item)
+        some = seen.of(value)
+        if value not in some:
+            some.add(value)
             yield item
     seen.clear()
 

@@ -210,11 +210,9 @@ class World:
         self.broker = state.build(
             self.shared,
             config,
-            self.dirs,
+            state.OnlineDirs(self.dirs, self.directory_ids, self.clean_dirs),
             endpoints,
             CLUSTER_ID,
-            self.directory_ids,
-            clean_dirs=self.clean_dirs,
         )
         self.workers = [FakeWorker(self.shared) for _ in range(self.sizes.workers)]
         for index, worker in enumerate(self.workers):

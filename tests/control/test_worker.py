@@ -74,7 +74,7 @@ class Stage:
 
     def build(self) -> Broker:
         endpoints = {"PLAINTEXT": ENDPOINT}
-        return state.build(self.shared, self.config, [self.log_dir], endpoints, CLUSTER_ID)
+        return state.build(self.shared, self.config, state.OnlineDirs([self.log_dir]), endpoints, CLUSTER_ID)
 
     @property
     def ready(self) -> bool:

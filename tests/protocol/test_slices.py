@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -149,6 +150,13 @@ def test_each_item_comes_once_in_its_order_in_slices_too() -> None:
     items = [f"name-{number % 700}" for number in range(COUNT)]
     found, slices = finish(lambda: list(distinct(items)))
     assert found == list(dict.fromkeys(items)) == list(distinct(items))
+    assert slices > 1
+
+
+def test_of_items_with_the_same_key_the_first_one_is_kept() -> None:
+    items = [(number % 700, number) for number in range(COUNT)]
+    found, slices = finish(lambda: list(distinct(items, key=itemgetter(0))))
+    assert found == items[:700] == list(distinct(items, key=itemgetter(0)))
     assert slices > 1
 
 

@@ -1,6 +1,7 @@
 """One member of a classic group: identity, timeouts, protocols, and the pending request."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 from kbroker.control.coordinator.machine import Deferred
 
@@ -8,48 +9,22 @@ Protocols = Sequence[tuple[str, bytes]]
 """(protocol name, metadata) in the member's order of preference."""
 
 
+@dataclass(slots=True, eq=False)
 class ClassicMember:
     """Runs in: control. Owner: its ClassicGroup (Kafka's ClassicGroupMember)."""
 
-    __slots__ = (
-        "assignment",
-        "awaiting_join",
-        "awaiting_sync",
-        "client_host",
-        "client_id",
-        "instance_id",
-        "is_new",
-        "member_id",
-        "protocol_type",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocol_type: str,
-        protocols: Protocols,
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocol_type = protocol_type
-        self.protocols = protocols
-        self.assignment = assignment
-        self.awaiting_join: Deferred | None = None
-        self.awaiting_sync: Deferred | None = None
-        self.is_new = False
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = b""
+    awaiting_join: Deferred | None = field(default=None, init=False)
+    awaiting_sync: Deferred | None = field(default=None, init=False)
+    is_new: bool = field(default=False, init=False)
 
     @property
     def is_static(self) -> bool:

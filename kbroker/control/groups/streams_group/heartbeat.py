@@ -57,8 +57,7 @@ class StreamsHeartbeat:
         out: list[Record] = []
         group = self._group(request.group_id, joins, out)
         old = self._member(group, request)
-        client = (caller.client_id, caller.client_host)
-        new = progress.described_by(old, client, request)
+        new = progress.described_by(old, (caller.client_id, caller.client_host), request)
         changed = not new.same_metadata(old) or new.member_id not in group.members
         if changed:
             out.append(records.member_metadata(group.group_id, new))
@@ -70,10 +69,11 @@ class StreamsHeartbeat:
         epoch = progress.updated_epoch(group, changed, configured, configs, out)
         if group.is_empty:
             self._await_members(group.group_id)
-        waits = group.group_id in self._waiting
-        target, delayed = progress.updated_target(
-            self._table, group, epoch, new, configured, configs, now_ms, out, waits
-        )
+        basis = progress.Basis(epoch, configured, configs)
+        if group.group_id in self._waiting:
+            target, delayed = progress.awaited_target(group)
+        else:
+            target, delayed = progress.updated_target(self._table, group, basis, new, now_ms, out)
         member = progress.reconciled(group, new, target, _claimed(request), out)
         if member is not new:
             self._watch_revocation(group.group_id, member)
@@ -195,17 +195,8 @@ class StreamsHeartbeat:
         if not isinstance(group, StreamsGroup) or group.is_empty or group.configured is None:
             return Outcome()
         out: list[Record] = []
-        progress.updated_target(
-            self._table,
-            group,
-            group.group_epoch,
-            None,
-            group.configured,
-            group.assignment_configs,
-            now_ms,
-            out,
-            False,
-        )
+        basis = progress.Basis(group.group_epoch, group.configured, group.assignment_configs)
+        progress.updated_target(self._table, group, basis, None, now_ms, out)
         return Outcome(out)
 
     def _watch_revocation(self, group_id: str, member: StreamsMember) -> None:

@@ -78,6 +78,15 @@ def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
     return {STANDBYS: str(min(standbys, table.settings.streams_max_standby_replicas))}
 
 
+class Basis(NamedTuple):
+    """What a target assignment is computed from: the group's epoch, its topology for the existing
+    topics, and the assignor's configs."""
+
+    epoch: int
+    configured: ConfiguredTopology
+    configs: Mapping[str, str]
+
+
 def updated_epoch(
     group: StreamsGroup,
     bump: bool,
@@ -100,23 +109,24 @@ def updated_epoch(
     return epoch
 
 
+def awaited_target(group: StreamsGroup) -> tuple[Target, str | None]:
+    """The target while the group waits for more members, and the reason."""
+    why = "Assignment delayed due to the configured initial rebalance delay."
+    return Target(group.assignment_epoch, NOTHING), why
+
+
 def updated_target(
     table: GroupTable,
     group: StreamsGroup,
-    epoch: int,
+    basis: Basis,
     member: StreamsMember | None,
-    configured: ConfiguredTopology,
-    configs: Mapping[str, str],
     now_ms: int,
     out: list[Record],
-    waits_for_members: bool,
 ) -> tuple[Target, str | None]:
     """The member's target, and why it is not a newer one. member: as it will be after the records
     in `out`."""
     had = NOTHING if member is None else group.target.get(member.member_id, NOTHING)
-    if waits_for_members:
-        why = "Assignment delayed due to the configured initial rebalance delay."
-        return Target(group.assignment_epoch, NOTHING), why
+    epoch, configured, configs = basis
     if group.assignment_epoch >= epoch:
         return Target(group.assignment_epoch, had), None
     interval_ms = table.overrides.number(
