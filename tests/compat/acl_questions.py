@@ -141,8 +141,10 @@ def _by_id(peer: Peer) -> md.MetadataRequest:
     )
 
 
-def _by_name(*names: str, create: bool = False, told: bool = True) -> md.MetadataRequest:
-    return md.MetadataRequest([md.MetadataRequestTopic(name=name) for name in names], create, told, told)
+def _by_name(*names: str, create: bool = False, with_operations: bool = True) -> md.MetadataRequest:
+    return md.MetadataRequest(
+        [md.MetadataRequestTopic(name=name) for name in names], create, with_operations, with_operations
+    )
 
 
 def _delete_by_id(peer: Peer) -> dt.DeleteTopicsRequest:
@@ -212,7 +214,7 @@ QUESTIONS: list[Case] = [
     case("metadata of all", K.METADATA, (12, 12), md.MetadataRequest(None, False, False, True)),
     case("metadata of all, plain", K.METADATA, (0, 0), md.MetadataRequest([])),
     case("metadata by name", K.METADATA, (10, 10), _by_name(*BOTH, ABSENT, "never")),
-    case("metadata by name, plain", K.METADATA, (12, 12), _by_name(*BOTH, told=False)),
+    case("metadata by name, plain", K.METADATA, (12, 12), _by_name(*BOTH, with_operations=False)),
     case("metadata by id", K.METADATA, (12, 12), _by_id),
     case("describe topics", K.DESCRIBE_TOPIC_PARTITIONS, (0, 0), dtp.DescribeTopicPartitionsRequest(
         [dtp.TopicRequest(name) for name in (*BOTH, ABSENT, "never")])),

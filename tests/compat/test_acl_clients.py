@@ -30,11 +30,11 @@ def produced(producer: Producer) -> int:
     """The error code of one record, 0 when it is in the log."""
     codes: list[int] = []
 
-    def told(error: KafkaError | None, _: Any) -> None:
+    def delivered(error: KafkaError | None, _: Any) -> None:
         codes.append(0 if error is None else error.code())
 
     try:
-        producer.produce("orders", b"value", on_delivery=told)
+        producer.produce("orders", b"value", on_delivery=delivered)
     except KafkaException as refused:  # the client has not asked again since it was refused
         error: Any = refused.args[0]
         return int(error.code())

@@ -82,7 +82,7 @@ class AnswersModel:
                 )
         for n, ask in enumerate(s.asks):
             rest = s._replace(asks=s.asks[:n] + s.asks[n + 1 :])
-            for step, after, moved in self._go_on(s, rest, ask):
+            for step, after, moved in self._continue(s, rest, ask):
                 if moved is not None:
                     after = after._replace(asks=tuple(sorted((*after.asks, moved))))
                 yield step, after
@@ -105,7 +105,7 @@ class AnswersModel:
         else:
             yield "control: topics_changed", s._replace(word=s.word + 1, changing=())
 
-    def _go_on(
+    def _continue(
         self, s: AnswersState, rest: AnswersState, ask: Ask
     ) -> Iterator[tuple[str, AnswersState, Ask | None]]:
         where, kept = f"network {ask.process}", s.kept[ask.process]

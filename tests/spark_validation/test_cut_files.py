@@ -35,7 +35,7 @@ def test_the_last_file_is_missing_as_its_client_counted_it(tmp_path: Path) -> No
     }
 
 
-def test_a_file_before_another_one_is_missing_whoever_counted(tmp_path: Path) -> None:
+def test_a_file_before_another_one_is_missing_whichever_process_counted(tmp_path: Path) -> None:
     files(tmp_path, "shares/c000007-0000.parquet", "shares/c000007-0002.parquet")
     assert cut(tmp_path, None) == {"shares": [7]}
 

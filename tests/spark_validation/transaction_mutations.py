@@ -17,11 +17,11 @@ from tests.spark_validation.world import (
 )
 
 
-def killed(topic: Topic, told: bool = True, spread: bool = True, flags: int = 0) -> int:
+def killed(topic: Topic, has_rows: bool = True, spread: bool = True, flags: int = 0) -> int:
     """The first producer is killed in a last transaction over both partitions, which is aborted
     then; gives its number.
 
-    told: its sends have rows. spread: numbers of both partitions overlap. A transaction without a
+    has_rows: its sends have rows. spread: numbers of both partitions overlap. A transaction without a
     row."""
     producer = topic.producers[0]
     topic.killed.append(producer)
@@ -44,7 +44,7 @@ def killed(topic: Topic, told: bool = True, spread: bool = True, flags: int = 0)
         ]
         batch = Batch(at, records, producer + 100, first, True)
         topic.log[partition] += [batch, Batch(batch.end, [], producer + 100, control=ControlType.ABORT)]
-        if told:
+        if has_rows:
             topic.rows["sends"] += [
                 send_row(topic, partition, at + n, record, number) for n, record in enumerate(records)
             ]
@@ -57,21 +57,21 @@ def dies(topic: Topic) -> None:
 
 
 def dies_unseen(topic: Topic) -> None:
-    killed(topic, told=False)
+    killed(topic, has_rows=False)
 
 
-def contradicts(told: bool, spread: bool):  # type: ignore[no-untyped-def]
+def contradicts(has_rows: bool, spread: bool):  # type: ignore[no-untyped-def]
     def mutate(topic: Topic) -> None:
-        killed(topic, told, spread)
+        killed(topic, has_rows, spread)
         topic.log[1][-1].control = ControlType.COMMIT
         read_everything(topic)
 
     return mutate
 
 
-def marker_missing(told: bool):  # type: ignore[no-untyped-def]
+def marker_missing(has_rows: bool):  # type: ignore[no-untyped-def]
     def mutate(topic: Topic) -> None:
-        killed(topic, told)
+        killed(topic, has_rows)
         topic.log[1].pop()
         read_everything(topic)
         late_reads(topic)
@@ -121,7 +121,7 @@ def show_the_aborted(topic: Topic) -> None:
 def commit_with_the_next_life(topic: Topic) -> None:
     """What a killed producer left is not aborted: the commit of the life that took over ends it as
     well."""
-    killed(topic, told=False)
+    killed(topic, has_rows=False)
     del topic.log[1][-2:]
     topic.log[0].pop()
     left, producer = topic.log[0][-1], topic.producers[1]

@@ -161,8 +161,8 @@ def _run(
     from kbroker.cli.mirror.plan import make_plan
     from kbroker.cli.mirror.positions import Positions
 
-    going_on = Positions(target).exists()
-    plan = make_plan(source, target, options.topics, options.replication_factor, going_on)
+    continues = Positions(target).exists()
+    plan = make_plan(source, target, options.topics, options.replication_factor, continues)
     if options.plan:
         _show_plan(plan, json)
         return
@@ -173,7 +173,7 @@ def _run(
     for remark in plan.remarks:
         say(remark)
     say(
-        f"{'continuing with' if going_on else 'copying'} {_extent(plan)}; replication factor {plan.replication_factor}"
+        f"{'continuing with' if continues else 'copying'} {_extent(plan)}; replication factor {plan.replication_factor}"
     )
     _copy(source, target, plan, options, kafka_home, log)
     _verify(source, target, options, keep_topics, json)
@@ -205,7 +205,7 @@ def _verify(source: Connection, target: Connection, options: _Options, keep_topi
     from kbroker.cli.mirror.plan import make_plan
 
     say("all is copied; comparing every record")
-    plan = make_plan(source, target, options.topics, options.replication_factor, going_on=True)
+    plan = make_plan(source, target, options.topics, options.replication_factor, continues=True)
     outcome = finish(source, target, plan, say)
     for remark in outcome.remarks:
         say(remark)

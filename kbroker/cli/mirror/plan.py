@@ -75,9 +75,9 @@ def make_plan(
     target: Connection,
     topics: Sequence[str],
     replication_factor: int | None,
-    going_on: bool,
+    continues: bool,
 ) -> Plan:
-    """Read both sides. going_on: an earlier run has copied into the target. Raises
+    """Read both sides. continues: an earlier run has copied into the target. Raises
     CommandFailed."""
     there = source.admin().list_topics(timeout=source.timeout_s).topics
     here = target.admin().list_topics(timeout=target.timeout_s)
@@ -101,7 +101,7 @@ def make_plan(
     plan.ends = latest(source, source.admin(), partitions, committed=True)
     for name, topic in planned.items():
         if topic.exists:
-            _check_existing(target, topic, len(here.topics[name].partitions), going_on)
+            _check_existing(target, topic, len(here.topics[name].partitions), continues)
     if plan.acls and not plan.target_has_authorizer:
         remarks.append(f"stay behind, as the target has no authorizer: {counted(plan.acls, 'ACL')}")
     return plan
@@ -131,7 +131,7 @@ def acls_of(broker: Connection) -> list[Acl] | None:
         raise
 
 
-def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, going_on: bool) -> None:
+def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, continues: bool) -> None:
     """Check that a topic at the target comes from this move, or is empty with the same partitions.
     Raises CommandFailed."""
     if partitions != topic.partitions:
@@ -139,7 +139,7 @@ def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, go
             f"{topic.name} has {counted(topic.partitions, 'partition')} at the source "
             f"and {partitions} at the target"
         )
-    if going_on:
+    if continues:
         return
     numbers = [(topic.name, number) for number in range(partitions)]
     if any(latest(target, target.admin(), numbers).values()):

@@ -59,13 +59,13 @@ class Limits(NamedTuple):
 
 
 class Quotas:
-    """Runs in: network. Owner: the process. go_on(row): resumes a connection."""
+    """Runs in: network. Owner: the process. resume_row(row): resumes a connection."""
 
-    def __init__(self, context: Context, config: BrokerConfig, go_on: Callable[[int], None]) -> None:
+    def __init__(self, context: Context, config: BrokerConfig, resume_row: Callable[[int], None]) -> None:
         window_ms = config.get_int("quota.window.size.seconds") * 1000
         self._context = context
         self._sensors = Sensors(context.shared, context.client, window_ms)
-        self._go_on = go_on
+        self._resume_row = resume_row
         self._table = QuotaTable({})
         self._known: dict[tuple[str, str], Limits] = {}
         self._stopping = False
@@ -212,7 +212,7 @@ class Quotas:
         if connection.state is State.CLOSED or self._stopping:
             return
         self._context.connections[connection.row, ConnectionRow.FLAGS] &= ~Flag.MUTED
-        self._go_on(connection.row)
+        self._resume_row(connection.row)
 
     def stop(self) -> None:
         """The broker stops: throttled connections stay throttled."""

@@ -167,7 +167,7 @@ def test_a_log_begins_no_earlier_than_its_first_segment(repository: Repository, 
     assert (partition.log_start, partition.high_watermark, partition.segments) == (8, 8, [])
 
 
-def test_a_topic_that_was_created_anew_meanwhile_is_left_out(
+def test_a_topic_that_was_created_again_meanwhile_is_left_out(
     repository: Repository, log_dir: str, during: list[Callable[[], object]]
 ) -> None:
     during.append(lambda: checkpoint.write_topic_id(f"{log_dir}/orders-0", b"\7" * 16))

@@ -102,7 +102,7 @@ class TestEveryClient:
         successor.send(name, 0, b"successor")
         successor.end(commit=True)
         with pytest.raises(Exception) as refused:
-            _go_on(zombie, name)
+            _produce_again(zombie, name)
         assert FENCED.search(_texts(refused.value)), _texts(refused.value)
         assert read_to_end(bootstrap, name) == [b"successor"]
 
@@ -116,7 +116,7 @@ def _texts(error: BaseException | None) -> str:
     return "\n".join(found)
 
 
-def _go_on(zombie: Transactional, name: str) -> None:
+def _produce_again(zombie: Transactional, name: str) -> None:
     zombie.send(name, 0, b"zombie again")
     zombie.end(commit=True)
 

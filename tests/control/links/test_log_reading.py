@@ -15,13 +15,13 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 class Errors:
-    """Stands in for LogDirErrors: keeps what it is told."""
+    """Stands in for LogDirErrors: keeps what is reported."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Exception]] = []
+        self.reported: list[tuple[str, Exception]] = []
 
     def report(self, folder: str, error: Exception) -> None:
-        self.told.append((folder, error))
+        self.reported.append((folder, error))
 
 
 def reading() -> tuple[LogReading, Errors]:
@@ -87,7 +87,7 @@ def test_a_log_that_can_not_be_read_is_a_storage_error_and_others_are_read(tmp_p
         with pytest.raises(KafkaError) as refused:
             await logs.read(str(tmp_path / "gone"), missing)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert [folder for folder, _ in errors.told] == [str(tmp_path / "gone")]
+        assert [folder for folder, _ in errors.reported] == [str(tmp_path / "gone")]
         with pytest.raises(KafkaError) as failed:
             await logs.read(str(tmp_path), lambda _: 1 // 0)
         assert failed.value.code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -43,7 +43,7 @@ class Dirs:
         return self.copies
 
     def report(self, current: Collection[str], expected: Collection[str]) -> None:
-        self.told = sorted(current), sorted(expected)
+        self.reported = sorted(current), sorted(expected)
 
     def values(self, log_dir: str) -> dict[str, str]:
         """What one copy says, whoever else has it open."""
@@ -276,15 +276,15 @@ def test_a_crash_while_a_copy_is_made_leaves_what_there_was(dirs: Dirs) -> None:
 def test_the_state_of_each_copy_is_reported(dirs: Dirs) -> None:
     """For the metric: which copies count, and which ones should."""
     copies = dirs.start()
-    assert dirs.told == (dirs.all, dirs.all)
+    assert dirs.reported == (dirs.all, dirs.all)
     gone = dirs.online.pop()
     asyncio.run(change(copies, "a"))
-    assert dirs.told == (dirs.online, dirs.all)
+    assert dirs.reported == (dirs.online, dirs.all)
     dirs.start()
-    assert dirs.told == (dirs.online, dirs.online)
+    assert dirs.reported == (dirs.online, dirs.online)
     dirs.online.append(gone)
     asyncio.run(dirs.start().check())
-    assert dirs.told == (dirs.all, dirs.all)
+    assert dirs.reported == (dirs.all, dirs.all)
 
 
 def test_a_copy_is_on_disk_before_it_has_its_name_and_no_older_write_ahead_log_meets_it(

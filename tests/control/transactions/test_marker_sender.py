@@ -57,7 +57,7 @@ class Scene:
         self.written: list[TopicPartition] = []
         self.completions: list[Callable[[ErrorCode], None]] = []
         made: Any = self.writer
-        self.sender = MarkerSender(made, self._note, lambda _, told: self.completions.append(told))
+        self.sender = MarkerSender(made, self._note, lambda _, error: self.completions.append(error))
 
     def _note(self, _: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
         self.written += partitions

@@ -42,31 +42,31 @@ def states(table: ProducerTable, slot: int) -> list[ProducerState]:
     return [ProducerState(*each) for each in table.states(slot)]
 
 
-def change(table: ProducerTable, told: dict[tuple[int, int], ProducerEntry], draw: random.Random) -> None:
+def change(table: ProducerTable, entries: dict[tuple[int, int], ProducerEntry], draw: random.Random) -> None:
     slot, producer_id = draw.randrange(SLOTS), draw.randrange(400)
     key = slot, producer_id
     what = draw.randrange(8)
     if what == 0:
         table.drop(slot)
-        for each in [each for each in told if each[0] == slot]:
-            del told[each]
+        for each in [each for each in entries if each[0] == slot]:
+            del entries[each]
     elif what == 1:
         table.expire(before := draw.randrange(200))
-        idle = [k for k, e in told.items() if e.last_timestamp < before and e.current_txn_first_offset < 0]
+        idle = [k for k, e in entries.items() if e.last_timestamp < before and e.current_txn_first_offset < 0]
         for each in idle:
-            del told[each]
-    elif key in told:
+            del entries[each]
+    elif key in entries:
         table.remove(slot, producer_id)
-        del told[key]
+        del entries[key]
     elif what == 2:  # as the drain does it
         table.make_room(1)
         row = kernel.claim(table.rows, slot, producer_id)
         table.rows[row, Producer.EPOCH] = 3
         table.claimed(1)
-        told[key] = ProducerEntry(producer_id, 3, -1, -1, -1, ())
+        entries[key] = ProducerEntry(producer_id, 3, -1, -1, -1, ())
     else:
-        told[key] = entry(producer_id, draw)
-        table.put(slot, told[key])
+        entries[key] = entry(producer_id, draw)
+        table.put(slot, entries[key])
 
 
 def test_the_states_of_a_partition_are_those_of_its_producers_in_order_of_their_ids() -> None:

@@ -71,7 +71,7 @@ class Case:
         self.logs = OneLog(root)
         self.here, self.there, self.elsewhere = self.logs.dirs
         self.moves = Moves(self.logs, BrokerConfig, lambda _: None)
-        self.told: list[object] = []
+        self.reported: list[object] = []
 
     def begin(self, log_dir: str | None = None) -> None:
         self.moves.begin(BeginMove(SLOT, GENERATION, log_dir or self.there))
@@ -79,11 +79,11 @@ class Case:
     def caught_up(self) -> MoveCaughtUp:
         deadline = time.monotonic() + 60
         while True:
-            self.told.clear()
-            self.moves.report(self.told.append)
-            if self.told:
-                assert isinstance(self.told[0], MoveCaughtUp), self.told
-                return self.told[0]
+            self.reported.clear()
+            self.moves.report(self.reported.append)
+            if self.reported:
+                assert isinstance(self.reported[0], MoveCaughtUp), self.reported
+                return self.reported[0]
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
@@ -259,8 +259,8 @@ def test_a_move_that_fails_is_named(case: Case, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("kbroker.io.log_dirs.log_move.LogMove._round", fail)
     case.begin()
     deadline = time.monotonic() + 60
-    while not case.told:
+    while not case.reported:
         assert time.monotonic() < deadline
-        case.moves.report(case.told.append)
-    assert case.told == [MoveFailed(SLOT, GENERATION, case.there)]
+        case.moves.report(case.reported.append)
+    assert case.reported == [MoveFailed(SLOT, GENERATION, case.there)]
     assert case.futures() == []

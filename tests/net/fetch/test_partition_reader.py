@@ -218,7 +218,7 @@ def test_read_committed_finds_nothing_if_segments_were_replaced_meanwhile(
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_a_log_that_has_moved_or_was_created_anew_is_read_from_its_new_files(
+def test_a_log_that_has_moved_or_was_created_again_is_read_from_its_new_files(
     scene: Scene, tmp_path: Path, moved: bool
 ) -> None:
     scene.append(1)

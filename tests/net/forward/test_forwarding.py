@@ -19,13 +19,13 @@ from tests.net.forward.forwarded import METADATA, asking, framed, read
 from tests.net.requests import is_closed
 
 
-def first_answer_waits(asked: threading.Event, go_on: threading.Event) -> Callable[[ClientRequest], bytes]:
+def first_answer_waits(asked: threading.Event, released: threading.Event) -> Callable[[ClientRequest], bytes]:
     """Control answers every request, but the first (correlation id 1) only when it may go on."""
 
     def answer(request: ClientRequest) -> bytes:
         if request.correlation_id == 1:
             asked.set()
-            assert go_on.wait(10)
+            assert released.wait(10)
         return framed(request.correlation_id)
 
     return answer
@@ -62,8 +62,8 @@ def test_a_large_request_takes_the_way_over_python(node_factory: NodeFactory) ->
 
 
 def test_an_answer_to_a_client_that_left_reaches_no_other_client(node_factory: NodeFactory) -> None:
-    requested, go_on = threading.Event(), threading.Event()
-    node = node_factory({"t": 1}, answer=first_answer_waits(requested, go_on))
+    requested, released = threading.Event(), threading.Event()
+    node = node_factory({"t": 1}, answer=first_answer_waits(requested, released))
     first = node.connect()
     first.sendall(asking(1))
     assert requested.wait(10)
@@ -71,19 +71,19 @@ def test_an_answer_to_a_client_that_left_reaches_no_other_client(node_factory: N
     node.closed_ids(1)
     second = node.connect()  # takes the row of the first
     second.sendall(asking(2))
-    go_on.set()
+    released.set()
     assert read(second, 8) == framed(2)
 
 
 def test_a_client_that_waits_when_control_goes_is_closed(node_factory: NodeFactory) -> None:
-    requested, go_on = threading.Event(), threading.Event()
-    node = node_factory({"t": 1}, answer=first_answer_waits(requested, go_on))
+    requested, released = threading.Event(), threading.Event()
+    node = node_factory({"t": 1}, answer=first_answer_waits(requested, released))
     link, other = node.connect(), node.connect()
     link.sendall(asking(1))
     assert requested.wait(10)
     node.control.drop()
     assert is_closed(link)
-    go_on.set()
+    released.set()
     other.sendall(asking(2))
     assert read(other, 8) == framed(2)
 

@@ -59,7 +59,7 @@ def packed(codec: Codec, *records: bytes) -> bytes:
     return with_body(good(codec), compress(codec, b"".join(records)))
 
 
-def alike(codec: Codec) -> dict[str, tuple[bytes, ErrorCode]]:
+def same_answers(codec: Codec) -> dict[str, tuple[bytes, ErrorCode]]:
     """The answers of a topic that keeps the producer's codec, the same for all codecs."""
     body = good(codec)[rb.RECORDS :]
     first, second = record(0), record(1)

@@ -11,7 +11,7 @@ from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
 from tests.compat.raw import LEVELLED, Case, Peer, SocketPeer, compare, run
-from tests.net.produce.compressed_cases import alike, others
+from tests.net.produce.compressed_cases import others, same_answers
 from tests.net.produce.produce_cases import CASES, GOOD
 from tests.net.requests import now_ms
 from tests.peer.apache_kafka import ApacheKafka
@@ -101,7 +101,7 @@ def compressed_cases() -> list[Case]:
     """Batches of each codec whose records are not what the header says, to topics of every kind."""
     found = []
     for codec in Codec:
-        batches = {name: data for name, (data, _) in alike(codec).items()} | others(codec)
+        batches = {name: data for name, (data, _) in same_answers(codec).items()} | others(codec)
         for name, data in batches.items():
             for topic in ("plain", "compacted", "append-time", "gzip"):
                 found.append(produce_case(f"{codec.name} {name}, {topic}", data, (9, 9), topic))

@@ -15,7 +15,7 @@ from kbroker.net.rows import Context, PartialRecord
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.records import build_batch, read_batches
-from tests.net.produce.compressed_cases import RECORDS, alike, others, with_body
+from tests.net.produce.compressed_cases import RECORDS, others, same_answers, with_body
 
 FAR = 1 << 62
 CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
@@ -77,11 +77,11 @@ def test_altered_records_are_fine_only_if_the_walk_finds_them_fine(
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_odd_batch_is_fine_only_if_the_walk_finds_it_fine(codec: Codec) -> None:
-    batches = others(codec) | {name: batch for name, (batch, _) in alike(codec).items()}
+    batches = others(codec) | {name: batch for name, (batch, _) in same_answers(codec).items()}
     for name, batch in batches.items():
         largest, expected = fine(batch), walked(batch)
         assert largest is None or Found(largest=largest) == expected, name
-    assert fine(alike(codec)["good"][0]) is not None
+    assert fine(same_answers(codec)["good"][0]) is not None
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])

@@ -19,7 +19,7 @@ from kbroker.protocol.messages.produce import PartitionProduceData, ProduceReque
 from kbroker.protocol.records import build_batch, read_all, read_batches
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode, ask, read_frame
-from tests.net.produce.compressed_cases import CODECS, alike
+from tests.net.produce.compressed_cases import CODECS, same_answers
 from tests.net.produce.produce_cases import CASES, GOOD, resealed
 from tests.net.requests import (
     PRODUCE,
@@ -73,7 +73,7 @@ def test_batches_that_are_checked_later_have_the_same_answers(node_factory: Node
 def test_compressed_records_are_checked(node_factory: NodeFactory, codec: Codec) -> None:
     node = node_factory({"t": 1})
     link = node.connect()
-    cases = alike(codec)
+    cases = same_answers(codec)
     found = {name: produce(link, data).error_code for name, (data, _) in cases.items()}
     assert found == {name: error for name, (_, error) in cases.items()}
 

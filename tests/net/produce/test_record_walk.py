@@ -16,7 +16,7 @@ from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
-from tests.net.produce.compressed_cases import CODECS, RECORDS, alike, with_body
+from tests.net.produce.compressed_cases import CODECS, RECORDS, same_answers, with_body
 
 ANY_TIME = Demands(-(1 << 62), 1 << 62, need_keys=False, ordered=True, sized=False)
 
@@ -64,7 +64,7 @@ def test_altered_records_are_refused_as_reading_them_refuses(
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_damage_has_its_error_wherever_pieces_are_cut(codec: Codec) -> None:
-    for name, (data, error) in alike(codec).items():
+    for name, (data, error) in same_answers(codec).items():
         for piece_bytes in (1, 7, 1 << 20):
             if len(data) < 2_000 or piece_bytes > 7:
                 assert found(data, piece_bytes=piece_bytes).error == error, (name, piece_bytes)
