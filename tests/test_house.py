@@ -73,7 +73,8 @@ REFUSED_IN_NAMES = re.compile(
     r"(?<![A-Za-z])(told|tell|alike|entitled|complain|under_way|has_left|mortal|rung)(?![A-Za-z])"
     r"|\b_?(MOST|LEAST|LONGEST|SHORTEST)(_[A-Z]|\b)|(?<![A-Za-z])(NOBODY|TOLD)(?![A-Za-z])",
 )
-# Variables, functions and classes of all trees have none of these words; those of tests may have a few.
+# Variables, functions and classes of all trees have none of these words; those of tests may have a
+# few.
 EVERYWHERE = "told|alike|wish|wishes|anew|whoever|go_on|goes_on|going_on"
 REFUSED_IDENTIFIER = re.compile(rf"(?:^|_)({EVERYWHERE}|tells|wanted|nobody|somebody)(?:_|$)")
 REFUSED_IN_TESTS = re.compile(rf"(?:^|_)({EVERYWHERE})(?:_|$)")

@@ -21,8 +21,8 @@ def killed(topic: Topic, has_rows: bool = True, spread: bool = True, flags: int 
     """The first producer is killed in a last transaction over both partitions, which is aborted
     then; gives its number.
 
-    has_rows: its sends have rows. spread: numbers of both partitions overlap. A transaction without a
-    row."""
+    has_rows: its sends have rows. spread: numbers of both partitions overlap. A transaction without
+    a row."""
     producer = topic.producers[0]
     topic.killed.append(producer)
     number = 1 + max(row["transaction"] for row in topic.rows["transactions"] if row["producer"] == producer)
