@@ -5,10 +5,12 @@ Runs in: acceptor. Owner: the supervisor. The locks live as long as any process 
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
 from kbroker.io.files.meta_properties import MetaPropertiesError
+from kbroker.kernels import trust
 from kbroker.protocol.kafka_uuid import random_uuid
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,16 @@ def _reason(error: OSError) -> str:
 def _none_usable(failed: Iterable[tuple[str, str]]) -> LogDirsUnusable:
     reasons = ", ".join(f"{path} ({reason})" for path, reason in failed)
     return LogDirsUnusable(f"no log dir can be used: {reasons}")
+
+
+def warn_of_others(path: str) -> None:
+    """Warn of a log dir in which another user can replace files: credentials, ACLs, records."""
+    try:
+        trust.check(path, Path(path).stat(), sticky=True)
+    except trust.Untrusted as error:
+        log.warning("log dir %s; they can replace the broker's files", error)
+    except OSError as error:
+        log.debug("log dir %s: %s", path, error)
 
 
 def check_usable(paths: Sequence[str]) -> None:
@@ -68,6 +80,8 @@ class LogDirs:
         for path, reason in failed:
             log.error("log dir %s is offline: %s", path, reason)
         self.online = tuple(folder.path for folder in self._dirs)
+        for path in self.online:
+            warn_of_others(path)
         self.clean = frozenset(clean)
         self.closed_logs = {folder.path: folder.closed_logs for folder in self._dirs}
         try:

@@ -1,6 +1,7 @@
 """Log dirs that cannot be used are named with the reason."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,28 @@ def test_one_of_several_is_left_out_and_named(tmp_path: Path, caplog: pytest.Log
         f"log dir {file} is offline: a file, not a folder"
     ]
     dirs.release(clean=True)
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "warned"),
+    [
+        (None, 0o755, ""),
+        (None, 0o1777, ""),
+        (None, 0o777, "group or others can write it"),
+        (12345, 0o755, "user 12345"),
+    ],
+)
+def test_a_log_dir_in_which_others_can_replace_files_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, owner: int | None, mode: int, warned: str
+) -> None:
+    """As the default one, /tmp/kafka-logs, if another user has made it first."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    if owner is not None:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(folder, owner, -1)
+    folder.chmod(mode)
+    LogDirs([str(folder)], 1).release(clean=True)
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [str(folder) in line and warned in line for line in lines] == [True] * bool(warned)

@@ -39,9 +39,11 @@ class LogDir:
         its processes have ended.
 
         Two locks on ``.lock``: flock, which forked children share, and a POSIX record lock, which
-        is what Apache Kafka takes. Raises LogDirInUse, OSError."""
+        is what Apache Kafka takes. A link in its place is refused: it may lead to a file that
+        another user has chosen. Raises LogDirInUse, OSError."""
         Path(self.path).mkdir(parents=True, exist_ok=True)
-        fd = os.open(f"{self.path}/{files.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(f"{self.path}/{files.LOCK}", flags, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -42,6 +42,15 @@ def test_two_brokers_never_share_a_folder(tmp_path: Path) -> None:
     assert other_process_locks(tmp_path / "d", "posix")
 
 
+def test_a_link_in_place_of_the_lock_is_refused_and_its_target_is_not_made(tmp_path: Path) -> None:
+    """Another user may have made the folder: /tmp/kafka-logs is the default one."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / files.LOCK).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        LogDir(str(tmp_path / "logs")).lock()
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_the_lock_outlives_its_taker_as_long_as_a_child_runs(tmp_path: Path) -> None:
     read, write = os.pipe()
     script = """
