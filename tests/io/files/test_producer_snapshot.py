@@ -1,5 +1,6 @@
 """Snapshots are Kafka's bytes, and damage is never taken for state."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kbroker.io.files.producer_snapshot import (
     ProducerEntry,
     decrement_sequence,
 )
+from kbroker.kernels.crc32c import crc32c
 
 LONG = st.integers(0, 2**62)
 
@@ -55,6 +57,45 @@ def test_all_five_batches_are_kept_after_kafkas_message() -> None:
     assert producer_snapshot.decode(five)[0].batches == batches
     assert five[6:].startswith(last[6:])
     assert producer_snapshot.decode(last)[0].batches == batches[-1:]  # as Apache Kafka writes it
+
+
+def test_of_more_batches_the_newest_are_known() -> None:
+    batches = tuple(BatchMetadata(n, n, n, n, 100 + n) for n in range(MAX_BATCHES + 2))
+    many = producer_snapshot.encode([ProducerEntry(1, 0, -1, 106, -1, batches)])
+    assert producer_snapshot.decode(many)[0].batches == batches[-MAX_BATCHES:]
+
+
+def test_a_batch_at_the_first_offset_is_known_after_a_start() -> None:
+    """A retry of it would be appended again."""
+    first = (BatchMetadata(0, 0, 0, 0, 100),)
+    state = [ProducerEntry(1, 0, -1, 100, -1, first)]
+    assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
+
+
+def test_more_producers_than_there_are_bytes_are_damage() -> None:
+    body = producer_snapshot.COUNT.pack(2) + producer_snapshot.encode([ProducerEntry(1, 0)])[10:]
+    head = producer_snapshot.HEADER.pack(producer_snapshot.VERSION, crc32c(body))
+    with pytest.raises(CorruptSnapshot, match="2 producers"):
+        producer_snapshot.decode(head + body)
+
+
+def test_a_shorter_snapshot_replaces_a_longer_one(tmp_path: Path) -> None:
+    long = producer_snapshot.encode([ProducerEntry(number, 0) for number in range(5)])
+    short = producer_snapshot.encode([ProducerEntry(7, 1)])
+    for data in (long, short):
+        producer_snapshot.write(str(tmp_path), 9, data, sync=False)
+    assert producer_snapshot.read(str(tmp_path), 9) == [ProducerEntry(7, 1)]
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_snapshot_is_on_disk_if_it_is_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    data = producer_snapshot.encode([ProducerEntry(7, 1)])
+    producer_snapshot.write(str(tmp_path), 9, data, sync=sync)
+    assert synced == [len(data)] * sync
 
 
 def test_the_bytes_are_kafkas() -> None:
