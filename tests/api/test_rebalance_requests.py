@@ -206,7 +206,8 @@ def test_a_rebalance_costs_less_than_on_the_ordinary_path(tmp_path: Path) -> Non
     costs: list[int] = []
     _, _, fast = play(tmp_path, False, body)
     assert fast == 2 * (len(MEMBERS) - 2)
-    assert 10 * costs[2] < 9 * costs[3]
+    # the rest, as log lines for whatever handlers there are, costs the same in both
+    assert costs[3] - costs[2] > 500 * len(MEMBERS)
 
 
 def test_a_member_that_is_removed_while_it_waits_gets_the_error(tmp_path: Path) -> None:
