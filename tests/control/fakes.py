@@ -3,7 +3,7 @@ process."""
 
 import logging
 import shutil
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,18 @@ CLUSTER_ID = "kbrokerTestClusterIdAA"
 ENDPOINT = Endpoint("PLAINTEXT", SecurityProtocol.PLAINTEXT, "127.0.0.1", 9092)
 
 
-async def _value(value: Any) -> Any:
-    return value
+class Ready:
+    """What a call is answered, at once. Unlike a coroutine it may be left alone."""
+
+    def __init__(self, value: Any = None, error: KafkaError | None = None) -> None:
+        self._value = value
+        self._error = error
+
+    def __await__(self) -> Generator[None, None, Any]:
+        yield from ()
+        if self._error is not None:
+            raise self._error
+        return self._value
 
 
 _SERVICES: WeakKeyDictionary[Broker, Services] = WeakKeyDictionary()
@@ -51,7 +61,7 @@ class FakeNetwork:
     def call(self, body: Any) -> Awaitable[Any]:
         assert isinstance(body, m.Image)
         self.images.append(body)
-        return _value(None)
+        return Ready()
 
     def close(self) -> None:
         pass
@@ -87,12 +97,12 @@ class FakeWorker:
     def call(self, body: Any) -> Awaitable[Any]:
         self.calls.append(body)
         if (error := self.refuse.get(type(body))) is not None:
-            return self._raise(error)
+            return Ready(error=error)
         answer = getattr(self, "_" + type(body).__name__, None)
         try:
-            return _value(answer(body) if answer else None)
+            return Ready(answer(body) if answer else None)
         except KafkaError as error:
-            return self._raise(error)
+            return Ready(error=error)
 
     def ask(self, body: Any, answered: Answered) -> None:
         async def tell() -> None:
@@ -102,9 +112,6 @@ class FakeWorker:
                 answered(m.Reply(1, None, int(error.code), error.message))
 
         self._asked.start(tell())
-
-    async def _raise(self, error: KafkaError) -> Any:
-        raise error
 
     def close(self) -> None:
         pass

@@ -145,11 +145,14 @@ def test_another_operation_of_the_group_waits_for_commits_under_way_and_ends_the
         running = asyncio.ensure_future(scene.runtime.run(GROUP, operation))
         await asyncio.sleep(0.01)
         assert not seen
-        assert scene.start(101, commit(9, {"a": [(0, 51, "")]}, {})), "no pass any more"
+        left = scene.start(101, commit(9, {"a": [(0, 51, "")]}, {}))
+        assert left, "no pass any more"
         scene.log.hold = False
         scene.log.release()
         assert await running == "done"
         assert seen == [50]
+        await asyncio.gather(*left.values())
+        assert scene.committed("a", 0) == 51
 
     play(tmp_path, test)
 
