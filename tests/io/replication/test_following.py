@@ -359,3 +359,37 @@ def test_a_log_that_came_back_to_a_folder_of_the_same_name_is_read_from_its_new_
     case.follow(3)
     case.assert_equal()
     assert case.end == 2
+
+
+def test_a_changed_list_of_segments_is_searched_for_the_place_again(scene: Make) -> None:
+    """A place in a file that compaction has replaced is that of other bytes."""
+    case = scene()
+    case.write(b"a")
+    case.follow()
+    followed = case.following._followed[OWN]
+    searched: list[int] = []
+    locate = followed.reader.locate
+
+    def noted(offset: int, *end: int) -> object:
+        searched.append(offset)
+        return locate(offset, *end)
+
+    followed.reader.locate = noted  # type: ignore
+    case.write(b"b")
+    assert case.following.pull()
+    assert searched == [], "the place is known"
+    case.write(b"c")
+    case.leader.words[Slot.SEGMENTS_VERSION] += 1
+    assert case.following.pull()
+    assert searched == [2]
+    case.assert_equal()
+
+
+def test_an_end_that_the_leaders_file_has_not_reached_is_waited_for(scene: Make) -> None:
+    case = scene()
+    case.write(b"a")
+    case.follow()
+    case.leader.words[Slot.LOG_END] += 1
+    assert not case.following.pull()
+    assert case.following.waiting
+    assert case.end == 1
