@@ -40,8 +40,8 @@ WAITING = (*PARALLEL, "--no-loadscope-reorder")
 # of them.
 CROWDED = ("-n", "3", *WAITING[2:])
 
-# What no caller sees (an exception in a destructor, a coroutine that nobody awaits) fails a unit test.
-# Sockets of tests that are left to the garbage collector do not.
+# What no caller sees (an exception in a destructor, a coroutine that nobody awaits) fails a unit
+# test. Sockets of tests that are left to the garbage collector do not.
 UNRAISABLE = ("-W", "ignore::ResourceWarning", "-W", "error::pytest.PytestUnraisableExceptionWarning")
 
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")

@@ -55,8 +55,6 @@ def page(
     remaining = in_order(name for name in paced(names) if name >= first)
     with emptying(remaining):
         _check_cursor(request, remaining)
-        if remaining and not remaining[0]:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which cannot authorize this name
         return _page(ctx, request, is_visible, remaining)
 
 
@@ -75,6 +73,8 @@ def _page(
     for name in paced(remaining):
         if not is_visible(name):
             continue
+        if not name and cursor is None:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka: it looks for the cursor's partition
         if room == 0:
             response.next_cursor = ResponseCursor(name, 0)
             break

@@ -204,11 +204,13 @@ def test_the_brokers_own_limit_holds_as_well(tmp_path: Path) -> None:
 
 
 def test_topics_without_a_name_are_described_as_by_kafka(made: World) -> None:
-    """It cannot authorize the name, so that the request fails as a whole."""
+    """It takes an empty name for the cursor's; without a cursor the request fails as a whole."""
     nameless = [dtp.TopicRequest("absent"), dtp.TopicRequest("")]
     request = dtp.DescribeTopicPartitionsRequest(nameless, 10)
     answer = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request))
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
-    request.cursor = dtp.RequestCursor("absent", 0)
-    answer = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request))
-    assert [topic.error_code for topic in answer.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    absent, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
+    for name, codes in (("absent", [absent]), ("", [invalid, absent])):
+        request.cursor = dtp.RequestCursor(name, 0)
+        answer = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request))
+        assert [topic.error_code for topic in answer.topics] == codes

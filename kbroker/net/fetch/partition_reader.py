@@ -188,6 +188,7 @@ class PartitionReader:
         epoch, end = epoch_end(part.folder, partition.last_fetched_epoch, words[Slot.LOG_END])
         if epoch >= 0 and (epoch < partition.last_fetched_epoch or end < partition.fetch_offset):
             reading.diverging = (epoch, end)
+            reading.aborted = None
             return True
         if epoch < 0 or _is_out_of_range(words, partition):
             reading.error = ErrorCode.OFFSET_OUT_OF_RANGE

@@ -172,6 +172,8 @@ def test_a_reader_whose_epoch_ended_before_its_offset_gets_the_end(scene: Scene)
         reading = scene.read(offset, last_epoch=epoch)
         assert (reading.diverging, reading.length) == (diverging, 0)
         assert reading.error is ErrorCode.NONE
+        committed = scene.read(offset, isolation=READ_COMMITTED, last_epoch=epoch)
+        assert committed.aborted == (None if diverging else [])
     unknown = scene.read(2, last_epoch=4)
     assert (unknown.error, unknown.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
