@@ -11,7 +11,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
-from kbroker.control.groups.member_answers import NULL_PROTOCOL_FROM
+from kbroker.control.groups.member_answers import as_written
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -26,18 +26,9 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> Answer:
     service = ctx.services.groups
     who = caller(ctx)
     answer = service.ask(request.group_id, lambda now_ms: service.shard.join(who, request, now_ms))
-    return then(answer, partial(named, ctx.version))
-
-
-def named(version: int, response: JoinGroupResponse) -> JoinGroupResponse:
-    """The response, as the version writes a missing protocol name."""
-    nothing = None if version >= NULL_PROTOCOL_FROM else ""
-    response.protocol_name = response.protocol_name or nothing
-    return response
+    return then(answer, partial(as_written, ctx.version))
 
 
 def refuse(request: JoinGroupRequest, error: KafkaError, version: int) -> JoinGroupResponse:
     """The request failed as a whole. As in Kafka, the answer does not repeat the member id."""
-    return JoinGroupResponse(
-        error_code=error.code, protocol_name=None if version >= NULL_PROTOCOL_FROM else ""
-    )
+    return as_written(version, JoinGroupResponse(error_code=error.code))

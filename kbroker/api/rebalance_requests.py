@@ -15,7 +15,7 @@ from typing import Any, Final
 from kbroker.api import join_group, sync_group
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.control import crash_point
-from kbroker.control.groups.member_answers import FramedAnswer
+from kbroker.control.groups.member_answers import FramedAnswer, as_written
 from kbroker.control.requests import ANSWERING, SLICED_FROM_BYTES
 from kbroker.control.services import Services
 from kbroker.ipc.block import client_request
@@ -83,7 +83,7 @@ class RebalanceRequests:
         client = client_request(peer, frame)
         request, _ = decode(module.API.request, client.api_version, client.body)
         if module is join_group:
-            response = join_group.named(client.api_version, response)
+            response = as_written(client.api_version, response)
         self._reply(module, link, call, self._encoded(module, client, response, request))
 
     def _reply(self, module: ModuleType, link: AsyncLink, call: int, frame: Frame | None) -> None:

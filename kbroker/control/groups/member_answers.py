@@ -109,10 +109,7 @@ class JoinAnswers:
         self._shared = SharedAnswer(ApiKey.JOIN_GROUP, self._response)
 
     def _response(self, version: int) -> JoinGroupResponse:
-        response = self._group.join_response("")
-        if version < NULL_PROTOCOL_FROM:
-            response.protocol_name = response.protocol_name or ""
-        return response
+        return as_written(version, self._group.join_response(""))
 
     def give(self, member: ClassicMember) -> None:
         """Answer the JoinGroup that the member waits on, if any."""
@@ -145,6 +142,13 @@ class SyncAnswers:
             return self._group.complete_sync(member, sync_response(self._group, member.assignment))
         member.awaiting_sync = None
         return waiting.complete_framed(frame)
+
+
+def as_written(version: int, response: JoinGroupResponse) -> JoinGroupResponse:
+    """The response, as the version writes a missing protocol name."""
+    nothing = None if version >= NULL_PROTOCOL_FROM else ""
+    response.protocol_name = response.protocol_name or nothing
+    return response
 
 
 def sync_response(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
