@@ -55,10 +55,16 @@ def decode_record(
     types: RecordTypes, key: bytes | memoryview, value: bytes | memoryview | None
 ) -> tuple[Struct, Struct | None]:
     """Key and value of a record of the topic with these types; ProtocolError for an unknown one."""
-    decoded_key = decode_key(types, key)
+    return decode_key(types, key), decode_value(types, key, value)
+
+
+def decode_value(
+    types: RecordTypes, key: bytes | memoryview, value: bytes | memoryview | None
+) -> Struct | None:
+    """Value of a record with a key of one of these types; ProtocolError for an unknown version."""
     if value is None:
-        return decoded_key, None
-    _, value_class = types[record_type(key)]
+        return None
     if len(value) < _PREFIX.size:
         raise ProtocolError(f"a record value of {len(value)} bytes has no version")
-    return decoded_key, decode_exact(value_class, _PREFIX.unpack_from(value)[0], value, _PREFIX.size)
+    _, value_class = types[record_type(key)]
+    return decode_exact(value_class, _PREFIX.unpack_from(value)[0], value, _PREFIX.size)

@@ -18,7 +18,7 @@ from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
-from kbroker.protocol.record_types import decode_key, decode_record, record_type
+from kbroker.protocol.record_types import decode_key, decode_value, record_type
 from kbroker.protocol.schema import ProtocolError, Struct
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class GroupReplay:
             group_id = getattr(parsed, "group_id", "") or getattr(parsed, "group", "")
             handler = self._handlers.get(type(parsed))
             if handler is not None and not self._is_ahead(partition, parsed, value):
-                handler(partition, *decode_record(CONSUMER_OFFSETS, key, value))
+                handler(partition, parsed, decode_value(CONSUMER_OFFSETS, key, value))
         self._groups_of.setdefault(partition, set()).add(group_id)
 
     def _is_ahead(self, partition: int, key: Struct, value: bytes | None) -> bool:

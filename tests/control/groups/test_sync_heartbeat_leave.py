@@ -57,7 +57,7 @@ class TestSync:
         kafka = Coordinator()
         members, generation = kafka.stable_group(2)
         record = kafka.log[-1]
-        monkeypatch.setattr("kbroker.control.groups.group_replay.decode_record", None)
+        monkeypatch.setattr("kbroker.control.groups.group_replay.decode_value", None)
         kafka.shard.replay(PARTITION, record.key, record.value, kafka.now_ms)
         assert kafka.state() == "Stable"
         assert kafka.heartbeat(members[0], generation) is ErrorCode.NONE
