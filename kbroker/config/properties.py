@@ -31,11 +31,11 @@ def read(path: Path) -> dict[str, str]:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read {path}: not UTF-8 at byte {error.start}") from error
-    found = set(_pairs(text.removeprefix(_BOM)))
-    for key, values in Counter(key for key, _ in found).items():
+    pairs = list(_pairs(text.removeprefix(_BOM)))
+    for key, values in Counter(key for key, _ in set(pairs)).items():
         if values > 1:
             log.warning("%s: %s has %d different values; the last one is used", path, key, values)
-    return parse(text.removeprefix(_BOM))
+    return dict(pairs)
 
 
 def parse(text: str) -> dict[str, str]:
