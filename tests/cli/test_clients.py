@@ -1,15 +1,14 @@
 """`kbroker clients list` shows what the console's page of clients shows."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from confluent_kafka import Producer
 
 from tests.cli.conftest import Shell
 from tests.cli.console_address import console
+from tests.cli.page_server import serving
 from tests.peer.kbroker_node import KBroker
 
 
@@ -40,25 +39,16 @@ FOUND = {
 }
 
 
-class Pages(BaseHTTPRequestHandler):
-    """A console with three clients."""
-
-    def do_GET(self) -> None:
-        assert self.path == "/api/clients?limit=1000"
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(FOUND).encode())
-
-    def log_message(self, *_arguments: object) -> None:
-        """Quiet."""
+def page(path: str) -> tuple[int, bytes]:
+    assert path == "/api/clients?limit=1000"
+    return 200, json.dumps(FOUND).encode()
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    """A console with three clients."""
+    with serving(page) as found:
+        yield found
 
 
 def test_clients_are_listed_by_their_traffic(shell: Shell, url: str) -> None:

@@ -1,15 +1,14 @@
 """`kbroker status` on one page, beside a broker that is well and one that is not."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from kbroker.cli.app import run
 from tests.cli.conftest import Shell
 from tests.cli.console_address import console
+from tests.cli.page_server import serving
 from tests.peer.kbroker_node import KBroker
 
 UNWELL = b"""\
@@ -24,25 +23,11 @@ kbroker_process_start_time_seconds{process="acceptor"} 1.7e+09
 """
 
 
-class Pages(BaseHTTPRequestHandler):
-    """A broker that is not ready, as its HTTP side shows it."""
-
-    def do_GET(self) -> None:
-        code, body = (200, UNWELL) if self.path == "/metrics" else (503, b"io-0 is starting\n")
-        self.send_response(code)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_arguments: object) -> None:
-        """Quiet."""
-
-
 @pytest.fixture
 def unwell() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    """A broker that is not ready, as its HTTP side shows it."""
+    with serving(lambda path: (200, UNWELL) if path == "/metrics" else (503, b"io-0 is starting\n")) as found:
+        yield found
 
 
 def test_problems_are_named_and_the_code_is_1(shell: Shell, unwell: str) -> None:

@@ -3,8 +3,6 @@
 import io
 import json
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from rich.console import Console
@@ -14,6 +12,7 @@ from kbroker.cli.app import run
 from kbroker.cli.failures import Unreachable
 from kbroker.cli.top import next_screen, screen
 from tests.cli.console_address import console
+from tests.cli.page_server import serving
 from tests.peer.kbroker_node import KBroker
 
 
@@ -82,38 +81,20 @@ def test_a_screen_fits_its_terminal(columns: int, lines: int) -> None:
         assert any(text in line for line in shown), text
 
 
-class AsksForALogin(BaseHTTPRequestHandler):
-    """A console of which every page but the login is closed."""
-
-    def do_GET(self) -> None:
-        self.send_response(401)
-        self.end_headers()
-        self.wfile.write(b'{"error": "login", "message": "log in first"}')
-
-    def log_message(self, *_arguments: object) -> None:
-        """Quiet."""
+ASKS_FOR_A_LOGIN = 401, b'{"error": "login", "message": "log in first"}'
+"""A console of which every page but the login is closed."""
 
 
 def test_a_console_with_a_login_names_the_command_that_needs_none(capsys: pytest.CaptureFixture[str]) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), AsksForALogin) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        assert run(["top", "--once", "--url", f"http://127.0.0.1:{server.server_port}/"]) == 1
-        server.shutdown()
+    with serving(lambda _: ASKS_FOR_A_LOGIN) as url:
+        assert run(["top", "--once", "--url", url]) == 1
     assert "`kbroker status` needs none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("code", "body"), [(200, b"[]"), (200, b"{}"), (404, b"[1]"), (200, b"<html>")])
 def test_another_server_is_no_console(code: int, body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    class Another(AsksForALogin):
-        def do_GET(self) -> None:
-            self.send_response(code)
-            self.end_headers()
-            self.wfile.write(body)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Another) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        assert run(["top", "--once", "--url", f"http://127.0.0.1:{server.server_port}/"]) == 1
-        server.shutdown()
+    with serving(lambda _: (code, body)) as url:
+        assert run(["top", "--once", "--url", url]) == 1
     assert capsys.readouterr().err.endswith("/: this is not the console of a kbroker\n")
 
 
@@ -134,24 +115,16 @@ def test_a_broker_that_restarts_does_not_end_the_display() -> None:
     assert "Trying again." in shown
 
 
-class Starting(AsksForALogin):
-    """A console that answers, of a broker that does not yet."""
-
-    def do_GET(self) -> None:
-        self.send_response(503)
-        self.end_headers()
-        self.wfile.write(b'{"error": "unavailable", "message": "it starts"}')
+STARTS = 503, b'{"error": "unavailable", "message": "it starts"}'
+"""A console that answers, of a broker that does not yet."""
 
 
 @pytest.mark.parametrize("words", [[], ["--once"], ["--json"], ["--once", "--json"]])
 def test_a_broker_that_starts_ends_the_command_as_one_that_is_away(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Starting) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/"
+    with serving(lambda _: STARTS) as url:
         assert run(["top", "--url", url, *words]) == 3
-        server.shutdown()
     assert capsys.readouterr().err.endswith(f"{url}: it starts\n")
 
 
