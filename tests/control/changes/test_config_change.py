@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.alter import Alteration, Op
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
 from kbroker.control.changes.config_change import alter, replace
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
@@ -120,3 +122,22 @@ def test_a_request_for_too_many_broker_settings_stores_none(made: World, name: s
         change(made, BROKER, name, *many)
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     assert made.broker.override(BROKER, name) == before
+
+
+def test_settings_that_a_running_part_cannot_use_are_refused(made: World) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def check(before: BrokerConfig, after: BrokerConfig) -> None:
+        seen.append((before.get_int("max.connections"), after.get_int("max.connections")))
+        if seen[-1][1] == 7:
+            raise ConfigError("not seven")
+
+    made.broker.listeners.settings.append(check)
+    with pytest.raises(KafkaError, match="not seven") as refused:
+        change(made, BROKER, "", ("max.connections", Op.SET, "7"))
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert "max.connections" not in made.broker.override(BROKER, "")
+    assert not made.worker.calls
+    change(made, BROKER, "1", ("max.connections", Op.SET, "8"))
+    assert made.broker.override(BROKER, "1") == {"max.connections": "8"}
+    assert seen == [(2**31 - 1, 7), (2**31 - 1, 8)]

@@ -169,6 +169,9 @@ class TestTransactions:
         assert kafka.committed() == 1
         with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT"):
             kafka.committed(stable=True)
+        everything = OffsetFetchRequestGroup("g", topics=None)
+        shown = [kafka.shard.fetch_offsets(everything, stable).topics[0] for stable in (False, True)]
+        assert [each.partitions[0].error_code for each in shown] == [0, ErrorCode.UNSTABLE_OFFSET_COMMIT]
 
     @pytest.mark.parametrize(("commit", "offset"), [(True, 2), (False, 1)])
     def test_its_end_decides(self, commit: bool, offset: int) -> None:

@@ -1,6 +1,7 @@
 """Elections and in-sync sets with fake IO workers: who leads, who is told, what is stored."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.service import Replication
-from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World
@@ -237,3 +238,61 @@ def test_preferred_replicas_that_are_in_sync_lead_again(tmp_path: Path) -> None:
     assert asyncio.run(replication.elect_preferred()) == 1
     assert shown(made)[0] == 1
     assert asyncio.run(replication.elect_preferred()) == 0
+
+
+def test_a_worker_that_hangs_is_as_good_as_dead(tmp_path: Path) -> None:
+    """In a disk that does not answer, for instance. Its epoch is fenced when it wakes up."""
+    hour_ms = 3_600_000
+    made = sited(tmp_path, **{"broker.session.timeout.ms": str(hour_ms)})
+    create(made, NewTopic("a", 1, 3))
+    replication = Replication(made.broker)
+    line = made.shared.processes[made.shared.worker_process(0)]
+    line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns() - hour_ms * 1_000_000 // 2
+    asyncio.run(replication.check())
+    assert shown(made) == (1, [1, 2, 3], [1, 2, 3])
+    line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns() - hour_ms * 1_000_000
+    asyncio.run(replication.check())
+    assert shown(made) == (2, [1, 2, 3], [2, 3])
+
+
+def test_a_copy_on_a_worker_that_hangs_leaves_the_in_sync_set(tmp_path: Path) -> None:
+    made = sited(tmp_path, **{"broker.session.timeout.ms": "3600000"})
+    create(made, NewTopic("a", 1, 3))
+    line = made.shared.processes[made.shared.worker_process(1)]
+    line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns() - 2 * 3_600_000 * 1_000_000
+    asyncio.run(Replication(made.broker).check())
+    assert shown(made) == (1, [1, 2, 3], [1, 3])
+    assert only(made).leader_epoch == 0
+
+
+def test_a_replica_is_available_while_its_own_log_is_open(tmp_path: Path) -> None:
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    replication, words = Replication(made.broker), made.shared.slots
+    replica = only(made).replicas[1]
+    assert replication.is_available(replica)
+    words[replica.slot, Slot.GENERATION] += 1
+    assert not replication.is_available(replica), "the slot has another log"
+    words[replica.slot, Slot.GENERATION] -= 1
+    words[replica.slot, Slot.STATE] = SlotState.RECOVERING
+    assert not replication.is_available(replica)
+    made.broker.switching.add(replica.slot)
+    assert replication.is_available(replica), "it will be, once it has switched its log dir"
+
+
+def test_an_election_that_is_not_needed_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    made = sited(tmp_path)
+    create(made, NewTopic("a", 1, 3))
+    replication, partition = Replication(made.broker), only(made)
+
+    def refusal(unclean: bool) -> ErrorCode:
+        with pytest.raises(KafkaError) as refused:
+            asyncio.run(replication.elect_on_demand(partition, unclean))
+        return refused.value.code
+
+    assert refusal(unclean=True) is ErrorCode.ELECTION_NOT_NEEDED
+    partition.leader = partition.replicas[1]
+    assert refusal(unclean=True) is ErrorCode.ELECTION_NOT_NEEDED, "it has a leader"
+    partition.replicas[0].in_sync = False
+    assert refusal(unclean=False) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert (partition.leader, partition.leader_epoch) == (partition.replicas[1], 0)

@@ -185,6 +185,21 @@ def test_a_session_returns_only_changes(node_factory: NodeFactory) -> None:
     assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+@pytest.mark.parametrize("version", [11, 13])
+def test_a_session_that_its_client_replaces_is_over(node_factory: NodeFactory, version: int) -> None:
+    node, _ = filled(node_factory)
+    link = node.connect()
+    first = fetch(link, version=version, partitions={0: 0}, session=(0, 0)).session_id
+    second = fetch(link, version=version, partitions={0: 0}, session=(first, 0)).session_id
+    assert second not in (0, first)
+    gone = fetch(link, version=version, partitions={}, session=(first, 1))
+    assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    once = fetch(link, version=version, partitions={0: 0}, session=(second, -1))
+    assert (once.session_id, len(once.responses)) == (0, 1)
+    gone = fetch(link, version=version, partitions={}, session=(second, 1))
+    assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
 def test_a_large_answer_to_a_slow_reader_arrives_complete(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings={"socket.send.buffer.bytes": "4096"})
     link, writer = node.connect(), node.connect()

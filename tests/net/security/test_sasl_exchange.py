@@ -1,5 +1,5 @@
 """SCRAM logins by delegation tokens: the client becomes the token's owner, as long as the token
-lasts."""
+lasts. Logins by PLAIN."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ import pytest
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.login_messages import FindScramCredential, FindTokenCredential, TokenCredential
 from kbroker.ipc.messages import ScramCredential
-from kbroker.net.security.sasl_exchange import Refused, ScramExchange
+from kbroker.net.security.sasl_exchange import PlainExchange, Refused, ScramExchange
 from tests.net.security.scram_client import PASSWORD, client_final, credential
 
 HOUR_MS = 3_600_000
@@ -79,3 +79,43 @@ def test_a_token_that_has_expired_since_the_challenge_is_refused() -> None:
     with pytest.raises(Refused):
         login(exchange, "it", ",tokenauth=true")
     assert not exchange.done
+
+
+def plain(token: bytes) -> PlainExchange:
+    """Where only alice has a password. Raises Refused."""
+    exchange = PlainExchange(lambda: {"alice": "secret"})
+    try:
+        assert asyncio.run(exchange.step(token)) == b""
+    except Refused:
+        assert (exchange.done, exchange.user) == (False, "")
+        raise
+    return exchange
+
+
+@pytest.mark.parametrize("token", [b"\0alice\0secret", b"alice\0alice\0secret"])
+def test_the_right_password_is_of_its_user(token: bytes) -> None:
+    exchange = plain(token)
+    assert (exchange.done, exchange.user) == (True, "alice")
+    assert exchange.guesses(token) == "alice"
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        (b"\0alice\0wrong", "Invalid username or password"),
+        (b"\0alice\0secret2", "Invalid username or password"),
+        (b"\0bob\0secret", "Invalid username or password"),
+        (b"\0bob\0 ", "Invalid username or password"),
+        (b"\0alice\0", "password not specified"),
+        (b"\0bob\0", "password not specified"),
+        (b"\0\0secret", "username not specified"),
+        (b"bob\0alice\0secret", "an authorization id that is different from username"),
+        (b"alice\0secret", "expected 3 tokens, got 2"),
+        (b"\0alice\0secret\0", "expected 3 tokens, got 4"),
+    ],
+)
+def test_any_other_plain_message_is_refused_with_kafkas_text(token: bytes, text: str) -> None:
+    with pytest.raises(Refused) as refused:
+        plain(token)
+    assert refused.value.text is not None
+    assert refused.value.text.endswith(text)

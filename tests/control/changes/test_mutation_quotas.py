@@ -1,0 +1,92 @@
+"""Quotas of changes of topics: who is refused, who is only throttled, and for how long."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbroker.config.client_quotas import CLIENT_ID, CONTROLLER_MUTATION_RATE, QuotaTable, entity_of
+from kbroker.control.changes.mutation_quotas import MutationQuota, MutationQuotas
+from kbroker.ipc.rate_limit import MAX_MS
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.api.in_process import client_request
+from tests.control.fakes import World, world
+
+STRICT_FROM = 6
+SLOW = 1e-4
+"""Partitions of a second: no test is long enough for one."""
+SECONDS = 11
+"""Samples of a second each whose credits may be spent at once."""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path) as one:
+        yield one
+
+
+def limit(made: World, rate: float | None) -> None:
+    values = {} if rate is None else {CONTROLLER_MUTATION_RATE: rate}
+    made.broker.quotas = QuotaTable({entity_of([(CLIENT_ID, "raw")]): values})
+
+
+def quota(quotas: MutationQuotas, version: int) -> MutationQuota:
+    return quotas.of_client(client_request(ApiKey.CREATE_TOPICS, version, b""), STRICT_FROM)
+
+
+def test_a_client_may_spend_its_credits_and_is_refused_until_they_are_back(made: World) -> None:
+    limit(made, SLOW)
+    quotas = MutationQuotas(made.broker)
+    first = quota(quotas, STRICT_FROM)
+    first.record(1)  # more than all of its credits
+    assert first.throttle_ms == 0
+    second = quota(quotas, STRICT_FROM)
+    with pytest.raises(KafkaError) as refused:
+        second.record(1)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    expected_ms = 1000 * (1 - SLOW * SECONDS) / SLOW
+    assert 0.9 * expected_ms < second.throttle_ms <= expected_ms + 1
+    with pytest.raises(KafkaError):
+        second.record(1)
+    assert second.throttle_ms <= expected_ms + 1, "what was refused is not counted"
+
+
+def test_a_client_that_does_not_know_the_error_is_throttled_and_served(made: World) -> None:
+    limit(made, SLOW)
+    quotas = MutationQuotas(made.broker)
+    old = quota(quotas, STRICT_FROM - 1)
+    old.record(1)
+    once_ms = old.throttle_ms
+    assert once_ms > 0
+    old.record(1)
+    assert old.throttle_ms > 1.9 * once_ms
+    assert old.throttle_ms <= MAX_MS
+    with pytest.raises(KafkaError):
+        quota(quotas, STRICT_FROM).record(1)
+
+
+def test_a_new_limit_holds_for_what_was_spent_before(made: World) -> None:
+    limit(made, SLOW)
+    quotas = MutationQuotas(made.broker)
+    old = quota(quotas, STRICT_FROM - 1)
+    old.record(1)
+    before_ms = old.throttle_ms
+    limit(made, 10 * SLOW)
+    again = quota(quotas, STRICT_FROM)
+    with pytest.raises(KafkaError):
+        again.record(1)
+    assert again.throttle_ms < before_ms / 9
+    limit(made, 1000.0)
+    bound = made.broker.quotas.bound(CONTROLLER_MUTATION_RATE, "", "raw")
+    assert bound is not None
+    assert quotas.bucket(bound, 1e9).tokens == 1000 * SECONDS
+
+
+def test_without_a_quota_nothing_is_counted(made: World) -> None:
+    limit(made, None)
+    quotas = MutationQuotas(made.broker)
+    for version in (STRICT_FROM - 1, STRICT_FROM):
+        one = quota(quotas, version)
+        one.record(1_000_000)
+        assert one.throttle_ms == 0
