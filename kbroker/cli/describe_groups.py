@@ -17,7 +17,7 @@ from kbroker.cli.failures import UsageFailed
 from kbroker.cli.group_description import Group, read_groups, read_lag, require
 from kbroker.cli.group_members import Member
 from kbroker.cli.options import AsJson, connected, examples
-from kbroker.cli.output import print_json, print_table
+from kbroker.cli.output import print_json, print_table, printed
 from kbroker.cli.points_in_time import format_time
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -199,12 +199,12 @@ def _member_json(member: Member) -> dict[str, Any]:
 def _print_group(group: Group, members: bool) -> None:
     lag = sum(group.lag(partition) or 0 for partition in group.partitions())
     print(
-        f"{group.group_id}  state={group.state}  type={group.type}  assignor={group.assignor or '-'}  "
+        f"{printed(group.group_id)}  state={group.state}  type={group.type}  assignor={group.assignor or '-'}  "
         f"coordinator={group.coordinator}  members={len(group.members)}  lag={lag}"
     )
     for member in group.members:
         if member.malformed:
-            print(f"{member.member_id}: malformed assignment: {member.malformed}")
+            print(f"{printed(member.member_id)}: malformed assignment: {member.malformed}")
     if members:
         print_table(
             ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),

@@ -40,8 +40,16 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
-    return str(value)
+        return printed(",".join(str(item) for item in value))
+    return printed(str(value))
+
+
+def printed(text: str) -> str:
+    """The text, with escapes for what would control the terminal or add lines: clients choose
+    names."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _is_number(text: str) -> bool:

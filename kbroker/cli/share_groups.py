@@ -16,7 +16,7 @@ from kbroker.cli.failures import (
 )
 from kbroker.cli.groups import delete_groups
 from kbroker.cli.options import AsJson, GroupId, GroupIds, Topics, Yes, confirm, connected, examples
-from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.output import print_json, print_table, printed, say
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import parse_time_ms
@@ -54,7 +54,7 @@ def describe(
     for number, group in enumerate(found):
         if number:
             print()
-        print(f"{group['group']}: {group['state']}, {counted(len(group['members']), 'member')}")
+        print(f"{printed(group['group'])}: {group['state']}, {counted(len(group['members']), 'member')}")
         if members:
             rows = [
                 (m["member_id"], m["client_id"], m["host"], m["epoch"], _assigned(m))

@@ -7,6 +7,14 @@ import sys
 import time
 from typing import Final
 
+_CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
+_ESCAPES: Final = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
+_MESSAGE: Final = _ESCAPES | {ord(character): repr(character)[1:-1] for character in "\n\r\t"}
+_TRACEBACK: Final = _ESCAPES | {ord("\n"): "\n  "}
+_JSON: Final = {code: f"\\u{code:04x}" for code in _CONTROLS}
+"""Many lines show names that clients choose: these neither forge a line nor control a terminal. No
+line of an error begins in the first column, where the log's lines have their times."""
+
 
 class Line(logging.Formatter):
     """``2026-01-31T12:00:00.123Z INFO acceptor[4711] text``; the role is read at each line:
@@ -14,11 +22,12 @@ class Line(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
-        text = f"{_stamp(record)} {record.levelname} {_role()}[{os.getpid()}] {record.getMessage()}"
+        text = f"{_stamp(record)} {record.levelname} {_role()}[{os.getpid()}] "
+        text += record.getMessage().translate(_MESSAGE)
         for name, value in _fields(record).items():
             text += f" {name}={json.dumps(value)}"
         if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
+            text += "\n" + self.formatException(record.exc_info).translate(_TRACEBACK)
         return text
 
 
@@ -38,7 +47,7 @@ class JsonLine(logging.Formatter):
         }
         if record.exc_info:
             found["exception"] = self.formatException(record.exc_info)
-        return json.dumps(found, ensure_ascii=False)
+        return json.dumps(found, ensure_ascii=False).translate(_JSON)
 
 
 FORMATS: Final = {"text": Line, "json": JsonLine}

@@ -58,3 +58,10 @@ def test_codes_have_names_and_unknown_ones_their_number() -> None:
     assert "authorizer.class.name" in broker_error(54, "No Authorizer is configured.").message
     assert broker_error(9999).message == "error 9999: not known here"
     assert broker_error(7).code is ExitCode.UNREACHABLE
+
+
+def test_a_name_of_a_client_neither_adds_a_line_nor_controls_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_table(("GROUP", "MEMBERS"), [("a\x1b[2J\nb\x9b", ["é", "c\r"])])
+    assert capsys.readouterr().out.splitlines()[1:] == [r"a\x1b[2J\nb\x9b  é,c\r"]

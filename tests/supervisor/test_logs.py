@@ -80,3 +80,32 @@ def test_wrong_settings_of_the_log_end_the_start_with_one_line_each() -> None:
     level, written_as = done.stderr.splitlines()
     assert level.endswith("KBROKER_LOG_LEVEL=loud is none of DEBUG, INFO, WARNING, ERROR")
     assert written_as.endswith("KBROKER_LOG_FORMAT=xml is none of text, json")
+
+
+HOSTILE = "g\n2026-01-31T12:00:00.123Z ERROR control[1] forged\x1b[2J\x07\x9b2J\x7f\r\u2028é"
+
+
+def test_a_name_neither_forges_a_line_nor_controls_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Group ids, member ids and the reasons of clients are in many lines."""
+    log_to_stderr("INFO")
+    logging.getLogger("kbroker.control").info("group %s is empty", HOSTILE)
+    (line,) = capsys.readouterr().err.splitlines()
+    shown = r"g\n2026-01-31T12:00:00.123Z ERROR control[1] forged\x1b[2J\x07\x9b2J\x7f\r\u2028é"
+    assert line.endswith(f"] group {shown} is empty")
+    log_to_stderr("INFO", "json")
+    logging.getLogger("kbroker.control").info("group %s is empty", HOSTILE)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.replace("é", "").isprintable()
+    assert json.loads(line)["message"] == f"group {HOSTILE} is empty"
+
+
+def test_an_error_does_not_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to_stderr("INFO")
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        logging.getLogger("kbroker.control").exception("failed")
+    first, *others = capsys.readouterr().err.split("\n")[:-1]
+    assert first.endswith("] failed")
+    assert others[0] == "Traceback (most recent call last):"
+    assert all(line.startswith("  ") and line.isprintable() for line in others[1:])
