@@ -1,5 +1,7 @@
 """AlterShareGroupOffsets (key 91), v0: set the start offsets of an empty share group (KIP-932)."""
 
+from collections.abc import Iterable, Mapping
+
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.later import running
@@ -31,9 +33,11 @@ async def handle(
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     groups = ctx.services.groups
     empty_share_group(groups, request.group_id, create=True)
-    answers = [await _topic(ctx, request.group_id, topic) for topic in listed(ctx.broker, request)]
+    group_id = request.group_id
+    failures = await _restarted(ctx, starts(ctx.broker, group_id, request.topics))
+    answers = [_answer(ctx, group_id, topic, failures) for topic in listed(ctx.broker, request)]
     requested = altered(answers)
-    await groups.run(request.group_id, lambda _: groups.shard.share_partitions(request.group_id, requested))
+    await groups.run(group_id, lambda _: groups.shard.share_partitions(group_id, requested))
     return AlterShareGroupOffsetsResponse(responses=answers)
 
 
@@ -62,23 +66,46 @@ def altered(answers: list[AlterShareGroupOffsetsResponseTopic]) -> dict[str, set
     return found
 
 
-async def _topic(
-    ctx: RequestContext, group_id: str, spec: AlterShareGroupOffsetsRequestTopic
+def starts(
+    broker: Broker, group_id: str, topics: Iterable[AlterShareGroupOffsetsRequestTopic]
+) -> dict[ShareKey, int]:
+    """The start offset of each existing partition. It is written once, however often the request
+    names the partition: the last offset counts."""
+    found = {}
+    for spec in paced(topics):
+        topic = broker.catalogue.get(spec.topic_name)
+        for part in paced(spec.partitions if topic is not None else ()):
+            if topic is not None and 0 <= part.partition_index < len(topic.partitions):
+                found[ShareKey(group_id, topic.topic_id, part.partition_index)] = part.start_offset
+    return found
+
+
+async def _restarted(ctx: RequestContext, offsets: Mapping[ShareKey, int]) -> dict[ShareKey, KafkaError]:
+    """Set the offsets. Returns the failures."""
+    failures = {}
+    for key, offset in offsets.items():
+        try:
+            await ctx.services.shares.partitions.restart_at(key, offset)
+        except KafkaError as error:
+            failures[key] = error
+    return failures
+
+
+def _answer(
+    ctx: RequestContext,
+    group_id: str,
+    spec: AlterShareGroupOffsetsRequestTopic,
+    failures: Mapping[ShareKey, KafkaError],
 ) -> AlterShareGroupOffsetsResponseTopic:
-    service = ctx.services.shares
     topic = ctx.broker.catalogue.get(spec.topic_name)
     topic_id = bytes(16) if topic is None else topic.topic_id
     parts = []
-    for part in spec.partitions:
+    for part in paced(spec.partitions):
         code, message = ErrorCode.NONE, None
         if ctx.broker.catalogue.partition(spec.topic_name, part.partition_index) is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             message = NO_PARTITION
-        else:
-            try:
-                key = ShareKey(group_id, topic_id, part.partition_index)
-                await service.partitions.restart_at(key, part.start_offset)
-            except KafkaError as error:
-                code, message = error.code, error.message
+        elif (error := failures.get(ShareKey(group_id, topic_id, part.partition_index))) is not None:
+            code, message = error.code, error.message
         parts.append(AlterShareGroupOffsetsResponsePartition(part.partition_index, code, message))
     return AlterShareGroupOffsetsResponseTopic(spec.topic_name, topic_id, parts)
