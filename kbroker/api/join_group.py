@@ -9,6 +9,7 @@ from functools import partial
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
+from kbroker.api.group_protocol import check_join_size
 from kbroker.api.later import Answer, then
 from kbroker.api.row import Api
 from kbroker.control.groups.member_answers import as_written
@@ -21,6 +22,7 @@ API = Api(ApiKey.JOIN_GROUP, 0, 9)
 
 def handle(ctx: RequestContext, request: JoinGroupRequest) -> Answer:
     """The group's answer, at the end of the join phase."""
+    check_join_size(ctx, request)
     if ctx.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     service = ctx.services.groups
