@@ -25,6 +25,8 @@ from kbroker.protocol.frame import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.slices import paced
 
+MAX_SLOTS = 1 << 17
+"""Of a process; their table is made at the start."""
 FIRST_SESSION_VERSION = 7
 FIRST_TOPIC_ID_VERSION = 13
 
@@ -35,7 +37,7 @@ class FetchManager:
 
     def __init__(self, context: Context, config: BrokerConfig, topics: Topics) -> None:
         slots = config.get_int("max.incremental.fetch.session.cache.slots")
-        slots = -(-slots // max(1, context.shared.sizes.clients - 1))
+        slots = min(MAX_SLOTS, -(-slots // max(1, context.shared.sizes.clients - 1)))
         self._table = SessionTable(context, topics, slots)
         self.cache = FetchSessionCache(slots, self._table.new_id, self._table.drop, self._table.used_ms)
 
@@ -66,7 +68,7 @@ class FetchManager:
         if known is not None:
             self._table.take_back(known)
         session = self.cache.use(request, version, monotonic_ms())
-        if isinstance(session, ErrorCode) and known is not None:
+        if isinstance(session, ErrorCode) and known is not None and self.cache.find(known.id) is known:
             self._table.lend(known)
         return session
 

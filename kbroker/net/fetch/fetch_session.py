@@ -59,14 +59,17 @@ class FetchedPartition:
 
 
 MAX_PARTITIONS = 1 << 16
-"""Maximum number of partitions in one session; a session that names more is not created."""
+"""Maximum number of partitions in one session. A session that names more is not created; one that grows
+beyond it ends, and its client sends whole requests."""
+MAX_ALL_PARTITIONS = 1 << 19
+"""Maximum of all sessions of a process: a consumer without a session sends whole requests."""
 
 
 class FetchSession:
     """Partitions of one session in the order in which they are read; epoch: the next that the
     client must send."""
 
-    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
+    __slots__ = ("counted", "created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
 
     def __init__(
         self, number: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now_ms: int
@@ -74,6 +77,7 @@ class FetchSession:
         self.id = number
         self.epoch = INITIAL_EPOCH + 1
         self.partitions = partitions
+        self.counted = 0
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = self.last_used_ms = now_ms
 
@@ -95,19 +99,17 @@ class FetchSessionCache:
         self._on_gone = on_gone
         self._used_ms = used_ms
         self._sessions: dict[int, FetchSession] = {}
+        self.partitions = 0
+        """Partitions in all sessions (NumIncrementalFetchPartitionsCached)."""
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    @property
-    def partitions(self) -> int:
-        """Partitions in all sessions (NumIncrementalFetchPartitionsCached)."""
-        return sum(len(session.partitions) for session in self._sessions.values())
-
     def close(self, number: int) -> None:
         """Forget a session."""
-        if self._sessions.pop(number, None) is not None:
+        if (session := self._sessions.pop(number, None)) is not None:
+            self.partitions -= session.counted
             self._on_gone(number)
 
     def find(self, number: int) -> FetchSession | None:
@@ -122,27 +124,45 @@ class FetchSessionCache:
             return None
         if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
             return None
+        while self.partitions + len(partitions) > MAX_ALL_PARTITIONS:
+            if not self._evict_stale(now_ms):
+                return None
         number = self._new_id()
         session = self._sessions[number] = FetchSession(number, partitions, uses_topic_ids, now_ms)
+        self._count(session)
         return session
 
-    def _evict(self, size: int, now_ms: int) -> bool:
-        """Drop the session that was unused for long, else a smaller session that is not new
-        (FetchSessionCacheShard.tryEvict)."""
+    def _count(self, session: FetchSession) -> None:
+        """Its number of partitions has changed."""
+        if self._sessions.get(session.id) is not session:  # closed meanwhile
+            return
+        self.partitions += len(session.partitions) - session.counted
+        session.counted = len(session.partitions)
+
+    def _evict_stale(self, now_ms: int) -> bool:
         oldest = min(self._sessions.values(), key=self._used_ms, default=None)
-        if oldest is None:
+        if oldest is None or now_ms - self._used_ms(oldest) <= EVICTION_MS:
             return False
-        if now_ms - self._used_ms(oldest) <= EVICTION_MS:
-            old = (s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS)
-            oldest = min(old, key=lambda s: len(s.partitions), default=None)
-            if oldest is None or size < len(oldest.partitions):
-                return False
         self.close(oldest.id)
         self.evictions += 1
         return True
 
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Drop the session that was unused for long, else a smaller session that is not new
+        (FetchSessionCacheShard.tryEvict)."""
+        if self._evict_stale(now_ms):
+            return True
+        old = (s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS)
+        smallest = min(old, key=lambda s: len(s.partitions), default=None)
+        if smallest is None or size < len(smallest.partitions):
+            return False
+        self.close(smallest.id)
+        self.evictions += 1
+        return True
+
     def use(self, request: FetchRequest, version: int, now_ms: int) -> "FetchSession | ErrorCode":
-        """The session of an incremental request, updated by it; its epoch moves on."""
+        """The session of an incremental request, updated by it; its epoch moves on. A session that
+        becomes too large ends."""
         session = self._sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -150,12 +170,16 @@ class FetchSessionCache:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != (version >= FIRST_TOPIC_ID_VERSION):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        room = min(MAX_PARTITIONS, MAX_ALL_PARTITIONS - self.partitions + session.counted)
         for key, fetched, part in requested_partitions(request):
             known = session.partitions.get(key)
-            if known is None:
+            if known is not None:
+                known.update_request_params(part)
+            elif len(session.partitions) < room:
                 session.partitions[key] = fetched
             else:
-                known.update_request_params(part)
+                self.close(session.id)
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         for topic in request.forgotten_topics_data:
             name = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
             for partition in topic.partitions:
@@ -163,6 +187,7 @@ class FetchSessionCache:
         if not session.partitions:
             self.close(session.id)
             return session
+        self._count(session)
         session.last_used_ms = now_ms
         session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
         return session

@@ -161,3 +161,29 @@ def test_a_request_names_topics_by_name_or_by_id() -> None:
         ]
     )
     assert [key for key, _, _ in requested_partitions(requested)] == [("a", 1), (b"\1" * 16, 2)]
+
+
+def test_a_session_that_grows_beyond_the_bound_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session could grow by a million partitions a request."""
+    monkeypatch.setattr(fetch_session, "MAX_PARTITIONS", 3)
+    scene = Scene(10)
+    session = scene.create(2, 0)
+    assert session is not None
+    assert scene.sessions.use(request(1, 1, {0: 4, 1: 4, 2: 4}), 7, 5) is session
+    assert scene.sessions.partitions == 3
+    assert scene.sessions.use(request(1, 2, {2: 5, 3: 5}), 7, 5) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (scene.gone, scene.sessions.partitions, len(scene.sessions)) == ([1], 0, 0)
+
+
+def test_all_sessions_have_a_bounded_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "MAX_ALL_PARTITIONS", 5)
+    scene = Scene(10)
+    assert scene.create(2, 0) is not None
+    assert scene.create(2, 10) is not None
+    assert scene.create(2, EVICTION_MS) is None
+    assert scene.sessions.use(request(2, 1, {5: 0, 6: 0}), 7, 20) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert scene.sessions.partitions == 2
+    assert scene.create(3, EVICTION_MS) is not None
+    assert scene.create(1, EVICTION_MS) is None
+    assert scene.create(2, EVICTION_MS + 1) is not None  # the first one is not used any more
+    assert (scene.gone, scene.sessions.partitions) == ([2, 1], 5)
