@@ -57,6 +57,16 @@ def from_own_page(headers: Mapping[str, str]) -> bool:
     return headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
 
 
+def is_foreign(headers: Mapping[str, str], on_loopback: bool) -> bool:
+    """Whether a browser sends the request to an API without pages for a page of another site. On
+    loopback that includes a page whose name DNS has bound to this host. Clients that are no
+    browsers send no Origin and may use any name of the host."""
+    if "Origin" in headers and not from_own_page(headers):
+        return True
+    by_browser = "Origin" in headers or headers.get("User-Agent", "").startswith("Mozilla/")
+    return on_loopback and by_browser and not is_this_host(headers.get("Host"))
+
+
 def cookie_of(header: str | None) -> str:
     """The session token of a Cookie header, empty for none."""
     for part in (header or "")[:4096].split(";"):

@@ -1,7 +1,6 @@
 """The HTTP side of the registry: paths, bodies, logins, errors."""
 
 import base64
-import binascii
 import json
 import logging
 import re
@@ -18,6 +17,7 @@ from urllib.parse import parse_qsl, unquote
 from kbroker.http import finite_json
 from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.connection import HttpConnection
+from kbroker.http.console import browser_headers
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.scram_client import ScramFailed
@@ -53,7 +53,7 @@ class Registry:
         self.topic = SchemaTopic()
         self._callers = callers
         self._cluster_id = cluster_id
-        self._needs_login = needs_login
+        self.needs_login = needs_login
         self._anonymous = callers(None) if not needs_login else None
         self._known: OrderedDict[bytes, Caller] = OrderedDict()
         self._lock = threading.Lock()
@@ -106,14 +106,14 @@ class Registry:
             if self._anonymous is None:
                 raise Failure(HTTPStatus.UNAUTHORIZED, 401, "Log in as a SCRAM user of the broker")
             return self._anonymous
-        if not self._needs_login:
+        if not self.needs_login:
             assert self._anonymous is not None
             return (
                 self._anonymous
             )  # the broker's listener has no logins: users are ignored, as by a registry without security
         try:
             user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # not base64, not ASCII, not UTF-8
             raise Failure(HTTPStatus.UNAUTHORIZED, 401, "no user and password") from None
         key = sha256(authorization.encode()).digest()
         with self._lock:
@@ -197,7 +197,11 @@ class Handler(HttpConnection):
             text = "a body needs a Content-Length of at most 8 MiB"
             self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
             return
-        authorization = self.headers.get("Authorization", "")
+        headers = {name.title(): value for name, value in self.headers.items()}
+        if browser_headers.is_foreign(headers, not self.server.registry.needs_login):
+            self.refuse(HTTPStatus.FORBIDDEN, "requests of pages of other sites are refused")
+            return
+        authorization = headers.get("Authorization", "")
         peer = str(self.client_address[0])
         self._send(*self.server.registry.answer(self.command, self.path, authorization, self.body, peer))
 

@@ -6,6 +6,7 @@ from kbroker.http.console.browser_headers import (
     SECURITY_HEADERS,
     cookie_of,
     from_own_page,
+    is_foreign,
     is_this_host,
     security_headers,
 )
@@ -66,3 +67,28 @@ def test_no_script_runs_but_files_of_this_server() -> None:
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
+
+
+EVIL = {"Host": "localhost:8081", "Origin": "http://evil.example"}
+REBOUND = {"Host": "evil.example:8081", "Origin": "http://evil.example:8081"}
+BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "on_loopback", "elsewhere"),
+    [
+        ({}, False, False),
+        ({"Host": "registry:8081"}, False, False),  # a client that is no browser, by a name in /etc/hosts
+        (EVIL, True, True),
+        (EVIL | {"Origin": "null"}, True, True),
+        (REBOUND, True, False),
+        (BROWSER | {"Host": "evil.example:8081"}, True, False),
+        (BROWSER | {"Host": "127.0.0.1:8081"}, False, False),
+        ({"Host": "localhost:8081", "Origin": "http://localhost:8081"}, False, False),
+    ],
+)
+def test_pages_of_other_sites_are_foreign(
+    headers: dict[str, str], on_loopback: bool, elsewhere: bool
+) -> None:
+    assert is_foreign(headers, True) is on_loopback
+    assert is_foreign(headers, False) is elsewhere

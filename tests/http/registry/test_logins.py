@@ -1,14 +1,17 @@
 """Logins of the registry: failed ones are limited by address."""
 
 import base64
+import http.client
+import socket
+import threading
 from http import HTTPStatus
 from typing import Any
 
 import pytest
 
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
-from kbroker.http.registry.server import FAILED_BY_ADDRESS, Registry
-from tests.http.registry.desk import ListTopic
+from kbroker.http.registry.server import FAILED_BY_ADDRESS, Registry, RegistryServer
+from tests.http.registry.desk import Desk, ListTopic
 
 
 class Broker:
@@ -69,3 +72,40 @@ def test_logins_that_succeed_or_find_no_broker_are_not_counted(registry: Registr
     for _ in range(FAILED_BY_ADDRESS * 2):
         assert status(registry, "right") is HTTPStatus.OK
     assert broker.logins == FAILED_BY_ADDRESS * 2 + 1
+
+
+@pytest.mark.parametrize("given", ["Basic é", "Basic a", "Basic \x80", "Basic /w==", "Basic " + "A" * 60_001])
+def test_a_malformed_login_is_refused_without_an_error_in_the_log(
+    registry: Registry, broker: Broker, given: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert registry.answer("GET", "/subjects", given, b"")[0] is HTTPStatus.UNAUTHORIZED
+    assert broker.logins == 0
+    assert not caplog.records
+
+
+def test_pages_of_other_sites_cannot_change_the_registry() -> None:
+    """A browser sends a POST with a body of plain text for any page, and with what it knows of
+    logins."""
+    desk = Desk()
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = RegistryServer(listener, desk.registry)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        for headers, status in (
+            ({"Origin": "http://evil.example", "Content-Type": "text/plain"}, HTTPStatus.FORBIDDEN),
+            ({"Origin": "http://evil.example", "Host": "evil.example"}, HTTPStatus.FORBIDDEN),
+            ({"User-Agent": "Mozilla/5.0", "Host": "evil.example"}, HTTPStatus.FORBIDDEN),
+            ({"Host": "registry"}, HTTPStatus.OK),
+        ):
+            link = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=30)
+            link.request("PUT", "/config", '{"compatibility": "NONE"}', headers)
+            assert link.getresponse().status == status
+            link.close()
+            assert desk("GET", "/config")[1]["compatibilityLevel"] == (
+                "NONE" if status == 200 else "BACKWARD"
+            )
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
