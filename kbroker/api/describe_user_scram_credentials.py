@@ -18,7 +18,7 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kbroker.protocol.slices import Repeated, distinct
+from kbroker.protocol.slices import Repeated, distinct, emptied, paced
 
 API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, fast_paths=(REPEATED,))
 
@@ -27,10 +27,12 @@ def handle(
     ctx: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> CachedAnswer | DescribeUserScramCredentialsResponse:
     """A result for each user."""
-    names = [user.name for user in request.users or ()]
+    names = [user.name for user in paced(request.users or ())]
     repeated = Repeated(names)
     users = distinct(names or (user for user, _ in list(ctx.broker.scram)))
     results = [_described(ctx.broker, user, user in repeated) for user in users]
+    repeated.clear()
+    emptied(names)
     return cached_answers(ctx, DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results))
 
 

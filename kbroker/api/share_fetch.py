@@ -46,7 +46,9 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     acknowledgements = _acknowledgements(request.topics)
     added = [] if request.share_session_epoch == FINAL_EPOCH else list(_partitions(request.topics))
     forgotten = [
-        (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
+        (topic.topic_id, index)
+        for topic in paced(request.forgotten_topics_data)
+        for index in paced(topic.partitions)
     ]
     spec = FetchSpec(
         group_id,
@@ -97,7 +99,9 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 
 
 def _partitions(topics: Iterable[FetchTopic]) -> Iterable[TopicPartition]:
-    return ((topic.topic_id, part.partition_index) for topic in topics for part in topic.partitions)
+    return (
+        (topic.topic_id, part.partition_index) for topic in paced(topics) for part in paced(topic.partitions)
+    )
 
 
 def _acknowledgements(topics: Iterable[FetchTopic]) -> dict[TopicPartition, list[AcknowledgedBatch]]:
@@ -106,8 +110,8 @@ def _acknowledgements(topics: Iterable[FetchTopic]) -> dict[TopicPartition, list
             AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
             for batch in part.acknowledgement_batches
         ]
-        for topic in topics
-        for part in topic.partitions
+        for topic in paced(topics)
+        for part in paced(topic.partitions)
         if part.acknowledgement_batches
     }
 

@@ -59,8 +59,8 @@ class FetchedPartition:
 
 
 MAX_PARTITIONS = 1 << 16
-"""Maximum number of partitions in one session. A session that names more is not created; one that grows
-beyond it ends, and its client sends whole requests."""
+"""Maximum number of partitions in one session. A session that names more is not created; one that
+grows beyond it ends, and its client sends whole requests."""
 MAX_ALL_PARTITIONS = 1 << 19
 """Maximum of all sessions of a process: a consumer without a session sends whole requests."""
 
