@@ -143,15 +143,13 @@ class LogLoader:
             first_dirty = behind[-1] if behind and self.epochs.entries else 0
         for n, segment in enumerate(list(self._segments)):
             if n >= first_dirty:
-                if self._scan(n, check_crc=True):
-                    self._drop_from(n + 1)
+                if self._scan(n):
                     return
             elif self._index_is_bad(segment.base_offset):
                 log.warning(
                     "%s: an index of segment %d is bad, rebuilding it", self.folder, segment.base_offset
                 )
-                if self._scan(n, check_crc=not self.request.clean):
-                    self._drop_from(n + 1)
+                if self._scan(n):
                     return
 
     def _index_is_bad(self, base: int) -> bool:
@@ -166,9 +164,9 @@ class LogLoader:
         except CorruptLog:
             return True
 
-    def _scan(self, n: int, check_crc: bool) -> bool:
-        """Check the n-th segment, rebuild its indexes, cut it at the first fault; True when
-        something was cut."""
+    def _scan(self, n: int) -> bool:
+        """Check the n-th segment and rebuild its indexes. At the first fault it is cut, and the
+        segments after it are deleted; returns whether that was so."""
         segment, request = self._segments[n], self.request
         base = segment.base_offset
         is_last = n == len(self._segments) - 1
@@ -176,7 +174,7 @@ class LogLoader:
         self._forget(base)
         fds = open_files(self.folder, base)
         size = os.fstat(fds.log).st_size
-        crc_from = self._flushed_position(fds, base, size) if check_crc else None
+        crc_from = self._flushed_position(fds, base, size)
         scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
         try:
             active = segment_scan.rebuild_indexes(
@@ -198,6 +196,8 @@ class LogLoader:
                 "%s: segment %d: %s at byte %d, %d bytes cut, the log ends at offset %d",
                 *(self.folder, base, scan.result.fault, active.position, cut, active.next_offset),
             )
+            # in this order: after a crash in between the next start finds the fault again, and no gap
+            self._drop_from(n + 1)
             os.ftruncate(fds.log, active.position)
             self._truncated += cut
         if not is_last:
@@ -277,7 +277,7 @@ class LogLoader:
                 log.warning(
                     "%s: the active segment %d does not fit its indexes, scanning it", self.folder, base
                 )
-                self._scan(len(self._segments) - 1, check_crc=True)
+                self._scan(len(self._segments) - 1)
             else:
                 self._states[base] = (fds, state)
         return self._states[base][1]
@@ -298,7 +298,8 @@ class LogLoader:
         return self._create(log_start)
 
     def _drop_from(self, n: int) -> None:
-        for segment in self._segments[n:]:
+        """Delete segments, the last one first: after a crash in between there is no gap."""
+        for segment in reversed(self._segments[n:]):
             self._forget(segment.base_offset)
             self._reindexed.discard(segment.base_offset)
             self._deleted += mark_deleted(self.folder, segment.base_offset)

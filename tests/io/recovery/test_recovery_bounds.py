@@ -2,17 +2,21 @@
 
 import ctypes
 import os
+import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
+from kbroker.io.files import segment as segment_files
+from kbroker.io.recovery import recovery
 from kbroker.io.recovery.loaded_log import TrustedEnd
-from kbroker.log import checkpoint, files
+from kbroker.log import checkpoint, files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from tests.io.append.plain_append import NOW, Log
+from tests.io.deaths import Deaths
 from tests.io.recovery.torn_log import filled, load, offsets
-from tests.log.batch_bytes import batch
+from tests.log.batch_bytes import batch, end_marker
 
 
 def test_a_log_of_which_all_records_were_deleted_keeps_its_files(tmp_path: Path) -> None:
@@ -144,3 +148,56 @@ def test_an_impossible_transaction_index_means_a_scan(tmp_path: Path) -> None:
     loaded = load(log, clean=True)
     assert loaded.scanned_bytes == (log.folder / f"{second:020d}.log").stat().st_size
     assert path.read_bytes() == b""
+
+
+def test_an_abort_whose_entry_its_process_did_not_write_is_in_the_transaction_index(tmp_path: Path) -> None:
+    """The marker was in the log when the process died, and its end was published."""
+    log = aborted(tmp_path)
+    end = (log.folder / f"{0:020d}.log").stat().st_size
+    loaded = load(log, trusted_end=TrustedEnd(0, end, 2))
+    assert loaded.scanned_bytes == 0
+    assert transaction_index.read_index(str(log.folder), 0) == [AbortedTransaction(1, 0, 1, 2)]
+    assert loaded.has_aborted
+    assert loaded.first_unstable == -1
+
+
+def test_an_abort_beyond_a_published_end_is_not_in_the_transaction_index(tmp_path: Path) -> None:
+    log = aborted(tmp_path)
+    transaction_index.append_entry(str(log.folder), 0, AbortedTransaction(1, 0, 1, 2))
+    end = (log.folder / f"{0:020d}.log").stat().st_size - len(end_marker(0, 1, 1, commit=False))
+    loaded = load(log, trusted_end=TrustedEnd(0, end, 1))
+    assert loaded.scanned_bytes == 0
+    assert transaction_index.read_index(str(log.folder), 0) == []
+    assert loaded.first_unstable == 0
+
+
+def aborted(root: Path) -> Log:
+    """A transaction of one record and its abort; without a transaction index, nothing closed."""
+    log = Log(root)
+    log.open()
+    log.append(batch(0, [b"v"], attributes=0x10, producer_id=1, producer_epoch=1, base_sequence=0))
+    log.append(end_marker(0, 1, 1, commit=False))
+    log.partition.abandon()
+    return log
+
+
+def test_a_recovery_that_dies_while_it_cuts_a_log_leaves_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A torn segment is followed by others. Wherever the start dies, the next one finds the same
+    log."""
+    log = filled(tmp_path / "log", 20)
+    _, second, third, *_ = (segment.base_offset for segment in files.list_segments(str(log.folder)))
+    torn = log.folder / f"{second:020d}.log"
+    os.truncate(torn, torn.stat().st_size - 1)
+    kept = tmp_path / "kept"
+    shutil.copytree(log.folder, kept)
+    deaths = Deaths(monkeypatch, recovery, segment_files)
+    while deaths.next(lambda: load(log)):
+        loaded = load(log)
+        assert offsets(log.folder) == list(range(third - 1)), deaths.place
+        assert loaded.active.next_offset == third - 1
+        assert sorted(entry.last_offset for entry in loaded.producers) == [third - 3, third - 2]
+        shutil.rmtree(log.folder)
+        shutil.copytree(kept, log.folder)
+    assert {"recovery: segment scanned", "retention: file renamed"} <= deaths.places
