@@ -39,7 +39,7 @@ class Unsynced:
     Owner: the log.
 
     Segments rolled since the last sync, their files still open. names: folder and file names, since
-    it was opened.
+    the log was opened or truncated.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,11 @@ class LogSegments:
             base = state.next_offset
             following = open_files(self.folder, base)
             crash_point("roll: new files created")
-            snapshot(base)
+            try:
+                snapshot(base)
+            except OSError:  # the segment stays active
+                following.close()
+                raise
             crash_point("roll: snapshot written")
             self.closed.append(Segment(state.base_offset, state.position, now_ms, state.max_timestamp))
             self.unsynced.add(state.base_offset, fds)
@@ -202,7 +206,8 @@ class LogSegments:
         kept = bisect_right(bases, offset) - 1  # number of the segment that becomes active
         self._close_active()
         self.unsynced.drop(above=bases[kept] - 1 if kept >= 0 else -1)
-        self._mark_deleted(bases[kept + 1 :], now_ms)
+        self._mark_deleted(reversed(bases[kept + 1 :]), now_ms)  # a crash in between leaves no gap
+        self.unsynced.names = True  # deleted segments must not be back beside new records of their offsets
         self.closed = self.closed[: max(kept, 0)]
         crash_point("truncate: segments deleted")
         if kept < 0:
@@ -223,6 +228,7 @@ class LogSegments:
         self._close_active()
         self.unsynced.drop()
         self._mark_deleted(bases, now_ms)
+        self.unsynced.names = True
         self.closed = []
         self.active.point(_empty(offset), open_files(self.folder, offset))
         self.start_segment(now_ms)

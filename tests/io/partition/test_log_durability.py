@@ -153,3 +153,24 @@ def test_a_log_is_synced_when_all_of_it_is(log: Log) -> None:
     assert durability.is_synced
     log.append(batch())
     assert not durability.is_synced
+
+
+def test_the_sync_after_a_truncation_is_of_the_folder_too(log: Log, syncs: Syncs) -> None:
+    """Segments that were deleted would be back after a power cut, beside new records of the same
+    offsets."""
+    for truncate in (
+        lambda: log.partition.truncate_to(2, NOW),
+        lambda: log.partition.truncate_to(0, NOW),
+        lambda: log.partition.truncate_fully(100, NOW),
+    ):
+        log.append(batch())
+        log.partition.durability.flush()
+        syncs.taken()
+        truncate()
+        log.append(batch())
+        job = log.partition.durability.begin()
+        assert not job.only_active
+        job.run()
+        assert "t-0" in syncs.taken()
+        log.partition.durability.finish(job)
+        assert log.partition.durability.begin().only_active

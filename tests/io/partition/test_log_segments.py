@@ -1,18 +1,24 @@
 """A log whose end goes back: batches, indexes, epochs and producers go with it, and it goes on from
 there."""
 
+import errno
 import os
+import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.files import producer_snapshot
+from kbroker.io.files import segment as segment_files
 from kbroker.io.files.producer_snapshot import ProducerEntry
-from kbroker.io.partition import log_segments
+from kbroker.io.partition import log_segments, unified_log
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
+from tests.descriptors import open_files
 from tests.io.append.plain_append import NOW, Log, offsets, topic_config
+from tests.io.deaths import Deaths
 from tests.log.batch_bytes import batch
 
 
@@ -102,3 +108,60 @@ def test_a_log_that_starts_over_has_nothing_from_before(tmp_path: Path) -> None:
     assert log.append(batch(0, [b"v"])) == 100
     log.reopen(clean=False, epoch=1)
     assert offsets(log) == [100]
+
+
+@pytest.mark.parametrize("target", [0, 1, 5, 9])
+def test_a_truncation_that_dies_anywhere_leaves_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: int
+) -> None:
+    config = topic_config(segment_bytes=300, index_interval_bytes=50)
+    log = Log(tmp_path / "log", config)
+    log.open()
+    for n in range(12):
+        log.append(batch(0, [b"x" * 40], [NOW + n], producer_id=5, producer_epoch=0, base_sequence=n))
+    log.partition.abandon()
+    kept = tmp_path / "kept"
+    shutil.copytree(log.folder, kept)
+    deaths = Deaths(monkeypatch, log_segments, segment_files, unified_log)
+
+    def truncate() -> None:
+        log.reopen(clean=False)
+        log.partition.truncate_to(target, NOW)
+
+    while deaths.next(truncate):
+        log.reopen(clean=False)
+        found = offsets(log)
+        assert found == list(range(len(found))), deaths.place
+        assert target <= len(found)
+        assert [entry.last_sequence for entry in log.producers.entries(3)] == found[-1:]
+        log.partition.truncate_to(target, NOW)
+        assert offsets(log) == list(range(target))
+        log.partition.abandon()
+        shutil.rmtree(log.folder)
+        shutil.copytree(kept, log.folder)
+    assert {
+        "retention: file renamed",
+        "truncate: segments deleted",
+        "truncate: epochs written",
+    } <= deaths.places
+
+
+def test_a_roll_that_fails_leaves_no_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk, where each append tries again."""
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(producer_snapshot, "write", full)
+        before = open_files()
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space"):
+                log.partition.roll(NOW)
+        assert open_files() == before
+    log.partition.roll(NOW)
+    assert log.append(batch()) == 1
+    assert offsets(log) == [0, 1]
