@@ -11,8 +11,8 @@ class Died(BaseException):
 
 
 class Deaths:
-    """Lets a step die at its first crash point, at its second, and so on. place: of the last death; places:
-    of all. modules: those whose crash points count."""
+    """Lets a step die at its first crash point, at its second, and so on. place: of the last death;
+    places: of all. modules: those whose crash points count."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> None:
         self.place = ""

@@ -115,7 +115,8 @@ Failures = list[tuple[str, OSError]]
 
 class RecoveryNotes:
     """Writes recovery points soon after closed segments were synced, before the next checkpoint of
-    all logs. A start after a crash then scans only records that were not on disk.
+    all logs. A start after a crash then scans only records that were not on disk, and after a
+    truncation all of them.
 
     A thread writes, because it waits for the disk. It reads the points while the log dir's
     checkpoints are locked, so a point that was lowered meanwhile (by a truncation) is not written
@@ -150,6 +151,11 @@ class RecoveryNotes:
             if self._noted.get(slot) != place:
                 self._noted[slot] = place
                 self._due.add(slot)
+
+    def lowered(self, slot: int) -> None:
+        """A log was truncated: its recovery point is written soon. Otherwise, new records below the
+        old point would not be scanned after a power cut."""
+        self._due.add(slot)
 
     def write(self) -> None:
         """Begin to write the points that are due, unless that is in progress."""

@@ -196,7 +196,8 @@ class LogLoader:
                 "%s: segment %d: %s at byte %d, %d bytes cut, the log ends at offset %d",
                 *(self.folder, base, scan.result.fault, active.position, cut, active.next_offset),
             )
-            # in this order: after a crash in between the next start finds the fault again, and no gap
+            # in this order: after a crash in between the next start finds the fault again, and no
+            # gap
             self._drop_from(n + 1)
             os.ftruncate(fds.log, active.position)
             self._truncated += cut

@@ -209,6 +209,7 @@ class Following:
                 end,
             )
             _own(partition.truncate_to, end, wall_clock_ms())
+            self._logs.recovery_notes.lowered(partition.slot)
         partition.active.follow_batches_of(partition.epochs.latest)
         if partition.log_end < (begin := self._first_batch_offset(followed, partition, words)):
             _own(partition.truncate_fully, begin, wall_clock_ms())

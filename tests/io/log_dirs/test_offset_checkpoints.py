@@ -141,3 +141,36 @@ def test_a_log_dir_that_cannot_be_written_is_reported(scene: Scene, monkeypatch:
     scene.notes.write()
     scene.notes.close()
     assert [path for path, _ in scene.failed] == [scene.dir.path]
+
+
+def test_the_lower_point_of_a_truncated_log_is_written_and_its_new_records_are_checked(scene: Scene) -> None:
+    """A power cut has damaged one of them; the old point is beyond it."""
+    partition = scene.log.partition
+    for _ in range(4):
+        scene.log.append(batch())
+    scene.roll_and_sync()
+    scene.notes.write()
+    while scene.notes._writing:
+        scene.notes._not_before = 0.0
+        scene.notes.write()
+    assert scene.dir.recovery_points() == {("t", 0): 4}
+    partition.truncate_to(1, wall_clock_ms())
+    scene.notes.lowered(partition.slot)
+    scene.notes._not_before = 0.0
+    scene.notes.write()
+    scene.notes.close()
+    assert scene.dir.recovery_points() == {("t", 0): 1}
+    for _ in range(2):
+        scene.log.append(batch())
+    partition.abandon()
+    path = Path(partition.folder) / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    loaded = load(
+        LoadRequest(
+            folder=partition.folder, config=partition.config, clean=False,
+            recovery_point=scene.dir.recovery_points()["t", 0], log_start=0, now_ms=wall_clock_ms(),
+        )
+    )  # fmt: skip
+    assert loaded.active.next_offset == 2

@@ -30,6 +30,7 @@ class Scene:
         self.starts: dict[int, int] = {}
         self.flushed: list[tuple[int, ...]] = []
         self.forgotten: list[int] = []
+        self.lowered: list[int] = []
         self.now_ns = 1_000_000_000
         config = topic_config(**settings)
         self.leader = self._log(root / "leader", LEADER, flags, config)
@@ -40,6 +41,7 @@ class Scene:
             get=self._get,
             failed=lambda slot, error: self.failed.append(error),
             advance_log_starts=self.starts.update,
+            recovery_notes=SimpleNamespace(lowered=self.lowered.append),
         )
         durability: Any = SimpleNamespace(forget=self.forgotten.append, flush=self.flushed.append)
         throttle: Any = SimpleNamespace(

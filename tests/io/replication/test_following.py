@@ -64,12 +64,14 @@ def test_records_that_only_a_former_leader_had_are_truncated(scene: Make) -> Non
     case.write(b"a", b"b")
     case.mark(2)
     case.follow()
+    assert case.lowered == []
     case.own.partition.role.lead(2)
     case.write(b"x", b"y", b"z", to=case.own)
     case.leader.partition.role.lead(3)
     case.write(b"c")
     case.follow(3)
     case.assert_equal()
+    assert case.lowered == [OWN], "the recovery point is written"
     assert offsets(case.leader)[:3] == [0, 1, 2]
     assert case.own.partition.epochs.entries == case.leader.partition.epochs.entries
 
