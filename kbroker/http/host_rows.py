@@ -21,9 +21,10 @@ from kbroker.ipc.shared import Shared
 log = logging.getLogger(__name__)
 
 MBIT = 125_000
-UNKNOWN_SPEED = 65535
+UNKNOWN_SPEED = 65535  # -1 of drivers that report 16 bits
+CPU = "process_cpu_seconds_total"
 SUMS = (
-    "process_cpu_seconds_total",
+    CPU,
     "process_resident_memory_bytes",
     "process_virtual_memory_bytes",
     "process_open_fds",
@@ -39,6 +40,11 @@ MEMORY = {
     "Dirty": "dirty",
     "Writeback": "writeback",
 }
+
+
+def link_bytes_per_s(megabits: int) -> int:
+    """Bytes a second of a link, from the speed that its driver reports; 0 if it reports none."""
+    return megabits * MBIT if megabits > 0 and megabits != UNKNOWN_SPEED else 0
 
 
 def memory_bytes(meminfo: Path) -> dict[str, int]:
@@ -68,6 +74,7 @@ class HostRows:
         self._known: dict[int, psutil.Process] = {}
         self._forecasts: dict[str, TimeToFull] = {}
         self._sums: dict[str, float] = {}
+        self._largest: dict[str, float] = {}
 
     def add(self, families: Families) -> None:
         """Samples of the host; values that it does not have (no PSI, no device) are left out."""
@@ -107,15 +114,24 @@ class HostRows:
             read += io.read_bytes
             written += io.write_bytes
         self._known = seen
+        self._sums[CPU] = self._growing(CPU, self._sums[CPU])
         for metric, total in self._sums.items():
             families.add(metric, (), total)
         if seen:
             began = min(process.create_time() for process in seen.values())
             families.add("process_start_time_seconds", (), began)
         if families.kafka:
-            families.add("kafka_server_kafkaserver_linux_disk_read_bytes", (), read)
-            families.add("kafka_server_kafkaserver_linux_disk_write_bytes", (), written)
+            families.add("kafka_server_kafkaserver_linux_disk_read_bytes", (), self._growing("read", read))
+            families.add(
+                "kafka_server_kafkaserver_linux_disk_write_bytes", (), self._growing("write", written)
+            )
             self._network_idle(families, cpu)
+
+    def _growing(self, name: str, total: float) -> float:
+        """A sum over processes that never falls. The kernel adds the times and bytes of a child that
+        died to those of its parent, but not before the parent has collected it."""
+        found = self._largest[name] = max(total, self._largest.get(name, total))
+        return found
 
     def _network_idle(self, families: Families, cpu: dict[tuple[str, str], NDArray[np.int64]]) -> None:
         """A network process has one thread and never waits for a disk: the time that it does not
@@ -140,7 +156,7 @@ class HostRows:
             fds = process.num_fds()
             families.add("kbroker_process_open_fds", (name,), fds)
             sums = self._sums
-            sums["process_cpu_seconds_total"] += times.user + times.system
+            sums[CPU] += times.user + times.system + times.children_user + times.children_system
             sums["process_resident_memory_bytes"] += memory.pss
             sums["process_virtual_memory_bytes"] += memory.vms
             sums["process_open_fds"] += fds
@@ -196,8 +212,8 @@ class HostRows:
             families.add("kbroker_network_drops_total", (device, "in"), counts.dropin)
             families.add("kbroker_network_drops_total", (device, "out"), counts.dropout)
         for device, state in psutil.net_if_stats().items():
-            if 0 < state.speed < UNKNOWN_SPEED:
-                families.add("kbroker_network_link_bytes_per_second", (device,), state.speed * MBIT)
+            if speed := link_bytes_per_s(state.speed):
+                families.add("kbroker_network_link_bytes_per_second", (device,), speed)
         tcp = self._table("snmp", "Tcp:")
         extended = self._table("netstat", "TcpExt:")
         families.add("kbroker_tcp_retransmits_total", (), tcp["RetransSegs"])

@@ -36,7 +36,16 @@ STATES = {
 }
 
 
-def partition_counters(shared: Shared, slots: Words) -> Words:
+def partition_counters(shared: Shared, directory: Directory) -> Words:
+    """Counters of each partition: sums over all processes and all replicas. A replica counts what
+    clients do while it leads, so that a partition's counters stay when another replica takes over."""
+    total = _counted(shared, directory.slots)
+    if len(directory.follower_slots):
+        np.add.at(total, directory.follower_rows, _counted(shared, directory.follower_slots))
+    return total
+
+
+def _counted(shared: Shared, slots: Words) -> Words:
     """Sums over all processes, without the counts of earlier partitions in the same slots."""
     total: Words = -shared.counter_bases[slots]
     for counters in shared.counters:
@@ -61,6 +70,20 @@ class Replicas:
         return cls(count, in_sync, in_sync * (words[:, Slot.STATE] != SlotState.OFFLINE))
 
 
+def degraded(shared: Shared, directory: Directory) -> list[str]:
+    """What is wrong with partitions, a phrase each."""
+    words: Words = shared.slots[directory.slots]
+    replicas = Replicas.of(directory.partitions, words)
+    minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas.count)
+    found = {
+        "offline": words[:, Slot.STATE] == SlotState.OFFLINE,
+        "under-replicated": replicas.in_sync < replicas.count,
+        "below min.insync.replicas: acks=all is refused": replicas.in_sync < minimum,
+    }
+    counts = {text: int(partitions.sum()) for text, partitions in found.items()}
+    return [f"{n} partition{' is' if n == 1 else 's are'} {text}" for text, n in counts.items() if n]
+
+
 class PartitionRows:
     """Runs in: http. Reads shared memory; at most `most` partitions get series of their own: those
     with replicas that are out of sync or offline, then the busiest. Such a partition may get no
@@ -79,7 +102,7 @@ class PartitionRows:
     def add(self, families: Families, directory: Directory) -> None:
         """Topics, partitions, and the states of partitions."""
         words: Words = self._shared.slots[directory.slots]
-        counters = partition_counters(self._shared, directory.slots)
+        counters = partition_counters(self._shared, directory)
         self._topics(families, directory, words, counters)
         replicas = Replicas.of(directory.partitions, words)
         self._states(families, directory, words, replicas)
@@ -132,7 +155,7 @@ class PartitionRows:
         if not families.kafka:
             return
         slots = self._shared.slots[:, Slot.LOG_END]
-        lags = (int(slots[p.slot] - slots[f]) for p in directory.partitions for f in p.followers)
+        lags = (max(0, int(slots[p.slot] - slots[f])) for p in directory.partitions for f in p.followers)
         for name, value in {
             "kafka_server_replicafetchermanager_maxlag": max(lags, default=0),
             "kafka_server_replicamanager_leadercount": total,

@@ -3,9 +3,12 @@
 import ctypes
 import os
 import socket
+import subprocess
+import sys
 from functools import partial
 from mmap import PAGESIZE, mmap
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -162,3 +165,45 @@ def resident_pages(file: Path) -> int:
         del start
         assert failed == 0, os.strerror(ctypes.get_errno())
         return sum(page & 1 for page in pages)
+
+
+BURN = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
+
+
+def test_the_cpu_time_of_a_process_that_died_stays_in_the_sum(tmp_path: Path, proc: Path) -> None:
+    """Otherwise rate() takes the fall for a restart of the broker, and counts everything again."""
+    scene = Scene(tmp_path)
+    rows = HostRows(scene.shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    with subprocess.Popen(
+        [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        scene.shared.processes[NETWORK, ProcessLine.PID] = child.pid
+        found = scrape(rows)
+        own = sum(
+            found.value("kbroker_process_cpu_seconds_total", process=name, mode=mode)
+            for name in ("network-0", "acceptor")
+            for mode in ("user", "system")
+        )
+        total = found.value("process_cpu_seconds_total")
+        assert total >= own
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and not collected
+        assert scrape(rows).value("process_cpu_seconds_total") >= total
+    assert scrape(rows).value("process_cpu_seconds_total") >= total
+    fresh = HostRows(scene.shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    assert scrape(fresh).value("process_cpu_seconds_total") >= total
+
+
+def test_fast_links_have_their_speed_and_unknown_ones_none(
+    tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    megabits = {"eth0": 100_000, "eth1": 10_000, "eth2": 65_535, "eth3": 0, "eth4": -1, "eth5": 400_000}
+    found = {name: SimpleNamespace(speed=speed) for name, speed in megabits.items()}
+    monkeypatch.setattr(psutil, "net_if_stats", lambda: found)
+    rows = HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
+    name = "kbroker_network_link_bytes_per_second"
+    scraped = scrape(rows)
+    seen = {labels["device"]: scraped.value(name, **labels) for labels in scraped.labels(name)}
+    assert seen == {"eth0": 12.5e9, "eth1": 1.25e9, "eth5": 50e9}

@@ -5,6 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from kbroker.http.directory import Directory
+from kbroker.http.partition_rows import degraded
 from kbroker.ipc.layout import Counter, Slot, SlotState
 from tests.http.scene import IO, Scene
 
@@ -36,3 +37,51 @@ def test_partitions_out_of_sync_are_in_sums_and_series_however_many_there_are(tm
         series = {labels["partition"]: scrape.value(name, **labels) for labels in scrape.labels(name)}
         assert len(series) == 500
         assert {partition for partition, value in series.items() if value} == {"0", "7", "300", "599"}
+
+
+def test_the_counters_of_a_topic_stay_when_another_replica_leads(tmp_path: Path) -> None:
+    """A counter that falls and rises again would look like traffic to rate()."""
+    scene = Scene(tmp_path)
+    first, second = scene.topic("orders")[0], 40
+    image = scene.view.directory.partitions[0]
+
+    def lead(slot: int, other: int) -> None:
+        topic = scene.view.directory.topics[0]
+        led = replace(image, slot=slot, followers=(other,), in_sync=2)
+        scene.view.directory = Directory.of({"orders": replace(topic, partitions=(led,))})
+
+    seen = []
+    for leader, follower, written in ((first, second, 1000), (second, first, 10), (first, second, 1)):
+        lead(leader, follower)
+        seen.append(scene.scrape().value("kbroker_topic_in_bytes_total", topic="orders"))
+        scene.shared.counters[IO][leader, Counter.BYTES_IN] += written
+        seen.append(scene.scrape().value("kbroker_topic_in_bytes_total", topic="orders"))
+    assert seen == [0, 1000, 1000, 1010, 1010, 1011]
+
+
+def test_a_follower_read_after_its_leader_has_no_negative_lag(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    slot = scene.topic("orders")[0]
+    image = replace(scene.view.directory.partitions[0], followers=(41,), in_sync=2)
+    topic = replace(scene.view.directory.topics[0], partitions=(image,))
+    scene.view.directory = Directory.of({"orders": topic})
+    scene.shared.slots[slot, Slot.LOG_END] = 7
+    scene.shared.slots[41, Slot.LOG_END] = 9
+    assert scene.scrape().value("kafka_server_replicafetchermanager_maxlag") == 0
+
+
+def test_what_is_wrong_with_partitions_is_said_in_words(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    slots = scene.topic("orders", 4)
+    assert degraded(scene.shared, scene.view.directory) == []
+    topic = scene.view.directory.topics[0]
+    images = [replace(image, followers=(50 + image.index,), in_sync=2) for image in topic.partitions]
+    images[:2] = [replace(image, in_sync=1) for image in images[:2]]
+    scene.view.directory = Directory.of({"orders": replace(topic, partitions=tuple(images))})
+    scene.shared.slots[slots[1], Slot.MIN_IN_SYNC_REPLICAS] = 2
+    scene.shared.slots[slots[3], Slot.STATE] = SlotState.OFFLINE
+    assert degraded(scene.shared, scene.view.directory) == [
+        "1 partition is offline",
+        "2 partitions are under-replicated",
+        "1 partition is below min.insync.replicas: acks=all is refused",
+    ]

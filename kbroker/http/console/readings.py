@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kbroker.http.directory import Directory
 from kbroker.http.disks import disks_of
+from kbroker.http.host_rows import link_bytes_per_s
 from kbroker.http.partition_rows import BY_TOPIC, partition_counters
 from kbroker.http.process_rows import process_names
 from kbroker.ipc.layout import Counter, ProcessLine
@@ -99,7 +100,7 @@ class Reader:
                 reading.stages[api, phase] = words.sum(axis=0)
 
     def _topics(self, reading: Reading, directory: Directory) -> None:
-        counters = partition_counters(self._shared, directory.slots)
+        counters = partition_counters(self._shared, directory)
         sums = Counter.table(len(directory.topics))
         np.add.at(sums, directory.topic_numbers, counters)
         columns = {name: sums[:, BY_TOPIC[metric]].tolist() for name, metric in TOPIC_COUNTERS.items()}
@@ -114,7 +115,7 @@ class Reader:
     def _nics(self, reading: Reading) -> None:
         speeds = psutil.net_if_stats()
         for name, counts in psutil.net_io_counters(pernic=True).items():
-            speed = max(0, speeds[name].speed) * 125_000 if name in speeds else 0  # Mbit/s
+            speed = link_bytes_per_s(speeds[name].speed) if name in speeds else 0
             reading.nics[name] = (counts.bytes_recv, counts.bytes_sent, speed)
 
     def _processes(self, reading: Reading) -> None:
