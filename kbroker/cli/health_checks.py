@@ -91,16 +91,24 @@ def _total(metrics: Metrics, name: str) -> int:
 
 
 def _processes(metrics: Metrics, now_s: float) -> Check:
-    """A process that died in the last hour is a problem; older deaths are only counted."""
+    """A process that died in the last hour is a problem; older deaths are only counted. Others may be
+    young without a death: the http process starts with the first request."""
     starts = {labels["process"]: value for labels, value in _of(metrics, STARTED)}
     deaths = {labels["role"]: int(value) for labels, value in _of(metrics, DEATHS) if value}
-    youngest = max(starts.values(), default=0.0)
+    of_dead = [value for process, value in starts.items() if _role_of(process) in deaths]
+    youngest = max(of_dead, default=0.0)
     detail = f"{len(starts)} run, {counted(sum(deaths.values()), 'restart')}"
     problems = []
-    if deaths and now_s - youngest < HOUR_S:
+    if now_s - youngest < HOUR_S:
         who = ", ".join(f"{role} {counted(count, 'time')}" for role, count in sorted(deaths.items()))
         problems.append(f"restarted {age(now_s - youngest)} ago: {who} since the start")
     return Check("processes", detail, problems)
+
+
+def _role_of(process: str) -> str:
+    """io of io-0."""
+    name, _, number = process.rpartition("-")
+    return name if number.isdecimal() else process
 
 
 def _confinement(metrics: Metrics) -> Check:

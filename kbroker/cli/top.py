@@ -10,6 +10,7 @@ import typer
 
 from kbroker.cli.console_link import DEFAULT_URL, get_json
 from kbroker.cli.failures import Unreachable
+from kbroker.cli.health_checks import age
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
 from kbroker.cli.sizes import counted, size
@@ -95,7 +96,7 @@ def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
     from rich.text import Text
 
     sample = found["sample"]
-    state = "ready" if sample["ready"] else "not ready: " + "; ".join(sample["problems"])
+    state = "ready" if sample["ready"] else "not ready"
     came = f"in {size(sample['in_bytes'])}/s, {sample['in_records']:,.0f} records/s"
     went = f"out {size(sample['out_bytes'])}/s, {sample['cold_share']:.1%} from disk"
     rates = f"{sample['requests']:,.0f} requests/s, {sample['errors']:,.0f} errors/s"
@@ -105,6 +106,7 @@ def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
         f"kbroker {found['version']}  {', '.join(found['bootstrap'])}  {state}",
         f"{came}   {went}   {rates}",
         f"{holds}   {clients}   {counted(sample['deaths'], 'restart')}",
+        *(f"! {trouble}" for trouble in troubles(sample)),
     )
     clients_tables, host_tables = (
         Group(*(_table(title, headers, rows) for title, headers, rows in tables if rows))
@@ -118,6 +120,12 @@ def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
         tables.add_column(width=min(MAX_TABLE, (width - GAP) * 9 // 20))
         tables.add_row(clients_tables, host_tables)
     return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines), tables)
+
+
+def troubles(sample: Mapping[str, Any]) -> list[str]:
+    """What is wrong, a phrase each."""
+    lost = [f"log dir {row['path']} is offline" for row in sample["log_dirs"] if not row["online"]]
+    return [*lost, *sample["problems"], *sample["degraded"]]
 
 
 Rows = list[tuple[str, ...]]
@@ -152,7 +160,7 @@ def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
         (
             row["path"],
             size(row["free_bytes"]) if row["online"] else "offline",
-            "-" if row["full_in_s"] is None else f"{row['full_in_s'] / 3600:.1f} h",
+            "-" if row["full_in_s"] is None else age(row["full_in_s"]) if row["full_in_s"] else "full",
         )
         for row in sample["log_dirs"]
     ]

@@ -97,6 +97,17 @@ def test_a_restart_is_a_problem_for_an_hour() -> None:
     assert not problems(young)
 
 
+def test_a_process_that_starts_late_is_no_restart_of_another() -> None:
+    """The http process starts with the first request."""
+    died = {"kbroker_process_deaths_total": [({"role": "io"}, 1.0), ({"role": "http"}, 0.0)]}
+    starts = [({"process": "io-0"}, NOW_S - 20_000), ({"process": "http"}, NOW_S - 1)]
+    assert not problems(died | {"kbroker_process_start_time_seconds": starts})
+    young = [({"process": "io-0"}, NOW_S - 20_000), ({"process": "io-1"}, NOW_S - 60)]
+    assert problems(died | {"kbroker_process_start_time_seconds": young}) == [
+        "processes: restarted 1 min ago: io 1 time since the start"
+    ]
+
+
 def test_a_disk_that_fills_is_a_problem_when_little_is_free() -> None:
     filling = {"kbroker_log_dir_full_seconds": [({"dir": "/d"}, 7200.0)]}
     little = {

@@ -37,6 +37,7 @@ def stages(*names: str) -> dict[str, dict[str, float]]:
 BUSY = {
     "ready": True,
     "problems": [],
+    "degraded": [],
     "in_bytes": 123e6,
     "in_records": 1e6,
     "out_bytes": 1e8,
@@ -77,7 +78,7 @@ def test_a_screen_fits_its_terminal(columns: int, lines: int) -> None:
     shown = terminal.export_text().splitlines()
     assert len(shown) <= lines
     assert max(map(len, shown)) <= columns
-    for text in ("fetch purgatory", "1,234,567", "network-0", "acceptor", "vda", "2.0 h", "billing"):
+    for text in ("fetch purgatory", "1,234,567", "network-0", "acceptor", "vda", "2 h", "billing"):
         assert any(text in line for line in shown), text
 
 
@@ -146,3 +147,34 @@ def test_a_broker_that_restarts_does_not_end_the_lines_of_json(
     shown = capsys.readouterr()
     assert shown.out.split() == ["1", "2", "3"]
     assert shown.err == "away; trying again\n" * 2
+
+
+def shown(sample: dict[str, object], columns: int = 120) -> str:
+    terminal = Console(width=columns, record=True, file=io.StringIO())
+    terminal.print(screen({"version": "1", "bootstrap": ["localhost:9092"], "sample": sample}, columns))
+    return terminal.export_text()
+
+
+def test_troubles_have_a_line_each() -> None:
+    lost = {"path": "/lost", "online": False, "free_bytes": None, "full_in_s": None}
+    full = {"path": "/full", "online": True, "free_bytes": 0, "full_in_s": 0}
+    filling = {"path": "/filling", "online": True, "free_bytes": 1e9, "full_in_s": 5400}
+    sample = BUSY | {
+        "ready": False,
+        "problems": ["io-0 is starting"],
+        "degraded": ["2 partitions are under-replicated"],
+        "log_dirs": [lost, full, filling],
+    }
+    lines = [line.strip() for line in shown(sample).splitlines()]
+    assert lines[0].endswith("not ready")
+    assert lines[3:6] == [
+        "! log dir /lost is offline",
+        "! io-0 is starting",
+        "! 2 partitions are under-replicated",
+    ]
+    assert any(line.split()[-3:] == ["0", "B", "full"] for line in lines)
+    assert any(line.endswith("1 h 30 min") for line in lines)
+
+
+def test_a_broker_without_troubles_has_no_line_of_them() -> None:
+    assert "!" not in shown(BUSY)

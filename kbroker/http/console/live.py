@@ -14,6 +14,7 @@ from kbroker.http.control_view import INFORMED_S, ControlView
 from kbroker.http.group_lags import LogRanges
 from kbroker.http.health import Health
 from kbroker.http.host_rows import memory_bytes
+from kbroker.http.partition_rows import degraded
 from kbroker.ipc.shared import Shared
 
 KEPT = 600
@@ -139,6 +140,7 @@ class Live:
         return {
             "ready": not problems,
             "problems": problems[:20],
+            "degraded": degraded(self._shared, directory),
             "topic_count": len(directory.topics),
             "partition_count": len(directory.partitions),
             "log_dirs": self._space.sample(now),

@@ -13,6 +13,7 @@ SAMPLE = fields(
     at_ms=INT,
     ready=BOOL,
     problems=many(TEXT),
+    degraded=many(TEXT),
     topic_count=INT,
     partition_count=INT,
     connections=INT,

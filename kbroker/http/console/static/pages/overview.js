@@ -28,8 +28,8 @@ export async function overview({ signal, onleave }) {
   const parts = Object.fromEntries(["notice", "tiles", "produce", "fetch", "topics", "groups", "disks", "processes", "network"].map((name) => [name, h("div")]));
   const draw = (sample) => {
     const lost = sample.log_dirs.filter((dir) => !dir.online).map((dir) => `log dir ${dir.path} is offline`);
-    const problems = [...lost, ...sample.problems];
-    fill(parts.notice, problems.length > 0 && h("div", { class: lost.length ? "notice bad" : "notice" }, problems.join(" · ")));
+    const problems = [...lost, ...sample.problems, ...sample.degraded];
+    fill(parts.notice, problems.length > 0 && h("div", { class: lost.length || sample.degraded.length ? "notice bad" : "notice" }, problems.join(" · ")));
     fill(parts.tiles, tiles(sample));
     fill(parts.produce, stages(sample.stages.produce, STAGES.produce, "No produce request in the last ten seconds."));
     fill(parts.fetch, stages(sample.stages.fetch, STAGES.fetch, "No fetch request in the last ten seconds."));
