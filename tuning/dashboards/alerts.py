@@ -22,7 +22,8 @@ def _p99(metric: str, by: str = "") -> str:
 
 
 ALERTS = (
-    Alert("KbrokerDown", 'up{job="kbroker"} == 0', "1m", "The broker's metrics cannot be scraped.", True),
+    Alert("KbrokerDown", 'up{job="kbroker"} == 0 or absent(up{job="kbroker"})', "1m",
+          "The broker's metrics cannot be scraped, or no scrape job is called kbroker.", True),
     Alert("KbrokerNotReady", "kbroker_ready == 0", "5m", "A log is not open, or a process does not start.", True),
     Alert("KbrokerLogDirOffline", "kbroker_log_dir_offline > 0", "0m", "A disk failed; see docs/durability.md.", True),
     Alert("KbrokerDiskFullSoon", "kbroker_log_dir_full_seconds < 4 * 3600", "10m",
@@ -59,6 +60,12 @@ ALERTS = (
           "All tasks of the host wait for its disks for a tenth of the time."),
     Alert("KbrokerProcessDied", "increase(kbroker_process_deaths_total[10m]) > 0", "0m",
           "A child process ended unexpectedly and was restarted; see the log."),
+    Alert("KbrokerCertificateEnds", "kbroker_tls_certificate_expiry_timestamp_seconds - time() < 14 * 86400", "5m",
+          "The certificate of a TLS listener ends within 14 days: clients will refuse to connect."),
+    Alert("KbrokerUncleanable", "kbroker_cleaner_uncleanable_partitions > 0", "15m",
+          "Compaction skips damaged logs, which grow without a bound; see the log."),
+    Alert("KbrokerStoreCopyStale", 'kbroker_store_copy{state="stale"} > 0', "15m",
+          "A log dir has an old copy of the store: without the others, topics and settings would be old."),
     Alert("KbrokerListenDrops", "rate(kbroker_tcp_listen_drops_total[5m]) > 0", "5m",
           "New connections are dropped: raise socket.listen.backlog.size and net.core.somaxconn."),
 )  # fmt: skip

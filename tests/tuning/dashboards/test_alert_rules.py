@@ -97,6 +97,11 @@ TROUBLES = {
     "KbrokerProcessDied": Trouble(
         ((f'kbroker_process_deaths_total{{{JOB},role="io"}}', 0, 1, 0),), 60, grows=True, resolves_s=660
     ),
+    "KbrokerCertificateEnds": gauge(
+        f'kbroker_tls_certificate_expiry_timestamp_seconds{{{JOB},listener="SSL"}}', 1e9, 7 * 86400, 330
+    ),
+    "KbrokerUncleanable": gauge(f"kbroker_cleaner_uncleanable_partitions{{{JOB}}}", 0, 1, 930),
+    "KbrokerStoreCopyStale": gauge(f'kbroker_store_copy{{{JOB},dir="/a",state="stale"}}', 0, 1, 930),
     "KbrokerListenDrops": Trouble(
         ((f"kbroker_tcp_listen_drops_total{{{JOB}}}", 0, 5, 0),), 390, grows=True, resolves_s=360
     ),
@@ -156,5 +161,16 @@ def test_each_alert_fires_on_its_trouble_in_time_and_resolves(promtool: str, tmp
     (tmp_path / "alerts.yml").write_text(page())
     tests = [checks(alert.name) for alert in ALERTS]
     whole = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL_S}s", "tests": tests}
+    (tmp_path / "tests.yml").write_text(json.dumps(whole))
+    assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""
+
+
+def test_a_broker_that_no_job_scrapes_is_an_alert(promtool: str, tmp_path: Path) -> None:
+    """A job of another name, or none: without series, up == 0 would never hold."""
+    (tmp_path / "alerts.yml").write_text(page())
+    other = [{"series": 'up{instance="a",job="node"}', "values": "1x20"}]
+    moments = [firing("KbrokerDown", 30, False), firing("KbrokerDown", 90, True)]
+    test = {"interval": f"{INTERVAL_S}s", "input_series": other, "promql_expr_test": moments}
+    whole = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL_S}s", "tests": [test]}
     (tmp_path / "tests.yml").write_text(json.dumps(whole))
     assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""
