@@ -5,7 +5,7 @@ import os
 import re
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from tuning.situation import Situation
 from tuning.workload import Workload
 
 PARTITION = re.compile(r".+-\d+")
-ACCEPTOR = "kbroker: acceptor"
+CONTROL = "kbroker: control"
+"""Title of a process that each broker has once; the parent keeps its command line."""
 COUNTED = ("partitions", "groups", "connections", "copies")
 
 
@@ -50,7 +51,7 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
     config, _ = BrokerConfig.load(pairs, overrides)
     live = scrape(sources.metrics) if sources.metrics else None
     dirs = _absolute(sources.dirs or _dirs_of(config, {*pairs, *overrides}, live))
-    host = read_host(dirs, sources.roots, _limit_of_broker() if live else None)
+    host = read_host(dirs, sources.roots, limit_of_broker() if live else None)
     return _situation(host, config, live, coefficients_of(sources.coefficients), given)
 
 
@@ -165,13 +166,13 @@ def count_partitions(dirs: Sequence[str]) -> int:
     return sum(1 for name in names if PARTITION.fullmatch(name) and not name.startswith("__"))
 
 
-def _limit_of_broker() -> int | None:
+def limit_of_broker(processes: Iterable[psutil.Process] | None = None) -> int | None:
     """Hard limit of descriptors of the one broker that runs here; None when there is none or more
     than one."""
     limits = []
-    for process in psutil.process_iter():
+    for process in psutil.process_iter() if processes is None else processes:
         try:
-            if (process.cmdline() or [""])[0].startswith(ACCEPTOR):
+            if (process.cmdline() or [""])[0].startswith(CONTROL):
                 limits.append(process.rlimit(resource.RLIMIT_NOFILE)[1])
         except psutil.Error:
             continue

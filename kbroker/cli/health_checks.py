@@ -91,8 +91,8 @@ def _total(metrics: Metrics, name: str) -> int:
 
 
 def _processes(metrics: Metrics, now_s: float) -> Check:
-    """A process that died in the last hour is a problem; older deaths are only counted. Others may be
-    young without a death: the http process starts with the first request."""
+    """A process that died in the last hour is a problem; older deaths are only counted. Others may
+    be young without a death: the http process starts with the first request."""
     starts = {labels["process"]: value for labels, value in _of(metrics, STARTED)}
     deaths = {labels["role"]: int(value) for labels, value in _of(metrics, DEATHS) if value}
     of_dead = [value for process, value in starts.items() if _role_of(process) in deaths]

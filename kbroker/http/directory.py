@@ -17,8 +17,8 @@ def _nothing() -> NDArray[np.int64]:
 class Directory:
     """An immutable view. Row i of `slots`, `topic_numbers` and `partitions` is one partition.
 
-    topic_numbers: place of the partition's topic in `topics`. follower_slots: of all replicas but the
-    leaders; follower_rows: the rows of their partitions.
+    topic_numbers: place of the partition's topic in `topics`. follower_slots: of all replicas but
+    the leaders; follower_rows: the rows of their partitions.
     """
 
     topics: tuple[TopicImage, ...] = ()

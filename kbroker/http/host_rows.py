@@ -128,8 +128,8 @@ class HostRows:
             self._network_idle(families, cpu)
 
     def _growing(self, name: str, total: float) -> float:
-        """A sum over processes that never falls. The kernel adds the times and bytes of a child that
-        died to those of its parent, but not before the parent has collected it."""
+        """A sum over processes that never falls. The kernel adds the times and bytes of a child
+        that died to those of its parent, but not before the parent has collected it."""
         found = self._largest[name] = max(total, self._largest.get(name, total))
         return found
 

@@ -38,7 +38,8 @@ STATES = {
 
 def partition_counters(shared: Shared, directory: Directory) -> Words:
     """Counters of each partition: sums over all processes and all replicas. A replica counts what
-    clients do while it leads, so that a partition's counters stay when another replica takes over."""
+    clients do while it leads, so that a partition's counters stay when another replica takes
+    over."""
     total = _counted(shared, directory.slots)
     if len(directory.follower_slots):
         np.add.at(total, directory.follower_rows, _counted(shared, directory.follower_slots))

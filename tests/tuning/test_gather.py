@@ -1,12 +1,16 @@
 import json
+import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kbroker.config.broker import BrokerConfig
+from tests.peer.kbroker_node import KBroker
 from tests.tuning.fakes import FakeRoots
 from tuning.coefficients import Coefficients, WrongFile
-from tuning.gather import Sources, coefficients_of, count_partitions, gather, workload_of
+from tuning.gather import Sources, coefficients_of, count_partitions, gather, limit_of_broker, workload_of
 from tuning.live import parse
 
 PAGE = """\
@@ -105,3 +109,32 @@ def test_a_wrong_coefficients_file_is_refused_with_the_reason(tmp_path: Path, te
 def test_a_saved_file_is_json(tmp_path: Path) -> None:
     Coefficients().save(tmp_path / "host.json")
     assert json.loads((tmp_path / "host.json").read_text())["write_rate"] == 150e6
+
+
+@pytest.mark.parametrize(
+    ("titles", "limit"),
+    [
+        (["kbroker: control"], 321),
+        (["kbroker: network 0"], None),
+        (["kbroker: control"] * 2, None),
+        ([], None),
+    ],
+)
+def test_the_limit_of_descriptors_is_that_of_the_only_broker(titles: list[str], limit: int | None) -> None:
+    command = 'ulimit -n 321; exec -a "$0" sleep 60'
+    children = [subprocess.Popen(["bash", "-c", command, title]) for title in titles]
+    try:
+        for child, title in zip(children, titles, strict=True):
+            while psutil.Process(child.pid).cmdline()[:1] != [title]:
+                time.sleep(0.01)
+        assert limit_of_broker([psutil.Process(child.pid) for child in children]) == limit
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+@pytest.mark.compat
+def test_a_running_broker_is_found_by_its_title(broker: KBroker) -> None:
+    children = list(broker.children().values())
+    assert limit_of_broker(children) == children[0].rlimit(psutil.RLIMIT_NOFILE)[1]
