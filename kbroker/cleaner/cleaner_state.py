@@ -55,7 +55,8 @@ class CleanerState:
     def back_off(self, least_s: float = 0.0) -> None:
         """Wait for log.cleaner.backoff.ms, or until an IO worker calls, at least for least_s."""
         self.stop.wait(least_s)
-        self._wake.wait(max(0.0, self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s))
+        rest_s = self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s
+        self._wake.wait(min(max(0.0, rest_s), threading.TIMEOUT_MAX))
         if not self.stop.is_set():
             self._wake.clear()
 

@@ -99,3 +99,13 @@ def test_the_minimum_back_off_is_a_part_of_the_maximum(
     state.back_off(7.0)
     state.back_off(700.0)
     assert waits == [7.0, 593.0, 700.0, 0.0]
+
+
+def test_the_largest_back_off_can_be_waited_for(state: CleanerState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread died of it: Python's locks refuse to wait for more than 292 years."""
+    state.configure({"log.cleaner.backoff.ms": str(2**63 - 1)})
+    waits: list[float] = []
+    monkeypatch.setattr(state._wake, "wait", waits.append)
+    state.back_off()
+    (wait_s,) = waits
+    assert threading.Lock().acquire(timeout=wait_s)
