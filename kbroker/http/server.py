@@ -12,6 +12,8 @@ from prometheus_client.exposition import choose_encoder
 from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.connection import HttpConnection
+from kbroker.http.console import browser_headers
+from kbroker.http.console.listener import is_loopback
 from kbroker.http.console.service import BODY_BYTES, Console
 from kbroker.http.families import Dialect
 from kbroker.http.health import Health
@@ -53,6 +55,8 @@ class Handler(HttpConnection):
         path = self.path.partition("?")[0]
         if self.probes_only and path not in PROBES:
             self._turn_away()
+        elif path == "/metrics" and self._is_foreign():
+            self._answer(HTTPStatus.FORBIDDEN, TEXT, b"requests of pages of other sites are refused\n")
         elif path == "/metrics":
             self._metrics()
         elif path == "/healthz":
@@ -79,6 +83,10 @@ class Handler(HttpConnection):
             self._answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, INDEX)
 
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_POST  # noqa: N815  refused in the API's form
+
+    def _is_foreign(self) -> bool:
+        headers = {name.title(): value for name, value in self.headers.items()}
+        return browser_headers.is_foreign(headers, is_loopback(str(self.server.server_address[0])))
 
     def _turn_away(self) -> None:
         self.close_connection = True

@@ -167,3 +167,18 @@ def test_an_unknown_side_of_names_is_refused_in_one_line(served: Served) -> None
         400,
         b"names: expected one of all, kbroker, kafka\n",
     )
+
+
+def test_metrics_are_not_for_pages_of_other_sites(served: Served) -> None:
+    """Names of clients, groups and topics are in them. DNS can bind the name of a page to this
+    host."""
+    for headers, status in (
+        ({"User-Agent": "Mozilla/5.0", "Host": "evil.example"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"User-Agent": "Mozilla/5.0"}, 200),
+        ({"User-Agent": "Prometheus/3.0", "Host": "broker-1"}, 200),
+    ):
+        connection = served.connect()
+        connection.request("GET", "/metrics", headers=headers)
+        assert connection.getresponse().status == status, headers
+        connection.close()
