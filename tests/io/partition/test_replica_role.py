@@ -1,5 +1,6 @@
 """What a log with several replicas says of itself while its leaders change."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,29 @@ def test_the_epoch_of_a_new_leader_is_on_disk_before_it_takes_appends(
     assert any(name.startswith("t-0/leader-epoch-checkpoint") for name in syncs.taken())
     opened.role.set_leader_epoch(3)
     assert any(name.startswith("t-0/leader-epoch-checkpoint") for name in syncs.taken())
+
+
+def test_no_high_watermark_is_beyond_the_end_of_the_log(log: Log) -> None:
+    opened = reopened(log, leads=True, mark=None).partition
+    opened.role.publish_high_watermark(4)
+    assert opened.high_watermark == 3
+    assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (0, log.row[AppendRow.POSITION])
+    opened.role.follow(2)
+    opened.role.publish_copied(5)
+    assert opened.high_watermark == 3
+
+
+def test_a_leader_that_has_moved_finds_the_place_of_its_high_watermark_in_the_new_folder(
+    log: Log, tmp_path: Path
+) -> None:
+    opened = reopened(log, leads=True, mark=None).partition
+    size = int(log.row[AppendRow.POSITION]) // 3
+    opened.role.publish_high_watermark(1)
+    left = Path(opened.folder)
+    moved = tmp_path / "other" / left.name
+    opened.role.pause()
+    shutil.copytree(left, moved)
+    opened.relocate(str(moved), 0, NOW)
+    assert not left.exists()
+    opened.role.publish_high_watermark(2)
+    assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (0, 2 * size)

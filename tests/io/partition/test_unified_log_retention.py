@@ -177,3 +177,19 @@ def test_the_slot_has_the_leader_epoch_of_the_log_start(tmp_path: Path) -> None:
         log.partition.delete_records(start)
         reported.append(int(log.words[Slot.START_EPOCH]))
     assert reported == [3, 3, 5, 5]
+
+
+def test_only_a_log_start_inside_a_segment_is_for_the_checkpoint(tmp_path: Path) -> None:
+    """As in Apache Kafka: the name of the first segment says the others."""
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch())
+    log.partition.roll(NOW)
+    for _ in range(2):
+        log.append(batch())
+    starts = []
+    for start in (0, 1, 2):
+        log.partition.delete_records(start)
+        log.partition.retention(NOW)
+        starts.append((log.partition.base_offsets[0], log.partition.checkpointed_log_start))
+    assert starts == [(0, None), (1, None), (1, 2)]
