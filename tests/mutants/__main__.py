@@ -20,6 +20,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.sample import all_mutants, drawn, modules
 from tests.mutants.tree_copy import TreeCopy
 from tests.mutants.trial import Trial, tried
+from tests.mutants.written import written
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".cache" / "mutants"
@@ -79,15 +80,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--function", default="", help="mutants of this function alone")
     parser.add_argument("--seconds", type=float, default=60, help="of CPU, for the tests of one mutant")
     parser.add_argument("--again", action="store_true", help="try the survivors of the results again")
+    parser.add_argument("--written", action="store_true", help="try those that were written by hand")
     parser.add_argument("--results", type=Path, help="another file of results")
     parser.add_argument("--list", action="store_true", help="show the mutants, try none")
     options = parser.parse_args(arguments)
     ledger = Ledger(options.results) if options.results else Ledger()
-    found = all_mutants(ROOT, modules(ROOT, options.only))
+    names = modules(ROOT, options.only)
+    by_hand, gone = written(ROOT, names)
+    for text in gone:
+        print(f"left out, the module does not have it once: {text}")
+    found = by_hand if options.written else all_mutants(ROOT, names) + by_hand * options.again
     found = [each for each in found if not options.function or options.function in each.function]
     if options.again:
         again = {each.key for each in ledger.survivors()} - reasons().keys()
         chosen = [each for each in found if each.key in again]
+    elif options.written:
+        chosen = found
     else:
         chosen = drawn(found, options.count, options.seed)
     print(f"{len(found)} mutants, {len(chosen)} chosen")

@@ -5,7 +5,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, one_line
 from tests.mutants.operators import changes
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -26,8 +26,8 @@ def mutants_of(module: str, source: str) -> list[Mutant]:
             for operator, replaced, after in changes(node, function):
                 start = starts[replaced.lineno - 1] + replaced.col_offset  # type: ignore[attr-defined]
                 end = starts[replaced.end_lineno - 1] + replaced.end_col_offset  # type: ignore[attr-defined]
-                before = _one_line(source.encode()[start:end].decode())
-                after = _one_line(after)
+                before = one_line(source.encode()[start:end].decode())
+                after = one_line(after)
                 same = (name, operator, before, after)
                 found.append(
                     Mutant(module, name, operator, before, after, seen[same], replaced.lineno, start, end)  # type: ignore[attr-defined]
@@ -84,7 +84,3 @@ def _line_starts(source: str) -> list[int]:
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     return starts
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

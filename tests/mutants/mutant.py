@@ -23,7 +23,8 @@ class Mutant:
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        return (self.module, self.function, self.operator, self.before, self.after, str(self.ordinal))
+        before, after = one_line(self.before), one_line(self.after)
+        return (self.module, self.function, self.operator, before, after, str(self.ordinal))
 
     def applied(self, source: str) -> str:
         """The module's source with the change. start and end count bytes."""
@@ -31,4 +32,10 @@ class Mutant:
         return (text[: self.start] + self.after.encode() + text[self.end :]).decode()
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.line} {self.function}: {self.before} -> {self.after}"
+        change = f"{one_line(self.before)} -> {one_line(self.after)}"
+        return f"{self.module}:{self.line} {self.function}: {change}"
+
+
+def one_line(text: str) -> str:
+    """The text with single blanks between its words."""
+    return " ".join(text.split())

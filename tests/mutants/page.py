@@ -20,12 +20,14 @@ is killed if a test fails, or takes longer than a minute.
 make mutants COUNT=500 SEED=1
 make mutants COUNT=20 MUTANTS='--only kbroker/control/groups'
 make mutants MUTANTS='--again'
+make mutants MUTANTS='--written'
 ```
 
 The first command takes five to ten hours of one core; an interrupted run continues where it was.
-The second draws from one package, the third tries the survivors again. `tests/mutants/results.csv`
-holds the results, `tests/mutants/reasons.csv` the reasons for survivors; `make docs` writes this
-page from both.
+The second draws from one package, the third tries the survivors again, the fourth tries the mutants
+that were written by hand (`tests/mutants/written.csv`). `tests/mutants/results.csv` holds the
+results, `tests/mutants/reasons.csv` the reasons for survivors; `make docs` writes this page from
+both.
 """
 
 
