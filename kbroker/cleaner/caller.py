@@ -7,8 +7,9 @@ import threading
 import time
 from typing import Any
 
+from kbroker.ipc.cleaning_messages import AskWorker
 from kbroker.ipc.link import LinkClosed, PolledLink
-from kbroker.ipc.messages import AskWorker, Reply
+from kbroker.ipc.messages import Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ANSWER_S = 30.0

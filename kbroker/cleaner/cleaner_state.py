@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kbroker.cleaner.log_cleaner import Cleaned
 from kbroker.cleaner.throttle import Throttle
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.messages import CleanableLog
+from kbroker.ipc.cleaning_messages import CleanableLog
 from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from kbroker.cleaner.segment_source import SegmentSource
 from kbroker.cleaner.special_batch import SpecialFilter, map_special
 from kbroker.cleaner.throttle import Throttle
 from kbroker.cleaner.transactions import CleanedTransactions
-from kbroker.ipc.messages import CleaningJob, ClosedSegment, SwapSegments
+from kbroker.ipc.cleaning_messages import CleaningJob, ClosedSegment, SwapSegments
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log import files

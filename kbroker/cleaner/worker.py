@@ -18,12 +18,7 @@ from kbroker.cleaner.cleaner_state import CleanerState
 from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
 from kbroker.cleaner.offset_map import OffsetMap, usable_load
 from kbroker.ipc.child import ChildContext, on_stop
-from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.crash_point import crash_point
-from kbroker.ipc.layout import ProcessLine
-from kbroker.ipc.link import LinkClosed
-from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import (
+from kbroker.ipc.cleaning_messages import (
     BeginCleaning,
     BrokerSettings,
     CleanableLog,
@@ -31,6 +26,11 @@ from kbroker.ipc.messages import (
     CleaningJob,
     EndCleaning,
 )
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import ProcessLine
+from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.log.errors import CorruptLog
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.errors import KafkaError

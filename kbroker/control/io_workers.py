@@ -15,8 +15,9 @@ from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.ipc.background import Background
+from kbroker.ipc.cleaning_messages import AskWorker
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import AskWorker, Hello, Settings
+from kbroker.ipc.messages import Hello, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

@@ -36,19 +36,13 @@ from kbroker.control.store.store import StoreError
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc.background import Background
 from kbroker.ipc.child import EXIT_CANNOT_START, STOP_SIGNAL, ChildContext, take_stop
+from kbroker.ipc.cleaning_messages import AskWorker, BrokerSettings
 from kbroker.ipc.client_messages import ClientReport, ConnectedQuery
 from kbroker.ipc.connecting import accept, is_abandoned
 from kbroker.ipc.http_messages import ClientsQuery, GroupsQuery
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import (
-    AskWorker,
-    BrokerSettings,
-    ClientRequest,
-    ConnectionClosed,
-    Hello,
-    VerifyTransaction,
-)
+from kbroker.ipc.messages import ClientRequest, ConnectionClosed, Hello, VerifyTransaction
 from kbroker.ipc.move_messages import MoveCaughtUp, MoveFailed
 from kbroker.metrics.slots import bind
 

@@ -13,17 +13,17 @@ from typing import Any
 from kbroker.io.files.segment import Segment
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
-from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.messages import (
+from kbroker.ipc.cleaning_messages import (
     BeginCleaning,
     CleanableLog,
     CleanableLogs,
     CleaningJob,
     ClosedSegment,
-    ConfigurePartition,
     EndCleaning,
     SwapSegments,
 )
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.messages import ConfigurePartition
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
+from kbroker.ipc import cleaning_messages as clm
 from kbroker.ipc import client_messages as cm
 from kbroker.ipc import http_messages as hm
 from kbroker.ipc import login_messages as lm
@@ -38,11 +39,11 @@ REPLIES: Final[dict[type, Any]] = {
     lm.FindScramCredential: m.ScramCredential | None,
     lm.FindTokenCredential: lm.TokenCredential | None,
     lm.AttemptLogin: float | None,
-    m.BrokerSettings: dict[str, str],
-    m.CleanableLogs: tuple[m.CleanableLog, ...],
-    m.BeginCleaning: m.CleaningJob | None,
-    m.SwapSegments: bool,
-    m.EndCleaning: None,
+    clm.BrokerSettings: dict[str, str],
+    clm.CleanableLogs: tuple[clm.CleanableLog, ...],
+    clm.BeginCleaning: clm.CleaningJob | None,
+    clm.SwapSegments: bool,
+    clm.EndCleaning: None,
     hm.GroupsQuery: tuple[hm.GroupSummary, ...],
     hm.ClientsQuery: hm.ClientMetrics,
     cm.ConnectedQuery: cm.ConnectedClients,
@@ -73,7 +74,7 @@ SENT: Final = (
     lm.LoginSucceeded,
     m.AuditEvents,
     cm.ClientReport,
-    m.AskWorker,
+    clm.AskWorker,
     mm.MoveCaughtUp,
     mm.MoveFailed,
 )
@@ -120,7 +121,7 @@ _encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 def reply_decoder(call: Any) -> Decoder:
     """For the value of the reply to this call."""
-    return _DECODERS[type(call.body if isinstance(call, m.AskWorker) else call)]
+    return _DECODERS[type(call.body if isinstance(call, clm.AskWorker) else call)]
 
 
 def pack(call_id: int, body: Any) -> bytes:

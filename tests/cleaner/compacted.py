@@ -17,8 +17,8 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition import segment_swap
 from kbroker.io.partition import unified_log as log_module
 from kbroker.io.partition.unified_log import UnifiedLog
+from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLog, CleanableLogs, EndCleaning
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import BeginCleaning, CleanableLog, CleanableLogs, EndCleaning
 from kbroker.log import transaction_index
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader

@@ -9,9 +9,9 @@ import pytest
 from kbroker.cleaner import caller as module
 from kbroker.cleaner.caller import Caller
 from kbroker.ipc import connecting
+from kbroker.ipc.cleaning_messages import BrokerSettings
 from kbroker.ipc.connecting import ControlSockets
 from kbroker.ipc.link import LinkClosed
-from kbroker.ipc.messages import BrokerSettings
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from kbroker.cleaner.cleaner_state import (
 )
 from kbroker.cleaner.log_cleaner import Cleaned
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.messages import CleanableLog
+from kbroker.ipc.cleaning_messages import CleanableLog
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots
 

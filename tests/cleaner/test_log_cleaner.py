@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cleaner.log_cleaner import LogChanged, MapTooSmall
-from kbroker.ipc.messages import SwapSegments
+from kbroker.ipc.cleaning_messages import SwapSegments
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles

@@ -11,8 +11,8 @@ from kbroker.cleaner.log_cleaner import Cleaned, MapTooSmall
 from kbroker.cleaner.throttle import Throttle
 from kbroker.cleaner.worker import CleanerThread
 from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.cleaning_messages import CleanableLog, EndCleaning
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import CleanableLog, EndCleaning
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log.errors import CorruptLog
 

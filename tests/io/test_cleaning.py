@@ -6,8 +6,9 @@ import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
 from kbroker.io.files.log_dir import LogDir
+from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLogs
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import BeginCleaning, CleanableLogs, ConfigurePartition
+from kbroker.ipc.messages import ConfigurePartition
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import KafkaError
 from tests.cleaner.compacted import DAY, Compacted

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
+from kbroker.ipc import cleaning_messages as clm
 from kbroker.ipc import client_messages as cm
 from kbroker.ipc import http_messages as hm
 from kbroker.ipc import login_messages as lm
@@ -31,7 +32,7 @@ EXAMPLES: list[Any] = [
     hm.GroupsPage(7, (hm.GroupSummary("g", "share", "Empty", 0, {}),)),
     m.ClientRequest(1, 2, 3, 4, None, "PLAINTEXT", "::1", 5, "User:\u00e9", b"\xff\0", 1),
     m.VerifyTransaction("id", 1, 2, (("t", 0), ("u", 1)), 12),
-    m.AskWorker(1, m.SwapSegments(1, 2, ((3, 4, 5),), 6, 7, -1, 8)),
+    clm.AskWorker(1, clm.SwapSegments(1, 2, ((3, 4, 5),), 6, 7, -1, 8)),
     m.Image(
         1,
         True,
@@ -52,11 +53,11 @@ EXAMPLES: list[Any] = [
     cm.ClientReport(moved=(cm.MovedBytes("c", 1 << 40, 0),)),
     m.AuditEvents((m.AuditEvent(1, "login", "User:u", "::1", 2, "SASL", "PLAIN", False, ("t",), "no", 3),)),
 ]
-CLEANING = m.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (m.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
+CLEANING = clm.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (clm.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
 VALUES: list[tuple[Any, Any]] = [
-    (m.BeginCleaning(1, 2), CLEANING),
-    (m.AskWorker(0, m.BeginCleaning(1, 2)), CLEANING),
-    (m.AskWorker(0, m.CleanableLogs()), (m.CleanableLog(1, 2, 0.5, True),)),
+    (clm.BeginCleaning(1, 2), CLEANING),
+    (clm.AskWorker(0, clm.BeginCleaning(1, 2)), CLEANING),
+    (clm.AskWorker(0, clm.CleanableLogs()), (clm.CleanableLog(1, 2, 0.5, True),)),
     (lm.FindScramCredential("u", 1), m.ScramCredential(b"s", b"k", b"v", 4096)),
     (lm.FindTokenCredential("id", 2), lm.TokenCredential(m.ScramCredential(b"s", b"k", b"v", 4096), "u", 5)),
     (lm.FindTokenCredential("id", 2), None),
@@ -87,7 +88,7 @@ VALUES: list[tuple[Any, Any]] = [
     (hm.GroupsQuery(), (hm.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}, {"t": 3}),)),
     (m.DescribeProducers((1, 2)), (((1, 2, 3, 4, 5, 6),), 3)),
     (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),
-    (m.BrokerSettings(), {"a": "b"}),
+    (clm.BrokerSettings(), {"a": "b"}),
     (mm.MovesInProgress(), (mm.MoveProgress(1, 2, 3),)),
     (EXAMPLES[2], None),
     (EXAMPLES[2], b"frame"),
@@ -124,7 +125,10 @@ def test_numbers_of_shared_memory_travel_as_numbers() -> None:
 
 def test_every_message_there_is_may_travel() -> None:
     kinds = [
-        kind for module in (m, cm, hm, lm, mm) for kind in vars(module).values() if isinstance(kind, type)
+        kind
+        for module in (m, clm, cm, hm, lm, mm)
+        for kind in vars(module).values()
+        if isinstance(kind, type)
     ]
     tagged = {
         kind for kind in kinds

@@ -24,8 +24,8 @@ from kbroker.io.files.segment import (
 from kbroker.io.partition.active_segment import ActiveSegment
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.recovery.segment_scan import Scan, first_timestamp, rebuild_indexes, resume
+from kbroker.ipc.cleaning_messages import SwapSegments
 from kbroker.ipc.crash_point import crash_point
-from kbroker.ipc.messages import SwapSegments
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files, transaction_index

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kbroker.ipc.messages import SwapSegments
+from kbroker.ipc.cleaning_messages import SwapSegments
 from kbroker.log import files
 
 INDEXES = (files.INDEX, files.TIME_INDEX, files.TXN_INDEX)

@@ -21,9 +21,9 @@ from kbroker.io.partition.retention import LogShape, above_size, below_log_start
 from kbroker.io.partition.segment_swap import CleanedFilesGone, files_unchanged, swap_steps
 from kbroker.io.recovery import loaded_log
 from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
+from kbroker.ipc.cleaning_messages import SwapSegments
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotState
-from kbroker.ipc.messages import SwapSegments
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
