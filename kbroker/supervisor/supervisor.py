@@ -25,9 +25,8 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
-from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import MAX_MS, Child
-from kbroker.supervisor.http_listener import HTTP_LISTEN, REGISTRY_LISTEN
+from kbroker.supervisor.http_listeners import HttpListeners
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable, start_failure
 from kbroker.supervisor.roles import ROLES, network_count
@@ -66,10 +65,9 @@ class Supervisor:
         self._dir_errors = LogDirErrors(config.log_dirs, self.shared)
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
-        self._http_listener: socket.socket | None = None
+        self._http = HttpListeners(config)
         self._sleeping_http: Child | None = None
         """Until its listener has a connection, with which the parent polls it."""
-        self._registry_listener: socket.socket | None = None
         limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
         self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
         self._linker_due_ms = 0
@@ -86,12 +84,7 @@ class Supervisor:
         for path in set(self._dir_errors.paths) - set(self._dirs.online):
             self._dir_errors.fail(path, errno.ENODEV)
         self._ports = self._acceptor.bind()
-        listen = (
-            http_listener.listen if HTTP_LISTEN in self.config.static else http_listener.listen_or_fall_back
-        )
-        self._http_listener = listen(self.config.get_optional_str(HTTP_LISTEN) or "")
-        where = self.config.get_optional_str(REGISTRY_LISTEN) or ""
-        self._registry_listener = http_listener.listen(where, REGISTRY_LISTEN)
+        self._http.open()
         places = self._places()
         first = [child for child in places if not child.role.late]
         # before the first fork: a page that the parent changes after a fork is shared no more
@@ -105,12 +98,8 @@ class Supervisor:
         self._start_late([child for child in places if child.role.late])
         for fd in self._acceptor.fds():
             self._poll.register(fd, select.EPOLLIN)
-        log.info(
-            "kbroker ready in %.2f s bootstrap=%s%s",
-            time.monotonic() - began,
-            self._bootstrap(),
-            self._metrics(),
-        )
+        addresses = [f"bootstrap={','.join(self._acceptor.addresses())}", self._http.addresses()]
+        log.info("kbroker ready in %.2f s %s", time.monotonic() - began, " ".join(filter(None, addresses)))
         self._linker_due_ms = monotonic_ms() + LINKER_MS if "llvmlite" in sys.modules else 0
         while not self._stopping:
             self._turn(self._timeout_ms())
@@ -154,17 +143,17 @@ class Supervisor:
         """Start the roles that no client waits for; http when a client connects, but at once if it
         serves a registry, which reads its topic first."""
         for child in children:
-            if child.role.on_connection and self._http_listener and self._registry_listener is None:
+            if child.role.on_connection and self._http.metrics and self._http.registry is None:
                 self._sleeping_http = child
-                self._poll.register(self._http_listener.fileno(), select.EPOLLIN)
+                self._poll.register(self._http.metrics.fileno(), select.EPOLLIN)
             else:
                 self._start_all([child])
 
     def _start_http(self, child: Child) -> None:
         """A client has connected to the listener, and waits there for the http process."""
-        assert self._http_listener is not None
+        assert self._http.metrics is not None
         self._sleeping_http = None
-        self._poll.unregister(self._http_listener.fileno())
+        self._poll.unregister(self._http.metrics.fileno())
         if not self._stopping:
             self._start_all([child])
 
@@ -190,8 +179,8 @@ class Supervisor:
             directory_ids=self._dirs.directory_ids,
             ports=self._ports,
             first_start=child.starts == 0,
-            http_listener=self._http_listener if child.role.name == "http" else None,
-            registry_listener=self._registry_listener if child.role.name == "http" else None,
+            http_listener=self._http.metrics if child.role.name == "http" else None,
+            registry_listener=self._http.registry if child.role.name == "http" else None,
         )
         child.fork(context, self._private_fds(child))
         self._slots.words[STARTS[child.role.name]] += 1
@@ -204,7 +193,7 @@ class Supervisor:
         ours = [handoff.fileno() for handoff, _ in self._handoffs]
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
-        http = [each.fileno() for each in (self._http_listener, self._registry_listener) if each is not None]
+        http = [each.fileno() for each in self._http.sockets()]
         not_its = http if starting.role.name != "http" else []
         sockets = self._control_sockets
         not_its.append((sockets.connector if starting.role.name == "control" else sockets.listener).fileno())
@@ -229,17 +218,6 @@ class Supervisor:
                     return False
         return True
 
-    def _bootstrap(self) -> str:
-        return ",".join(self._acceptor.addresses())
-
-    def _metrics(self) -> str:
-        if self._http_listener is None:
-            return ""
-        found = f" {http_listener.addresses(self._http_listener, self.config)}"
-        if self._registry_listener is not None:
-            found += f" registry={http_listener.shown(self._registry_listener).removesuffix('/metrics')}"
-        return found
-
     # --- loop --------------------------------------------------------------------------------------
 
     def _timeout_ms(self) -> int:
@@ -259,7 +237,7 @@ class Supervisor:
             child = next((c for c in self._children if c.pidfd == fd), None)
             if child is not None:
                 self._reap(child)
-            elif self._sleeping_http and self._http_listener and fd == self._http_listener.fileno():
+            elif self._sleeping_http and self._http.metrics and fd == self._http.metrics.fileno():
                 self._start_http(self._sleeping_http)
             else:
                 self._acceptor.on_readable(fd)

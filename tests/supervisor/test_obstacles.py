@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.files.log_dir import LogDir
-from kbroker.supervisor import http_listener, obstacles
+from kbroker.supervisor import http_listeners, obstacles
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable, start_failure
 
 
@@ -32,12 +32,12 @@ def test_an_address_in_use_is_an_obstacle(tmp_path: Path, setting: str) -> None:
 def test_a_default_address_is_none_because_the_start_takes_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(http_listener, "listen", lambda address, *_: asked.append(address))
+    requested: list[str] = []
+    monkeypatch.setattr(http_listeners, "listen", lambda address, *_: requested.append(address))
     obstacles.check(_config(tmp_path))
-    assert asked == [""]  # the registry's, which is off
+    assert requested == [""]  # the registry's, which is off
     obstacles.check(_config(tmp_path, kbroker_http_listen="127.0.0.1:1"))
-    assert asked == ["", "127.0.0.1:1", ""]
+    assert requested == ["", "127.0.0.1:1", ""]
 
 
 def test_a_log_dir_in_use_is_an_obstacle(tmp_path: Path) -> None:

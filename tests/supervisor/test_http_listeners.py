@@ -1,11 +1,11 @@
-"""The socket of the http process: addresses as the setting has them, failures that name it."""
+"""The sockets of the http process: addresses as the settings have them, failures that name them."""
 
 import socket
 
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.supervisor.http_listener import addresses, listen, listen_or_fall_back, shown
+from kbroker.supervisor.http_listeners import HttpListeners, listen, listen_or_fall_back, url
 
 
 def test_nothing_means_no_socket() -> None:
@@ -17,8 +17,7 @@ def test_port_0_takes_any_free_port_and_is_shown(address: str) -> None:
     listening = listen(address)
     assert listening is not None
     with listening:
-        url = shown(listening)
-        host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
+        host, _, port = url(listening).removeprefix("http://").rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
 
 
@@ -41,7 +40,7 @@ def test_an_occupied_default_port_is_replaced_by_a_free_one(
         with listening:
             assert listening.getsockname()[0] == "127.0.0.1"
             assert listening.getsockname()[1] not in (0, port)
-            assert shown(listening) in caplog.text
+            assert f"{url(listening)}/metrics" in caplog.text
     with pytest.raises(OSError, match=r"kbroker\.http\.listen"):
         listen_or_fall_back("no.such.host.invalid:1")
 
@@ -58,10 +57,21 @@ def test_an_occupied_default_port_is_replaced_by_a_free_one(
 def test_the_console_is_named_where_it_is_served(
     address: str, settings: dict[str, str], is_served: bool
 ) -> None:
-    config, _ = BrokerConfig.load({"log.dirs": "data", **settings}, {})
-    listening = listen(address)
-    assert listening is not None
-    with listening:
-        metrics = shown(listening)
-        console = f" console={metrics.removesuffix('metrics')}" if is_served else ""
-        assert addresses(listening, config) == f"metrics={metrics}{console}"
+    config, _ = BrokerConfig.load({"log.dirs": "data", "kbroker.http.listen": address, **settings}, {})
+    listeners = HttpListeners(config)
+    listeners.open()
+    assert listeners.metrics is not None
+    where = url(listeners.metrics)
+    console = f" console={where}/" if is_served else ""
+    assert listeners.addresses() == f"metrics={where}/metrics{console}"
+    listeners.close()
+
+
+def test_the_registry_has_its_own_socket_and_is_named() -> None:
+    settings = {"kbroker.http.listen": "127.0.0.1:0", "kbroker.schema.registry.listen": "127.0.0.1:0"}
+    listeners = HttpListeners(BrokerConfig.load({"log.dirs": "data", **settings}, {})[0])
+    listeners.open()
+    assert listeners.registry is not None
+    assert listeners.addresses().endswith(f" registry={url(listeners.registry)}")
+    assert len({each.getsockname() for each in listeners.sockets()}) == 2
+    listeners.close()
