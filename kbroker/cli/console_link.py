@@ -40,7 +40,7 @@ def get_json(url: str, path: str, member: str) -> Any:
         data = json.loads(body)
     except ValueError:
         data = None
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or (code == HTTPStatus.OK and member not in data):
         raise CommandFailed(f"{url}: this is not the console of a kbroker")
     if code == HTTPStatus.UNAUTHORIZED:
         raise CommandFailed(
@@ -50,8 +50,6 @@ def get_json(url: str, path: str, member: str) -> Any:
         raise Unreachable(f"{url}: {data.get('message', 'not ready')}")
     if code != HTTPStatus.OK:
         raise CommandFailed(f"{url}: {data.get('message', code)}")
-    if member not in data:
-        raise CommandFailed(f"{url}: this is not the console of a kbroker")
     return data
 
 
