@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kbroker.api import join_group, sync_group
 from kbroker.api.error_counts import ErrorCounts
-from kbroker.control import crash_point
+from kbroker.control import failpoint
 from kbroker.control.groups.member_answers import FramedAnswer, as_written
 from kbroker.control.requests import ANSWERING, SLICED_FROM_BYTES
 from kbroker.control.services import Services
@@ -87,7 +87,7 @@ class RebalanceRequests:
         self._reply(module, link, call, self._encoded(module, client, response, request))
 
     def _reply(self, module: ModuleType, link: AsyncLink, call: int, frame: Frame | None) -> None:
-        crash_point.reach(ANSWERING[module.API.key])
+        failpoint.reach(ANSWERING[module.API.key])
         link.reply(call, frame)
 
 

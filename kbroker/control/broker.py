@@ -14,7 +14,7 @@ from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import Site, port_key, sites_of
 from kbroker.config.topic import TopicConfig
-from kbroker.control import crash_point
+from kbroker.control import failpoint
 from kbroker.control.coordinator.machine import Coordinator, Transactions
 from kbroker.control.links.links import Links, bounded
 from kbroker.control.links.log_reading import LogReading
@@ -201,7 +201,7 @@ class Broker:
         except sqlite3.Error as error:
             log.error("the store failed: %s", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The broker's store failed: {error}") from error
-        crash_point.reach("stored")
+        failpoint.reach("stored")
         return done
 
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:

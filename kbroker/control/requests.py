@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kbroker.config.client_quotas import REQUEST_PERCENTAGE
 from kbroker.config.principals import name_of
-from kbroker.control import crash_point
+from kbroker.control import failpoint
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.listeners import RequestServer
@@ -156,7 +156,7 @@ def _reply(
     if isinstance(answer, Exception):
         log.error("API %d version %d failed", client.api_key, client.api_version, exc_info=answer)
     frame = None if isinstance(answer, Exception) else answer
-    crash_point.reach(ANSWERING[client.api_key])
+    failpoint.reach(ANSWERING[client.api_key])
     link.reply(call_id, frame)
 
 

@@ -1,5 +1,5 @@
 """Crash points: named places where a test kills the whole broker, as by kill -9, in the middle of
-its work.
+its work. Control has failpoints besides, where it dies or hangs (`control/failpoint.py`).
 
 ``KBROKER_CRASH_AT=<name>:<n>`` in the environment of `kbroker serve`: when a process reaches that place for
 the n-th time (from 1), it kills the parent and itself; the kernel kills the other children. The

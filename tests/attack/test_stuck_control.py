@@ -23,11 +23,11 @@ STOPPED_S = 30
 
 def hang(broker: KBroker) -> socket.socket:
     """Control hangs in the middle of an answer."""
-    Path(broker.environment["KBROKER_CRASH_POINT"]).write_text(f"answering-{int(ApiKey.LIST_GROUPS)} 1 hang")
+    Path(broker.environment["KBROKER_FAILPOINT"]).write_text(f"answering-{int(ApiKey.LIST_GROUPS)} 1 hang")
     link = socket.create_connection(("127.0.0.1", int(broker.bootstrap.rpartition(":")[2])))
     link.sendall(encode_request(ApiKey.LIST_GROUPS, 4, 1, "hangs", ListGroupsRequest()))
     deadline = time.monotonic() + 60
-    while Path(broker.environment["KBROKER_CRASH_POINT"]).exists():
+    while Path(broker.environment["KBROKER_FAILPOINT"]).exists():
         assert time.monotonic() < deadline, "control did not come there"
         time.sleep(0.02)
     return link
@@ -36,7 +36,7 @@ def hang(broker: KBroker) -> socket.socket:
 @pytest.fixture
 def broker(broker_factory: BrokerFactory, tmp_path: Path) -> KBroker:
     made = broker_factory(start=False)
-    made.environment["KBROKER_CRASH_POINT"] = str(tmp_path / "point")
+    made.environment["KBROKER_FAILPOINT"] = str(tmp_path / "point")
     made.start()
     return made
 
@@ -50,7 +50,7 @@ def test_control_that_hangs_is_restarted(broker: KBroker) -> None:
             time.sleep(0.2)
     reported = broker.logs()
     assert "control 0 has not moved for 10 s" in reported
-    assert "crash_point.py" in reported, "the stack shows where it stood"
+    assert "failpoint.py" in reported, "the stack shows where it stood"
     peer = SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
     answer = peer.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
     assert answer is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.crash_point import VARIABLE
+from kbroker.control.failpoint import VARIABLE
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kbroker.protocol.schema import Struct
@@ -26,10 +26,10 @@ SETTINGS = {
 
 
 class Broker:
-    """A kbroker whose control can be told where to die."""
+    """A kbroker whose control dies at a chosen failpoint."""
 
     def __init__(self, folder: Path) -> None:
-        self.crash_file = folder / "crash-point"
+        self.failpoint_file = folder / "failpoint"
         self.node = KBroker(folder / "kbroker", SETTINGS)
         self.node.start()
         self.peer = SocketPeer(int(self.node.bootstrap.rpartition(":")[2]))
@@ -52,13 +52,13 @@ class Broker:
     def arm(self, place: str, api: ApiKey) -> None:
         name, _, count = place.partition("-")
         name = f"answering-{int(api)}" if name == "answering" else name
-        self.crash_file.write_text(f"{name} {count or 1}")
+        self.failpoint_file.write_text(f"{name} {count or 1}")
 
 
 def running(folder: Path) -> Iterator[Broker]:
-    """A broker that looks for crash points in its folder."""
+    """A broker that reads a failpoint from a file in its folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(folder / "crash-point"))
+        patch.setenv(VARIABLE, str(folder / "failpoint"))
         made = Broker(folder)
     yield made
     made.node.stop()

@@ -1,5 +1,5 @@
 """Requests during which control crashes: the requests before each, the request itself, and the
-crash points."""
+failpoints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Case:
-    """before: the earlier requests, and the request itself. undone_at: crash points at which the
+    """before: the earlier requests, and the request itself. undone_at: failpoints at which the
     request may have had no effect, because its change is not in a log yet. then: requests that both
     twins get afterwards."""
 

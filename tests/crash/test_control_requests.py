@@ -91,7 +91,7 @@ def test_state_matches_the_answers(broker: Broker, case: Case) -> None:
         broker.arm(place, requested.api)
         assert requested.ask(talk) is None or place.endswith(("2", "3")), f"{place}: control did not die"
         after = state(talk)
-        assert not broker.crash_file.exists(), f"{place}: control never came there"
+        assert not broker.failpoint_file.exists(), f"{place}: control never came there"
         undone = place in case.undone_at and after == before
         deadline = time.monotonic() + SETTLED_S
         while not undone and unlike(after, twins_after) and time.monotonic() < deadline:

@@ -197,7 +197,7 @@ def test_no_record_is_final_without_its_letter(broker: Broker, place: str) -> No
     broker.arm(place, ApiKey.SHARE_ACKNOWLEDGE)
     team.acknowledge(offsets)
     assert team.deaths == 1, "control did not die"
-    assert not broker.crash_file.exists()
+    assert not broker.failpoint_file.exists()
     if place in ("pushed-1", "appended-1"):
         assert team.finished() <= 0
     elif place != "pushed-2":  # -1 is answered until the state is loaded again
@@ -220,7 +220,7 @@ def test_none_is_missing_after_many_deaths(broker: Broker) -> None:
                 f"{chance.choice(('pushed', 'appended'))}-{chance.randint(1, 3)}", ApiKey.SHARE_ACKNOWLEDGE
             )
             team.acknowledge(chance.sample(offsets, min(3, len(offsets))))
-            broker.crash_file.unlink(missing_ok=True)
+            broker.failpoint_file.unlink(missing_ok=True)
             team.check()
     assert team.deaths >= 3
     team.finish()

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from kbroker.control import crash_point as control_crash_point
+from kbroker.control import failpoint
 from kbroker.ipc import crash_point
 from kbroker.protocol.errors import ErrorCode
 from tests.crash.load import PARTITIONS, Load, create_topic, judge, read_all
@@ -92,8 +92,8 @@ def test_a_move_survives_control_at_any_step_of_a_switch(
     place: str, tmp_path: Path, broker_factory: Callable[..., KBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log is held off, or the new log dir is stored and nobody has heard of it."""
-    crash_file = tmp_path / "crash-point"
-    monkeypatch.setenv(control_crash_point.VARIABLE, str(crash_file))
+    failpoint_file = tmp_path / "failpoint"
+    monkeypatch.setenv(failpoint.VARIABLE, str(failpoint_file))
     broker, mover = _mover(tmp_path, broker_factory)
     load = Load(broker.bootstrap, TOPIC, {"delivery.timeout.ms": 200_000})
     load.start()
@@ -101,10 +101,10 @@ def test_a_move_survives_control_at_any_step_of_a_switch(
         load.wait_for_acks()
         for number in range(1, PARTITIONS + 1):
             expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
-            crash_file.write_text(f"{place} {number}")
+            failpoint_file.write_text(f"{place} {number}")
             assert {mover.alter(partition, log_dir) for partition, log_dir in expected.items()} == {0}
             mover.wait(expected)
-            assert not crash_file.exists(), "control never came there"
+            assert not failpoint_file.exists(), "control did not reach it"
             load.wait_for_acks()
     finally:
         load.stop()

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kbroker.control import crash_point
+from kbroker.control import failpoint
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import key_of
 from kbroker.control.changes.retirement import retire_all
@@ -168,7 +168,7 @@ class LogDirMoves:
                 return
         except LinkClosed:
             return
-        crash_point.reach("switched")
+        failpoint.reach("switched")
         old = replace(replica)
         try:
             store = partial(self._store, replica, log_dir, greeting)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kbroker.control import crash_point
+from kbroker.control import failpoint
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
@@ -157,7 +157,7 @@ class Appender:
             left_ms = int((deadline - time.monotonic()) * 1000)
             try:
                 offset = await self._append_once(partition, batch, acks, max(1, left_ms))
-                crash_point.reach("appended")
+                failpoint.reach("appended")
                 return offset
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or left_ms <= 0:
@@ -175,7 +175,7 @@ class Appender:
                 self._start(self._submit_again(partition, batch, done, timeout_ms))
                 return
             if not error:
-                crash_point.reach("appended")
+                failpoint.reach("appended")
             done(KafkaError(ErrorCode(error)) if error else None)
 
         space = self._space.take(len(batch))
@@ -235,7 +235,7 @@ class Appender:
         self._pending[token] = Pending(settled, space, partition.worker, number)
         self._pushed[partition.worker] += 1
         self._wake_soon(partition.worker)
-        crash_point.reach("pushed")
+        failpoint.reach("pushed")
         return True
 
     def _wake_soon(self, worker: int) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.acls import READ, TOPIC
-from kbroker.control import crash_point
+from kbroker.control import failpoint
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.runtime import Runtime
@@ -71,8 +71,8 @@ HEARTBEATS: Final = tuple(
         (Lane.PLAIN_CONSUMER_COUNT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     )
 )
-"""By API of heartbeats: the word that counts them in a block, their metric, and their crash
-point."""
+"""By API of heartbeats: the word that counts them in a block, their metric, and their
+failpoint."""
 NO_TAGS: Final = b"\0"
 
 
@@ -254,7 +254,7 @@ class CommitLane:
         if used := int(words[Lane.PLAIN_USED]):
             for count, metric, place in HEARTBEATS:
                 if words[count]:
-                    crash_point.reach(place)
+                    failpoint.reach(place)
                     self._broker.metrics.words[metric] += int(words[count])
             link.answer(self._plain[:used].tobytes())
         for number, row in enumerate(self._batches[:batches].tolist()):
@@ -293,7 +293,7 @@ class CommitLane:
             log.warning("%s-%d: append failed: %s", self._shard.topic, batch.partition, failure)
             self._refuse(batch, failure)
             return
-        crash_point.reach(ANSWERING)
+        failpoint.reach(ANSWERING)
         self._broker.metrics.words[NO_ERROR] += len(batch.entries)
         if not batch.link.closed:
             batch.link.answer(batch.answers)

@@ -1,8 +1,10 @@
-"""Places in the middle of a request where tests make control die, as by kill -9, or hang.
+"""Failpoints: places in the middle of a request where a test makes control die, as by kill -9, or
+hang.
 
-The environment variable names a file; while the file is there and says ``<place> <n>``, control
-kills itself when it comes to the place for the n-th time, and removes the file first; with
-``<place> <n> hang`` it loops without end. Only tests set the variable.
+The whole broker dies at the crash points of `ipc/crash_point.py` instead. The environment variable
+names a file; while that contains ``<place> <n>``, control kills itself when it reaches the place
+for the n-th time, and removes the file first; with ``<place> <n> hang`` it loops without end. Only
+tests set the variable.
 
 Places: ``pushed`` (records were passed to an IO worker), ``appended`` (they are in the log, no
 answer was sent), ``stored`` (the store has committed a change), ``switched`` (appends are paused
@@ -15,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-VARIABLE: Final = "KBROKER_CRASH_POINT"
+VARIABLE: Final = "KBROKER_FAILPOINT"
 _FILE: Final = Path(path) if (path := os.environ.get(VARIABLE)) else None
 _seen: dict[str, int] = {}
 
