@@ -81,7 +81,7 @@ class ProduceAnswers:
             return []
         if request[Request.PYTHON] != 1 and (frame := self._ordinary(number, throttle_ms)):
             return [frame]
-        found = self._checks.answer(number, throttle_ms, lambda: connection.state is State.CLOSED)
+        found = self._checks.refusals.answer(number, throttle_ms, lambda: connection.state is State.CLOSED)
         return found.parts if isinstance(found, LongFrame) else [found]
 
     def _throttle_ms(self, connection: Connection, request: list[int]) -> int:

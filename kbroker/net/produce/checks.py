@@ -1,5 +1,5 @@
-"""Produce requests that need Python: batches whose records must be checked, entries for a full
-ring, answers with error messages.
+"""Produce requests that need Python: batches whose records must be checked, and entries for a
+full ring.
 
 Runs in: network; long batches in threads. Owner: the process. While a batch is checked, its
 connection accepts no further request, so that a later batch of the same producer cannot overtake
@@ -8,7 +8,6 @@ it.
 
 import asyncio
 import logging
-import struct
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -18,7 +17,6 @@ from functools import partial
 import numpy as np
 
 from kbroker.ipc.layout import Slot
-from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import CHUNK_BYTES, Context, Words
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.produce.check_kernel import (
@@ -32,6 +30,7 @@ from kbroker.net.produce.check_kernel import (
 from kbroker.net.produce.queue_kernel import settle_refused
 from kbroker.net.produce.record_checks import Rules, ValidationResult, check
 from kbroker.net.produce.record_walk import TooLong
+from kbroker.net.produce.refusals import Refusals
 from kbroker.net.produce.registered_schemas import Registered, RegisteredSchemas, Unreadable
 from kbroker.net.produce.schema_checks import SchemaDemand
 from kbroker.net.pump_kernel import wake_workers
@@ -39,18 +38,7 @@ from kbroker.net.rows import Event, EventKind, Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
-from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.frame import encode_long_response, encode_response, parse_request
-from kbroker.protocol.long_frame import Frame
-from kbroker.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
-from kbroker.protocol.slices import is_sliced
 
 CHECKED = 0  # Event.B of a batch that only found no room in its ring
 AT_ONCE_BYTES = 8 << 10
@@ -94,7 +82,7 @@ class ProduceChecks:
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
         self.undecided: dict[int, int] = {}
         """Results that are not decided, by request."""
-        self._validations: dict[int, ValidationResult] = {}  # refused results, for their answers
+        self.refusals = Refusals(context)
         self._schemas = RegisteredSchemas(context.shared.slots, topics, time.monotonic)
 
     @property
@@ -287,12 +275,9 @@ class ProduceChecks:
         return True
 
     def _refuse(self, result: int, validation: ValidationResult) -> None:
-        words = self._context.results[result]
-        request = self._request(result)
         if validation.message is not None:
-            self._validations[result] = validation
-            self._context.requests[request, Request.PYTHON] = 1
-        slot = int(words[Result.SLOT])
+            self.refusals.add(result, validation)
+        slot = int(self._context.results[result, Result.SLOT])
         known = validation.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
         log_start = int(self._context.shared.slots[slot, Slot.LOG_START]) if known else -1
         self._settle(result, int(validation.error), log_start)
@@ -306,8 +291,7 @@ class ProduceChecks:
     def refuse_unverified(self, result: int, code: int, text: str | None) -> None:
         """Refuse a batch: control does not let it begin a transaction."""
         if text is not None:
-            self._validations[result] = ValidationResult(ErrorCode(code), text)
-            self._context.requests[self._context.results[result, Result.REQUEST], Request.PYTHON] = 1
+            self.refusals.add(result, ValidationResult(ErrorCode(code), text))
         settle_refused(self._context.address, result, code, -1)
 
     def _decided(self, request: int) -> None:
@@ -318,64 +302,8 @@ class ProduceChecks:
             if row >= 0:  # else the connection is closed, and its row may belong to another one
                 self._on_settled(row)
 
-    def answer(self, number: int, throttle_ms: int, gone: Callable[[], bool]) -> Frame:
-        """The framed answer to a complete request. In slices it ends early, with no answer, once
-        the connection is gone: the request's rows and its frame may have been reused."""
-        request = self._context.requests[number].tolist()
-        start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
-        frame = self._context.arena_bytes[start : start + size]
-        header, body = parse_request(frame)
-        produce, _ = decode(ProduceRequest, header.api_version, frame, body)
-        response = ProduceResponse(throttle_time_ms=throttle_ms)
-        damage = damage_text(produce)
-        result = request[Request.RESULT]
-        for topic in produce.topic_data:
-            shown = TopicProduceResponse(topic.name, topic.topic_id)
-            for part in topic.partition_data:
-                if gone():
-                    return b""
-                shown.partition_responses.append(self._partition(result, part.index, damage))
-                result = int(self._context.results[result, Result.NEXT])
-            response.responses.append(shown)
-        encoded = encode_long_response if is_sliced() else encode_response
-        return encoded(header.api_key, header.api_version, header.correlation_id, response)
-
-    def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
-        words = self._context.results[result].tolist()
-        validation = self._validations.pop(result, ValidationResult())
-        return PartitionProduceResponse(
-            index,
-            words[Result.ERROR],
-            words[Result.BASE_OFFSET],
-            words[Result.APPEND_TIME],
-            words[Result.LOG_START],
-            [BatchIndexAndErrorMessage(at, text) for at, text in validation.record_errors],
-            validation.message or damage,
-        )
-
 
 def _demand(topic: str, rules: Rules, registered: Registered | None) -> SchemaDemand | None:
     if rules.schemas is None or registered is None:
         return None
     return SchemaDemand(topic, rules.schemas, registered)
-
-
-def damage_text(request: ProduceRequest) -> str | None:
-    """Kafka's error for the first batch that it cannot skip, with which it refuses the whole
-    request."""
-    for topic in request.topic_data:
-        for part in topic.partition_data:
-            data = bytes((part.records or b"")[: rb.HEADER_BYTES])
-            if len(data) < rb.LENGTH_OVERHEAD:
-                continue
-            (size,) = struct.unpack_from(">i", data, rb.LENGTH)
-            if size < MIN_LEGACY_RECORD:
-                return f"Record size {size} is less than the minimum record overhead ({MIN_LEGACY_RECORD})"
-            if (
-                len(data) > rb.MAGIC
-                and not 0 <= (magic := struct.unpack_from("b", data, rb.MAGIC)[0]) <= rb.MAGIC_V2
-            ):
-                return f"Invalid magic found in record: {magic}"
-            if len(data) > rb.ATTRIBUTES + 1 and data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL:
-                return None
-    return None

@@ -1,0 +1,94 @@
+"""Answers to Produce with error messages: the text of each refused batch, and of a request that is
+refused as a whole.
+
+Runs in: network. Owner: ProduceChecks.
+"""
+
+import struct
+from collections.abc import Callable
+
+from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
+from kbroker.net.context import Context
+from kbroker.net.produce.record_checks import ValidationResult
+from kbroker.net.rows import Request, Result
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.codec import decode
+from kbroker.protocol.frame import encode_long_response, encode_response, parse_request
+from kbroker.protocol.long_frame import Frame
+from kbroker.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kbroker.protocol.slices import is_sliced
+
+
+class Refusals:
+    """The messages of refused results until their request is answered."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._validations: dict[int, ValidationResult] = {}
+
+    def add(self, result: int, validation: ValidationResult) -> None:
+        """The answer to the result's request has this message."""
+        self._validations[result] = validation
+        self._context.requests[self._context.results[result, Result.REQUEST], Request.PYTHON] = 1
+
+    def answer(self, number: int, throttle_ms: int, gone: Callable[[], bool]) -> Frame:
+        """The framed answer to a complete request. In slices it ends early, with no answer, once
+        the connection is gone: the request's rows and its frame may have been reused."""
+        request = self._context.requests[number].tolist()
+        start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
+        frame = self._context.arena_bytes[start : start + size]
+        header, body = parse_request(frame)
+        produce, _ = decode(ProduceRequest, header.api_version, frame, body)
+        response = ProduceResponse(throttle_time_ms=throttle_ms)
+        damage = damage_text(produce)
+        result = request[Request.RESULT]
+        for topic in produce.topic_data:
+            shown = TopicProduceResponse(topic.name, topic.topic_id)
+            for part in topic.partition_data:
+                if gone():
+                    return b""
+                shown.partition_responses.append(self._partition(result, part.index, damage))
+                result = int(self._context.results[result, Result.NEXT])
+            response.responses.append(shown)
+        encoded = encode_long_response if is_sliced() else encode_response
+        return encoded(header.api_key, header.api_version, header.correlation_id, response)
+
+    def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
+        words = self._context.results[result].tolist()
+        validation = self._validations.pop(result, ValidationResult())
+        return PartitionProduceResponse(
+            index,
+            words[Result.ERROR],
+            words[Result.BASE_OFFSET],
+            words[Result.APPEND_TIME],
+            words[Result.LOG_START],
+            [BatchIndexAndErrorMessage(at, text) for at, text in validation.record_errors],
+            validation.message or damage,
+        )
+
+
+def damage_text(request: ProduceRequest) -> str | None:
+    """Kafka's error for the first batch that it cannot skip, with which it refuses the whole
+    request."""
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            data = bytes((part.records or b"")[: rb.HEADER_BYTES])
+            if len(data) < rb.LENGTH_OVERHEAD:
+                continue
+            (size,) = struct.unpack_from(">i", data, rb.LENGTH)
+            if size < MIN_LEGACY_RECORD:
+                return f"Record size {size} is less than the minimum record overhead ({MIN_LEGACY_RECORD})"
+            if (
+                len(data) > rb.MAGIC
+                and not 0 <= (magic := struct.unpack_from("b", data, rb.MAGIC)[0]) <= rb.MAGIC_V2
+            ):
+                return f"Invalid magic found in record: {magic}"
+            if len(data) > rb.ATTRIBUTES + 1 and data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL:
+                return None
+    return None
