@@ -87,11 +87,11 @@ def use_kernels(config: BrokerConfig) -> bool:
     Without a cache folder every start compiles them."""
     if image.use():
         return True
-    from kbroker.supervisor import obstacles  # a start that need not compile meets them soon enough
+    from kbroker.supervisor import start_check  # a start that need not compile meets them soon enough
     from kbroker.supervisor.log_dirs import LogDirsUnusable, start_failure
 
     try:
-        obstacles.check(config)
+        start_check.check(config)
     except (LogDirsUnusable, OSError) as error:
         log.error("%s", start_failure(error))
         return False

@@ -203,11 +203,11 @@ class Control:
         return link
 
     def _abandoned_link(self) -> AsyncLink:
-        link = AsyncLink(self._on_last_words, self._on_lost, lambda *_: None)
+        link = AsyncLink(self._on_abandoned_message, self._on_lost, lambda *_: None)
         self._links.add(link)
         return link
 
-    def _on_last_words(self, link: AsyncLink, call_id: int, body: Any) -> None:
+    def _on_abandoned_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
         if isinstance(body, MESSAGES):
             self._logins.serve(link, call_id, body)
 
@@ -234,7 +234,7 @@ class Control:
         broker, services, start = self._broker, self._services, self._background.start
         return {
             ClientRequest: self._requests.serve,
-            Hello: self._greet,
+            Hello: self._on_hello,
             VerifyTransaction: lambda link, call_id, body: start(self._verify(link, call_id, body)),
             **dict.fromkeys(MESSAGES, self._logins.serve),
             GroupsQuery: lambda link, call_id, _: self._requests.in_slices(
@@ -254,10 +254,10 @@ class Control:
         for listener in self._broker.listeners.connection:
             listener(connection_id)
 
-    def _greet(self, link: AsyncLink, _: int, hello: Hello) -> None:
+    def _on_hello(self, link: AsyncLink, _: int, hello: Hello) -> None:
         link.peer = hello
         if hello.role == "network":
-            self._greet_network(link, hello)
+            self._register_network(link, hello)
         elif hello.role == "http":
             self._broker.links.observers.add(link)
             link.send(full_image(self._broker))
@@ -270,7 +270,7 @@ class Control:
     async def _verify(self, link: AsyncLink, call_id: int, message: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._services, message))
 
-    def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
+    def _register_network(self, link: AsyncLink, hello: Hello) -> None:
         """A network process has started: send it a full image, then deltas, in the order of the
         link."""
         self._broker.links.add_network(hello.index, link)

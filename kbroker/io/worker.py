@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from kbroker.io.append.drain import Drain, MarkerAppend
-from kbroker.io.append.rows import Drained, Stop, Wants
+from kbroker.io.append.rows import Drained, FollowUp, Stop
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands, LogCommands, storage_failed
 from kbroker.io.durability import Durability
@@ -294,8 +294,8 @@ class Worker:
         if out[Drained.HELD]:
             self._finish_held()
             self._due_ms = 0
-        if out[Drained.DURABLE]:
-            self._appended_with_wants(int(out[Drained.DURABLE]))
+        if out[Drained.FOLLOW_UP]:
+            self._follow_up(int(out[Drained.FOLLOW_UP]))
         if out[Drained.NOTIFY_AGAIN]:
             self._notify_again.update(self.drain.touched_slots())
             self._due_ms = 0
@@ -315,11 +315,11 @@ class Worker:
     def _sync_failed(self, folder: str, error: OSError) -> None:
         self.logs.sync_failed(folder, error.errno or errno.EIO)
 
-    def _appended_with_wants(self, wants: int) -> None:
+    def _follow_up(self, work: int) -> None:
         touched = self.drain.touched_slots()
-        if wants & Wants.FLUSH:
+        if work & FollowUp.FLUSH:
             self.durability.flush(touched)
-        if wants & Wants.REPLICAS:
+        if work & FollowUp.REPLICAS:
             self.replicas.leading.appended(touched)
 
     def _finish_held(self) -> None:

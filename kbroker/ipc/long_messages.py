@@ -112,7 +112,7 @@ class OutgoingMessages:
     def add(self, message: Outgoing) -> None:
         """Send a message. Its `sent` is called once its parts are no longer needed."""
         self._messages.append(message)
-        self._ask_turn()
+        self._request_turn()
 
     def pause(self) -> None:
         """The socket is full: pause."""
@@ -121,7 +121,7 @@ class OutgoingMessages:
     def resume(self) -> None:
         """The socket takes bytes again: resume."""
         self._paused = False
-        self._ask_turn()
+        self._request_turn()
 
     def drop(self) -> None:
         """The link is lost."""
@@ -129,7 +129,7 @@ class OutgoingMessages:
         for message in messages:
             message.sent()
 
-    def _ask_turn(self) -> None:
+    def _request_turn(self) -> None:
         if self._messages and not self._turn_requested and not self._paused:
             self._turn_requested = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -143,7 +143,7 @@ class OutgoingMessages:
                 self._messages.append(message)
             else:
                 message.sent()
-        self._ask_turn()
+        self._request_turn()
 
 
 async def give_back(body: bytes | memoryview) -> None:

@@ -60,9 +60,9 @@ class NetworkProcess:
         self.tls = TlsListeners(config)
         self.quotas = Quotas(self.context, config, self.resume)
         self.warn = RateLimitedLog(log, time.monotonic)
-        self.handoff = Handoff(handoff, self._open, self.ask_turn, self.warn)
+        self.handoff = Handoff(handoff, self._open, self.request_turn, self.warn)
         self.answers = Answers(self)
-        self.checks = ProduceChecks(self.context, self.topics, self.answers.unbusy, self.ask_turn)
+        self.checks = ProduceChecks(self.context, self.topics, self.answers.clear_busy, self.request_turn)
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
         )
@@ -141,13 +141,13 @@ class NetworkProcess:
             if self.transactions.held and self.transactions.waiting:
                 self.transactions.push_allowed()
             if late:
-                self.ask_turn()
+                self.request_turn()
                 break
             stalled = count and words[ContextRow.STALLED] >= 0
             if not (words[ContextRow.MORE] or stalled) and words[ContextRow.DIRTY] < 0:
                 break
         else:
-            self.ask_turn()
+            self.request_turn()
 
     def _serve_events(self, first: int, end: int) -> None:
         """A bug in the service of one client closes the connection of that client only."""
@@ -170,9 +170,9 @@ class NetworkProcess:
         first, self._served_events = self._served_events, count
         self._serve_events(first, count)
         if connection.state is not State.CLOSED:
-            self.answers.unbusy(connection.row)
+            self.answers.clear_busy(connection.row)
 
-    def ask_turn(self) -> None:
+    def request_turn(self) -> None:
         """Request a turn."""
         if not self._turn_requested:
             self._turn_requested = True
@@ -182,7 +182,7 @@ class NetworkProcess:
         """Continue a connection that had to stop reading, before the current turn ends."""
         resume(self.context.address, row)
         if not self._in_turn:
-            self.ask_turn()
+            self.request_turn()
 
     # --- connections ------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
         context.control_sockets.connector, hello, images.apply, forwarding.take_answers, on_link
     )
     control.on_long_answer = forwarding.take_long_answer
-    forwarding.send, forwarding.ask_turn = control.send_block, process.ask_turn
+    forwarding.send, forwarding.request_turn = control.send_block, process.request_turn
     process.transactions.ask = control.verify
     process.access.audit.send = control.send
     process.counts.clients.send = control.send

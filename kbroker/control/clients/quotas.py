@@ -28,8 +28,8 @@ DEFAULT: Final = "<default>"
 UNITS: Final = {REQUEST_PERCENTAGE: NS_PER_PERCENT}
 
 
-class Who(NamedTuple):
-    """A quota and who shares it, as in Bound."""
+class QuotaHolder(NamedTuple):
+    """A quota, and the user and client id that share it, as in Bound."""
 
     quota: str
     user: str
@@ -44,14 +44,14 @@ class QuotaReports:
         self._broker = broker
         self._sensors = Sensors(broker.shared, broker.shared.control_client, window_ms)
         self._clients: dict[tuple[str, str], None] = {}
-        self._throttled: dict[Who, tuple[int, int]] = {}
+        self._throttled: dict[QuotaHolder, tuple[int, int]] = {}
 
     def take(self, report: ClientReport) -> None:
         """A network process has throttled requests, or has served clients with quotas."""
         for each in report.throttled:
-            who = Who(each.quota, each.user, each.client_id)
-            requests, milliseconds = self._throttled.pop(who, (0, 0))
-            self._throttled[who] = requests + each.requests, milliseconds + each.milliseconds
+            holder = QuotaHolder(each.quota, each.user, each.client_id)
+            requests, milliseconds = self._throttled.pop(holder, (0, 0))
+            self._throttled[holder] = requests + each.requests, milliseconds + each.milliseconds
         for client in report.clients:
             self._clients.pop(client, None)
             self._clients[client] = None
@@ -67,16 +67,16 @@ class QuotaReports:
             user, client_id, default = _names(entity)
             for key in (key for key in USER_KEYS if key in values):
                 if default:
-                    defaults.append(_row(Who(key, user, client_id), values[key], None))
+                    defaults.append(_row(QuotaHolder(key, user, client_id), values[key], None))
                 else:
-                    limits.setdefault(Who(key, user, client_id), values[key])
-        rows = [self._used(who, limit, now_ms) for who, limit in limits.items()]
+                    limits.setdefault(QuotaHolder(key, user, client_id), values[key])
+        rows = [self._used(holder, limit, now_ms) for holder, limit in limits.items()]
         rows.sort(key=lambda row: (-(row.used or 0.0) / row.limit, row.quota, row.user, row.client_id))
         left_out = max(0, len(rows) - MAX_SHOWN) + max(0, len(defaults) - MAX_SHOWN)
         left_out += max(0, len(quotas) - MAX_KNOWN)
         return (*defaults[:MAX_SHOWN], *rows[:MAX_SHOWN]), left_out
 
-    def _of_clients(self) -> Iterator[tuple[Who, float]]:
+    def _of_clients(self) -> Iterator[tuple[QuotaHolder, float]]:
         """The quotas that hold for the clients that were served last."""
         table = self._broker.quotas
         if table.quotas:
@@ -84,13 +84,15 @@ class QuotaReports:
                 for key in USER_KEYS:
                     bound = table.bound(key, user, client_id)
                     if bound is not None:
-                        yield Who(key, bound.user, bound.client_id), bound.limit
+                        yield QuotaHolder(key, bound.user, bound.client_id), bound.limit
 
-    def _used(self, who: Who, limit: float, now_ms: int) -> QuotaUse:
-        unit = UNITS.get(who.quota, 1.0)
-        sensor = sensor_of(who.quota, Bound(limit, who.user, who.client_id), unit)
+    def _used(self, holder: QuotaHolder, limit: float, now_ms: int) -> QuotaUse:
+        unit = UNITS.get(holder.quota, 1.0)
+        sensor = sensor_of(holder.quota, Bound(limit, holder.user, holder.client_id), unit)
         assert sensor is not None
-        return _row(who, limit, self._sensors.rate(sensor, now_ms) / unit, *self._throttled.get(who, (0, 0)))
+        return _row(
+            holder, limit, self._sensors.rate(sensor, now_ms) / unit, *self._throttled.get(holder, (0, 0))
+        )
 
 
 def _forget_oldest(known: dict[Any, Any]) -> None:
@@ -112,6 +114,8 @@ def _names(entity: Entity) -> tuple[str, str, bool]:
     )
 
 
-def _row(who: Who, limit: float, used: float | None, requests: int = 0, milliseconds: int = 0) -> QuotaUse:
-    user, client_id = printable(who.user), printable(who.client_id)
-    return QuotaUse(who.quota, user, client_id, limit, used, requests, milliseconds)
+def _row(
+    holder: QuotaHolder, limit: float, used: float | None, requests: int = 0, milliseconds: int = 0
+) -> QuotaUse:
+    user, client_id = printable(holder.user), printable(holder.client_id)
+    return QuotaUse(holder.quota, user, client_id, limit, used, requests, milliseconds)

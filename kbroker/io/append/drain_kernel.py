@@ -33,9 +33,9 @@ from kbroker.io.append.rows import (
     Client,
     Drained,
     Environment,
+    FollowUp,
     Held,
     Stop,
-    Wants,
 )
 from kbroker.io.append.write_kernel import index_batches, reserve_ahead, write_batches
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
@@ -195,7 +195,7 @@ def drain(
     out[Drained.NOW_MS] = clock_ns(CLOCK_REALTIME, clock) // 1_000_000
     plan(env, clients, slots, rows, producers, producer_room, batches, chains, touched, out)
     began = clock_ns(CLOCK_MONOTONIC, clock) if out[Drained.COUNT] > 0 else 0
-    wants_sync = False
+    needs_sync = False
     for t in range(out[Drained.TOUCHED]):
         slot = touched[t]
         row = rows[slot]
@@ -222,12 +222,12 @@ def drain(
         publish(slots, slot, row)
         flags = slots[slot, Slot.FLAGS]
         if flags & SlotFlag.DURABLE or row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS]:
-            wants_sync = True
+            needs_sync = True
         if flags & SlotFlag.REPLICATED:
-            out[Drained.DURABLE] |= Wants.REPLICAS
+            out[Drained.FOLLOW_UP] |= FollowUp.REPLICAS
     out[Drained.NOW_NS] = clock_ns(CLOCK_MONOTONIC, clock)
-    if wants_sync and request_syncs(env, slots, rows, syncs, touched, out[Drained.TOUCHED]):
-        out[Drained.DURABLE] |= Wants.FLUSH
+    if needs_sync and request_syncs(env, slots, rows, syncs, touched, out[Drained.TOUCHED]):
+        out[Drained.FOLLOW_UP] |= FollowUp.FLUSH
     complete(env, clients, slots, batches, delayed, lists, out)
     fence()
     for t in range(out[Drained.TOUCHED]):

@@ -191,13 +191,13 @@ class Drained(Row, writer="io", words=16):
     FAILED = word("count", "slots whose write failed, in the failed array as (slot, errno)")
     HELD = word("count", "batches that this call has not completed")
     NOTIFY_AGAIN = word("count", "waiter bits that found a full completion ring")
-    DURABLE = word("bits", "Wants: some touched slot wants a flush now, or is replicated")
+    FOLLOW_UP = word("bits", "FollowUp: some touched slot needs a flush now, or is replicated")
     NOW_MS = word("ms", "wall clock of the call")
     NOW_NS = word("ns", "CLOCK_MONOTONIC of the call")
     PRODUCERS = word("count", "producers added to the table")
 
 
-class Wants(Values):
+class FollowUp(Values):
     """Work for Python on slots that a drain touched."""
 
     FLUSH = 1  # of a slot whose sync is more than one fdatasync

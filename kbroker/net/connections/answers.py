@@ -69,7 +69,7 @@ class Answers:
         """Resume the connection when its unsent bytes are sent."""
         self._hold(connection, partial(self._sent, connection))
 
-    def unbusy(self, row: int) -> None:
+    def clear_busy(self, row: int) -> None:
         """The connection may read again: the answer to its request is sent."""
         if self._context.connections[row, ConnectionRow.FLAGS] & Flag.OPEN:
             self._unblock(row, ~Flag.BUSY)
@@ -118,7 +118,7 @@ class Answers:
 
     def _sent(self, connection: Connection) -> None:
         self._counts.answer_sent(connection)
-        self.unbusy(connection.row)
+        self.clear_busy(connection.row)
 
     def _hold_rest(self, connection: Connection) -> None:
         """Let the kernel send again when the unsent bytes are sent."""

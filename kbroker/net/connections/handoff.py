@@ -14,7 +14,7 @@ TAKEN_PER_TURN = 16
 class Handoff:
     """Runs in: network. Owner: the process.
 
-    opened: called with each new connection and its descriptor. ask_turn: requests a turn, at whose
+    opened: called with each new connection and its descriptor. request_turn: requests a turn, at whose
     end the process calls `report`. closed_ids: connections that are to be reported.
     """
 
@@ -22,13 +22,13 @@ class Handoff:
         self,
         channel: socket.socket,
         opened: Callable[[Accepted, int], None],
-        ask_turn: Callable[[], None],
+        request_turn: Callable[[], None],
         warn: RateLimitedLog,
     ) -> None:
         self.closed_ids: list[int] = [RESTARTED]
         self._channel = channel
         self._opened = opened
-        self._ask_turn = ask_turn
+        self._request_turn = request_turn
         self._warn = warn
         self._loop: asyncio.AbstractEventLoop
 
@@ -57,7 +57,7 @@ class Handoff:
         if fd == LOST:
             self._warn("the connection from %s is lost: too many open files", accepted.host)
             self.closed_ids.append(accepted.connection_id)
-            self._ask_turn()
+            self._request_turn()
         else:
             self._opened(accepted, fd)
 

@@ -24,7 +24,7 @@ class Process(Protocol):
     connections: dict[int, Connection]
     server: Server
 
-    def ask_turn(self) -> None:
+    def request_turn(self) -> None:
         """Request a turn."""
 
     def refuse(self, connection: Connection, why: str) -> None:
@@ -75,7 +75,7 @@ class ReceivedFrames:
         """Requests that wait for room have a turn."""
         release_chunk(self._context.address, chunk)
         if self._context.words[ContextRow.STALLED] >= 0:
-            self._process.ask_turn()
+            self._process.request_turn()
 
 
 class RefusedFrames:

@@ -91,12 +91,12 @@ class Forwarding:
     """One network process's requests at control.
 
     send: writes a block to control's link. serve(first, end): serves events of the kernel.
-    ask_turn: requests a turn.
+    request_turn: requests a turn.
     """
 
     def __init__(self, process: Process, serve: Callable[[int, int], None]) -> None:
         self.send: Callable[[bytes], None] = lambda _: None
-        self.ask_turn: Callable[[], None] = lambda: None
+        self.request_turn: Callable[[], None] = lambda: None
         self.linked = False
         self._connections = process.connections
         self._rest = process.counts.rest
@@ -182,7 +182,7 @@ class Forwarding:
         row[ConnectionRow.PEER] = address
         row[ConnectionRow.PEER_BYTES] = len(packed)
         row[ConnectionRow.FLAGS] &= ~Flag.PEER_DUE
-        self._to_clients.unbusy(number)
+        self._to_clients.clear_busy(number)
 
     def forget_answers(self) -> None:
         """Clear the cached answers."""
@@ -213,7 +213,7 @@ class Forwarding:
             self._serve(0, int(self._words[ContextRow.EVENT_COUNT]))
         self._answers = bytearray()
         if self._words[ContextRow.STALLED] >= 0:
-            self.ask_turn()
+            self.request_turn()
 
     def take_long_answer(self, call: int, answer: LongFrame) -> None:
         """Control has answered a request of a block with more bytes than a block may hold."""

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 class ProduceChecks:
     """on_settled(row): every batch of the connection's request has been decided; it may resume.
-    ask_turn(): requests a call of `process`. consent(result, then): then(code, text) is called once
+    request_turn(): requests a call of `process`. consent(result, then): then(code, text) is called once
     control has decided about a transactional batch. may_write(row, topic): whether a connection's
     client may write to a topic, which need not exist."""
 
@@ -66,12 +66,12 @@ class ProduceChecks:
         context: Context,
         topics: Topics,
         on_settled: Callable[[int], None],
-        ask_turn: Callable[[], None],
+        request_turn: Callable[[], None],
     ) -> None:
         self._context = context
         self._topics = topics
         self._on_settled = on_settled
-        self._ask_turn = ask_turn
+        self._request_turn = request_turn
         self._threads = ThreadPoolExecutor(
             THREADS, "record-checks"
         )  # it starts no thread before there is work
@@ -206,7 +206,7 @@ class ProduceChecks:
         self._checked(
             result, ValidationResult(ErrorCode.UNKNOWN_SERVER_ERROR) if error else checking.result()
         )
-        self._ask_turn()
+        self._request_turn()
 
     def _checked(self, result: int, validation: ValidationResult) -> None:
         if validation.error:

@@ -202,4 +202,4 @@ class Access:
             words[AccessRow.ID_BYTES] = length
             words[AccessRow.ID_ALLOWED] = allowed
             words[AccessRow.ID] = kept.ctypes.data
-        self._answers.unbusy(row)
+        self._answers.clear_busy(row)

@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.config.processes import MAX_NETWORK_PROCESSES
 from kbroker.io.append.drain import MarkerAppend, marker_of
-from kbroker.io.append.rows import AppendRow, AppendState, Drained, Stop, Wants
+from kbroker.io.append.rows import AppendRow, AppendState, Drained, FollowUp, Stop
 from kbroker.ipc.layout import Completion, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.net.rows.topic_kernel import announce_waiter
 from kbroker.protocol import batch_layout as rb
@@ -251,7 +251,7 @@ def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None
     first, second = case.push(batch(records=2)), case.push(batch(records=1))
     case.drain.run()
     assert case.outcomes() == [(first, 0, 0)]
-    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
     case.words[Slot.DURABLE] = 3
     assert case.drain.release(case.slot) == 1
     assert case.outcomes() == [(second, 0, 2)]
@@ -262,7 +262,7 @@ def test_flush_messages_holds_no_batch_that_asks_for_no_answer(case: DrainCase) 
     case.push(batch(), acks=0)
     case.drain.run()
     assert case.words[Slot.LOG_END] == 1
-    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
     assert case.drain.delayed == 0
 
 

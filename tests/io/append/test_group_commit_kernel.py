@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbroker.io.append.rows import AppendRow, Drained, Environment, SyncRow, SyncState, Wants
+from kbroker.io.append.rows import AppendRow, Drained, Environment, FollowUp, SyncRow, SyncState
 from kbroker.io.group_commit import RECORD
 from kbroker.ipc.layout import Completion, Counter, Slot, SlotFlag, SlotState
 from kbroker.ipc.ring import ring_push
@@ -65,7 +65,7 @@ def test_the_drain_asks_for_the_sync_and_its_end_answers(case: DrainCase, thread
     ((slot, fd),) = threads.jobs()
     assert slot == case.slot
     assert os.fstat(fd).st_ino == os.fstat(int(case.row[AppendRow.LOG_FD])).st_ino
-    assert case.drain.out[Drained.DURABLE] == 0  # nothing is left to Python
+    assert case.drain.out[Drained.FOLLOW_UP] == 0  # nothing is left to Python
     assert case.drain.take_synced(0) == []
     assert case.outcomes() == []
     threads.done(slot)
@@ -170,11 +170,11 @@ def test_without_threads_or_room_in_the_pipe_python_makes_the_sync(case: DrainCa
     jobs = int(case.drain.env[Environment.SYNC_JOBS])
     case.drain.env[Environment.SYNC_JOBS] = -1
     append(case)
-    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
     case.drain.env[Environment.SYNC_JOBS] = jobs
     fill(jobs)
     append(case)
-    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
     assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
 
 

@@ -31,7 +31,7 @@ class Scene:
             context=SimpleNamespace(arena_bytes=arena, address=0, words=words),
             connections={ROW: self.connection},
             server=SimpleNamespace(take=note("take"), take_long=note("long"), wait=note("wait")),
-            ask_turn=note("turn"),
+            request_turn=note("turn"),
             refuse=note("refuse"),
         )
         monkeypatch.setattr(received_frames, "release_chunk", lambda _, chunk: note("release")(chunk))

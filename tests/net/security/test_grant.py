@@ -39,7 +39,7 @@ class Scene:
         self.rows = ConnectionRow.table(32)
         self.scopes: list[tuple[int, int]] = []
         self.forgotten = 0
-        self.unbusied: list[int] = []
+        self.cleared: list[int] = []
         self.connections: dict[int, Any] = {}
         self.topics = SimpleNamespace(rows={"t": 0}, capacity=8, name_at=lambda number: "tuv"[number])
         process: Any = SimpleNamespace(
@@ -48,7 +48,7 @@ class Scene:
             connections=self.connections,
             forwarding=SimpleNamespace(know=self._know, forget_answers=self._forget_answers),
             checks=SimpleNamespace(),
-            answers=SimpleNamespace(unbusy=self.unbusied.append),
+            answers=SimpleNamespace(clear_busy=self.cleared.append),
         )
         self.access = Access(process, BrokerConfig({**SETTINGS, **settings}))
         self.refusals: list[tuple[Any, ...]] = []
@@ -212,7 +212,7 @@ def test_a_transactional_id_is_looked_up_for_its_client_and_again_after_a_change
     case.access.check_transactional_id(client.row, 5, 5, 0)
     assert (words[AccessRow.ID_BYTES], words[AccessRow.ID_ALLOWED]) == (5, 0)
     assert case.refusals == [(acls.WRITE, acls.TRANSACTIONAL_ID, "other")]
-    assert case.unbusied == [client.row, client.row]
+    assert case.cleared == [client.row, client.row]
     case.change(acl("User:b"))
     assert words[AccessRow.ID] == 0
 
@@ -228,7 +228,7 @@ def test_every_refusal_is_in_the_audit_log() -> None:
     assert case.refusals == [(acls.WRITE, acls.TOPIC, "t"), (acls.WRITE, acls.TOPIC, "t", 3)]
     case.access.denied(99, 0, 3, 0)
     case.access.check_transactional_id(99, 0, 4, 0)
-    assert (len(case.refusals), case.unbusied) == (2, [])
+    assert (len(case.refusals), case.cleared) == (2, [])
 
 
 def test_without_an_authorizer_everything_is_allowed() -> None:

@@ -25,7 +25,7 @@ def assign_shared(
         (topic_id, index) for topic_id in sorted(available) for index in sorted(available[topic_id])
     ]
     _give_each_partition(ordered, members, partitions, current, assignment)
-    _give_the_idle(ordered, members, partitions, assignment)
+    _assign_to_idle_members(ordered, members, partitions, assignment)
     return {member_id: _grouped(parts) for member_id, parts in assignment.items()}
 
 
@@ -51,7 +51,7 @@ def _give_each_partition(
             assignment[chosen].append((topic_id, index))
 
 
-def _give_the_idle(
+def _assign_to_idle_members(
     ordered: Sequence[str],
     members: Mapping[str, Set[bytes]],
     partitions: Sequence[Partition],

@@ -123,7 +123,7 @@ class _Assignment:
                 rest.append(task)
         left = []
         for task in rest:
-            member_id = self._idlest(self.had_standby.get(task, ()), self.active_quota.limit, task)
+            member_id = self._least_loaded(self.had_standby.get(task, ()), self.active_quota.limit, task)
             if member_id is None:
                 left.append(task)
             else:
@@ -144,7 +144,7 @@ class _Assignment:
                     *self.had_standby.get(task, ()),
                     *([self.had_active[task]] if task in self.had_active else []),
                 ]
-                member_id = self._idlest(former, self.total_quota.limit, task)
+                member_id = self._least_loaded(former, self.total_quota.limit, task)
                 if member_id is None:
                     waiting += [task] * (self.standbys - copy)
                     break
@@ -156,7 +156,7 @@ class _Assignment:
             process = min(free, key=lambda each: (each[1].load, each[0]))[1]
             self._give(process, process.least_loaded(), task, active=False)
 
-    def _idlest(self, candidates: Iterable[str], quota: int, task: TaskId) -> str | None:
+    def _least_loaded(self, candidates: Iterable[str], quota: int, task: TaskId) -> str | None:
         """The least loaded previous owner that is below the quota and does not have the task."""
         free = [
             each
