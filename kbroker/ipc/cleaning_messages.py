@@ -1,5 +1,5 @@
-"""Messages of compaction: the cleaner to control, and through control to the IO worker that owns the
-log. All are called.
+"""Messages of compaction: the cleaner to control, and through control to the IO worker that owns
+the log. All are called.
 
 Part of the contract in `messages.py`.
 """

@@ -14,8 +14,8 @@ TAKEN_PER_TURN = 16
 class Handoff:
     """Runs in: network. Owner: the process.
 
-    opened: called with each new connection and its descriptor. request_turn: requests a turn, at whose
-    end the process calls `report`. closed_ids: connections that are to be reported.
+    opened: called with each new connection and its descriptor. request_turn: requests a turn, at
+    whose end the process calls `report`. closed_ids: connections that are to be reported.
     """
 
     def __init__(

@@ -54,9 +54,9 @@ log = logging.getLogger(__name__)
 
 class ProduceChecks:
     """on_settled(row): every batch of the connection's request has been decided; it may resume.
-    request_turn(): requests a call of `process`. consent(result, then): then(code, text) is called once
-    control has decided about a transactional batch. may_write(row, topic): whether a connection's
-    client may write to a topic, which need not exist."""
+    request_turn(): requests a call of `process`. consent(result, then): then(code, text) is called
+    once control has decided about a transactional batch. may_write(row, topic): whether a
+    connection's client may write to a topic, which need not exist."""
 
     consent: Callable[[int, Callable[[int, str | None], None]], None]
     may_write: Callable[[int, bytes], bool]
