@@ -6,6 +6,7 @@ brokers at run time, set in the file or on the command line; then comes the defa
 `listener.name.NAME.MECHANISM.KEY`) sets KEY for one listener.
 """
 
+import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Self
@@ -117,12 +118,29 @@ class BrokerConfig(BrokerValues):
 
         Raises ConfigError with every problem found, one a line.
         """
-        static = resolved({**properties, **overrides})
+        given = {**properties, **overrides}
+        _check_text(given)
+        static = resolved(given)
+        _check_text(static)
         return cls(static), list(warnings_of(static, row_of, BROKER))
 
     def with_dynamic(self, *, cluster: Mapping[str, str], own: Mapping[str, str]) -> "BrokerConfig":
         """The same file under other dynamic layers. Raises ConfigError."""
         return BrokerConfig(self.static, cluster, own)
+
+
+def _check_text(pairs: Mapping[str, str]) -> None:
+    """Raises ConfigError for values that no path of a file and no text of a client can hold."""
+    problems = []
+    for name, text in pairs.items():
+        try:
+            whole = b"\0" not in os.fsencode(text)
+        except UnicodeEncodeError:  # half of a surrogate pair
+            whole = False
+        if not whole:
+            problems.append(f"Invalid value for configuration {name}: it is not text")
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:

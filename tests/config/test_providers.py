@@ -93,3 +93,15 @@ def test_no_problem_shows_a_value(secrets: Path) -> None:
             PROVIDERS | {"node.id": f"${{file:{secrets}/secrets.properties:key.password}}x${{env:NO}}"}
         )
     assert "sesame" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["/d\0", "\ud800", "${file:/a\0b:key}", "${directory:/a:\0}"])
+def test_a_value_that_is_no_text_is_refused(text: str) -> None:
+    """No file has such a name: the start ended with a traceback."""
+    with pytest.raises(ConfigError, match=r"configuration log\.dirs: it is not text"):
+        BrokerConfig.load(PROVIDERS, {"log.dirs": text})
+
+
+def test_a_path_in_another_encoding_is_text() -> None:
+    """Python reads its bytes on the command line as halves of pairs, and writes them again."""
+    assert BrokerConfig.load({}, {"log.dirs": "/d\udcff"})[0].log_dirs == ("/d\udcff",)
