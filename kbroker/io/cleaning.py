@@ -23,7 +23,6 @@ from kbroker.ipc.cleaning_messages import (
     SwapSegments,
 )
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.messages import ConfigurePartition
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -56,9 +55,7 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
     record younger than min.compaction.lag.ms, a segment that has not been synced."""
     closed = log.segments.closed
     active = log.base_offsets[-1]
-    first_dirty = max(log.first_dirty, log.log_start)
-    if first_dirty > log.log_end:
-        first_dirty = log.log_start
+    first_dirty = _first_dirty(log)
     dirty = [segment for n, segment in enumerate(closed) if _end(closed, n, active) > first_dirty]
     upper = min(log.published.last_stable, active, log.segments.first_unsynced_base)
     lag = log.config.min_compaction_lag_ms
@@ -73,6 +70,18 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
     clean = sum(segment.size for segment in closed if segment.base_offset < min(first_dirty, upper))
     cleanable = sum(segment.size for segment in dirty if segment.base_offset < upper)
     return CleanableRange(first_dirty, upper, clean, cleanable, _is_overdue(log, dirty, now))
+
+
+def _first_dirty(log: UnifiedLog) -> int:
+    first_dirty = max(log.first_dirty, log.log_start)
+    return log.log_start if first_dirty > log.log_end else first_dirty
+
+
+def _may_become_due(log: UnifiedLog) -> bool:
+    """Whether a compacted log has dirty closed segments. It is due for cleaning now, or later:
+    after a sync, at the end of a transaction, or by the age of its records."""
+    closed = log.segments.closed
+    return log.config.compact and bool(closed) and log.active.base_offset > _first_dirty(log)
 
 
 def _end(closed: list[Segment], n: int, active: int) -> int:
@@ -95,14 +104,16 @@ class Cleaning:
         call_cleaner: Callable[[], object] = lambda: None,
     ) -> None:
         """notify: wakes the fetches that wait at a slot. call_cleaner: wakes the cleaner, which
-        then searches for dirty logs."""
+        then searches for dirty logs; the first call starts it."""
         self._logs = logs
         self._notify = notify
         self._clock_ms = clock_ms
         self._call_cleaner = call_cleaner
+        self._cleaner_runs = False  # it has requested the dirty logs of this worker
         # Slots that were checked before the sync of all closed segments.
         self._wait_for_sync: set[int] = set()
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
+        logs.configured_listeners.append(self._configured)
 
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:
@@ -112,11 +123,11 @@ class Cleaning:
             BeginCleaning: self.begin,
             SwapSegments: self.swap,
             EndCleaning: self.end,
-            ConfigurePartition: self._configure,
         }
 
     def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:
         """Every compacted log that is not empty, with its dirty ratio."""
+        self._cleaner_runs = True
         now = self._clock_ms()
         found = []
         for log in self._logs:
@@ -133,19 +144,19 @@ class Cleaning:
                 found.append(CleanableLog(log.slot, generation, span.ratio, due))
         return tuple(found)
 
-    def _configure(self, body: ConfigurePartition) -> None:
-        """Apply new settings of a log. If it is due for cleaning now, the cleaner is called without
-        waiting for log.cleaner.backoff.ms."""
-        log = self._logs.require(body.slot)
-        before = log.config
-        self._logs.configure(log, body.config)
-        if body.config.compact and body.config != before:
+    def _configured(self, log: UnifiedLog) -> None:
+        """A log was opened or has new settings. If it may be due for cleaning now, the cleaner is
+        called without waiting for log.cleaner.backoff.ms."""
+        if _may_become_due(log):
             self._call_cleaner()
 
     def synced(self, slot: int) -> None:
-        """Closed segments of a log are on disk now, so the log may have become cleanable."""
+        """Closed segments of a log are on disk now, so the log may have become cleanable. A cleaner
+        that runs is called only if it has checked the log too early."""
         if slot in self._wait_for_sync:
             self._wait_for_sync.remove(slot)
+            self._call_cleaner()
+        elif not self._cleaner_runs and (log := self._logs.get(slot)) is not None and _may_become_due(log):
             self._call_cleaner()
 
     def begin(self, body: BeginCleaning) -> CleaningJob | None:

@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbroker.io.logs import Logs
-from kbroker.ipc.messages import DeleteRecords, DescribeProducers, EpochEndOffset, Reply, SetLeaderEpoch
+from kbroker.ipc.messages import (
+    ConfigurePartition,
+    DeleteRecords,
+    DescribeProducers,
+    EpochEndOffset,
+    Reply,
+    SetLeaderEpoch,
+)
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -43,7 +50,8 @@ def storage_failed(call_id: int, body: object, error: OSError) -> Reply:
 
 
 class LogCommands:
-    """Runs in: io. Owner: the IO worker. Queries about one log, or about several by their slots."""
+    """Runs in: io. Owner: the IO worker. Queries about one log, or about several by their slots,
+    and settings."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
@@ -56,6 +64,7 @@ class LogCommands:
             EpochEndOffset: self._epoch_end_offset,
             DescribeProducers: self._producers,
             SetLeaderEpoch: self._set_leader_epoch,
+            ConfigurePartition: self._configure,
         }
 
     def _epoch_end_offset(self, body: EpochEndOffset) -> tuple[int, int]:
@@ -81,3 +90,6 @@ class LogCommands:
 
     def _set_leader_epoch(self, body: SetLeaderEpoch) -> None:
         self._logs.require(body.slot).role.set_leader_epoch(body.leader_epoch)
+
+    def _configure(self, body: ConfigurePartition) -> None:
+        self._logs.configure(self._logs.require(body.slot), body.config)

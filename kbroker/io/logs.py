@@ -55,6 +55,8 @@ class Logs:
         self.moved_listeners: list[Callable[[int, str], None]] = []
         """Called with the slot of each partition that has moved to another log dir, and its old
         folder."""
+        self.configured_listeners: list[Callable[[UnifiedLog], None]] = []
+        """Called with each partition that was opened or has new settings."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
@@ -175,6 +177,8 @@ class Logs:
         """New settings, from the next append or retention run on."""
         partition.configure(config)
         (self.expiring.add if config.ttl_ms >= 0 else self.expiring.discard)(partition.slot)
+        for listener in self.configured_listeners:
+            listener(partition)
 
     def roll(self, slot: int) -> None:
         """The next batch of a slot needs a new segment."""

@@ -18,12 +18,11 @@ WRITES_FILES = Needs()
 class Role:
     """main: "module:function". count: processes of this role. stop_rank: lower is drained first.
 
-    late: no client waits for it, so it starts when the others are ready and imports its modules
-    when it runs. The parent imports the modules of all other roles before it forks the first
-    process: all share their pages, and a process that is restarted has them at once.
-
-    on_connection: of the late roles, it starts when the first client connects to its listening
-    socket, which the parent holds: until then a broker does without its memory.
+    late: it starts when the others are ready and it has something to do: http when the first client
+    connects to its listening socket, the cleaner when an IO worker calls it. Until then a broker
+    does without its memory. It imports its modules when it runs. The parent imports the modules of
+    all other roles before it forks the first process: all share their pages, and a process that is
+    restarted has them at once.
 
     still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is
     killed, logs are not clean. needs: its other rights are given up. before: "module:function"
@@ -35,7 +34,6 @@ class Role:
     count: Callable[[BrokerConfig], int]
     stop_rank: int
     late: bool = False
-    on_connection: bool = False
     still_s: int = 10
     owns_logs: bool = False
     needs: Needs = WRITES_FILES
@@ -99,7 +97,6 @@ ROLES = (
         http_count,
         stop_rank=3,
         late=True,
-        on_connection=True,
         still_s=30,
         needs=Needs(writes_files=False, reads_processes=True),
         before="kbroker.http.registry.protoc:begin",

@@ -66,8 +66,8 @@ class Supervisor:
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
         self._http = HttpListeners(config)
-        self._sleeping_http: Child | None = None
-        """Until its listener has a connection, with which the parent polls it."""
+        self._sleeping: dict[int, Child] = {}
+        """Late children that have not started, by the descriptor whose first event starts them."""
         limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
         self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
         self._linker_due_ms = 0
@@ -140,20 +140,27 @@ class Supervisor:
             self._start(child)
 
     def _start_late(self, children: list[Child]) -> None:
-        """Start the roles that no client waits for; http when a client connects, but at once if it
-        serves a registry, which reads its topic first."""
+        """Let the late children wait for something to do. http starts at once if it serves a
+        registry, which reads its topic first."""
         for child in children:
-            if child.role.on_connection and self._http.metrics and self._http.registry is None:
-                self._sleeping_http = child
-                self._poll.register(self._http.metrics.fileno(), select.EPOLLIN)
-            else:
+            if child.role.name == "http" and self._http.registry is not None:
                 self._start_all([child])
+                continue
+            fd = self._first_event_fd(child)
+            self._sleeping[fd] = child
+            self._poll.register(fd, select.EPOLLIN)
 
-    def _start_http(self, child: Child) -> None:
-        """A client has connected to the listener, and waits there for the http process."""
+    def _first_event_fd(self, child: Child) -> int:
+        """A descriptor that is readable when a late child has something to do; the child reads
+        it."""
+        if child.role.name == "cleaner":
+            return self.shared.cleaner_event_fd
         assert self._http.metrics is not None
-        self._sleeping_http = None
-        self._poll.unregister(self._http.metrics.fileno())
+        return self._http.metrics.fileno()
+
+    def _start_sleeping(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        child = self._sleeping.pop(fd)
         if not self._stopping:
             self._start_all([child])
 
@@ -237,8 +244,8 @@ class Supervisor:
             child = next((c for c in self._children if c.pidfd == fd), None)
             if child is not None:
                 self._reap(child)
-            elif self._sleeping_http and self._http.metrics and fd == self._http.metrics.fileno():
-                self._start_http(self._sleeping_http)
+            elif fd in self._sleeping:
+                self._start_sleeping(fd)
             else:
                 self._acceptor.on_readable(fd)
         self._acceptor.take_turn()

@@ -13,7 +13,7 @@ import psutil
 from loadtest.brokers import OwnBroker
 from loadtest.clock import Clock
 from loadtest.faults.cache import drop
-from loadtest.faults.schedule import Fault
+from loadtest.faults.schedule import LATE_ROLES, Fault
 from loadtest.faults.topic_settings import change_for
 from loadtest.page import Page, Slot
 
@@ -121,6 +121,8 @@ class Injector:
             raise Skipped("needs a hand on the broker's host")
         if fault.kind in broker.missing:
             raise Skipped(broker.missing[fault.kind])
+        if fault.target in LATE_ROLES and not broker.processes(fault.target):
+            raise Skipped(f"no {fault.target} process has been needed yet")
         if fault.kind == "kill":
             return broker.kill(fault.target, which)
         if fault.kind == "restart":

@@ -9,6 +9,7 @@ PAUSE_S = (4.0, 10.0)  # between the end of a fault and the next one
 LAST_SHARE = 0.95  # share of the run with faults: at the end there are none, so that clients can recover
 
 KBROKER_ROLES = ("acceptor", "network", "io", "control", "cleaner", "http")
+LATE_ROLES = ("cleaner", "http")  # their processes start when they have something to do
 
 # fault -> targets with kbroker, targets with Apache Kafka, (shortest, longest) seconds, sizes to
 # draw from

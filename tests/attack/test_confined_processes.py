@@ -8,6 +8,7 @@ import pytest
 from kbroker.supervisor.confinement import capabilities, landlock
 from tests.attack.processes import ROLES, family, until
 from tests.conftest import BrokerFactory
+from tests.peer.compaction import leave_dirt
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base, get
 from tests.supervisor.confinement.child import in_child
@@ -32,6 +33,8 @@ def children(broker: KBroker) -> dict[str, dict[str, str]]:
 def test_every_child_is_confined_and_metrics_and_status_show_it(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(SETTINGS)
     assert get(base(broker) + "/healthz")[0] == 200  # the first request starts http
+    leave_dirt(broker.bootstrap)  # starts the cleaner
+    until(lambda: set(ROLES) <= set(family(broker)))
     until(lambda: {lines["Seccomp"] for lines in children(broker).values()} == {FILTERED})
     found = children(broker)
     assert len(found) == len(ROLES)

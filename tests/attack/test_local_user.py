@@ -17,6 +17,7 @@ from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from tests.attack.processes import ROLES, family, until
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
+from tests.peer.compaction import leave_dirt
 from tests.peer.kbroker_node import ROOT, KBroker
 from tests.peer.scrape import base, get
 
@@ -58,6 +59,7 @@ def test_no_socket_between_processes_has_a_name_also_after_kill_9_of_each(
 ) -> None:
     broker = broker_factory({"num.network.threads": "1", "num.io.threads": "1"})
     assert get(base(broker) + "/healthz")[0] == 200  # the first request starts http
+    leave_dirt(broker.bootstrap)  # starts the cleaner
     until(lambda: set(ROLES) <= set(family(broker)))
     for number, role in enumerate(ROLES):
         before = family(broker)

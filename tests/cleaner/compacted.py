@@ -1,6 +1,6 @@
 """A compacted log with its cleaner and IO worker in one thread, and what a consumer finds in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -217,6 +217,7 @@ class OneLog:
 
     def __init__(self, partition: UnifiedLog) -> None:
         self._partition = partition
+        self.configured_listeners: list[Callable[[UnifiedLog], None]] = []
 
     def __iter__(self) -> Iterator[UnifiedLog]:
         return iter([self._partition])
@@ -228,6 +229,8 @@ class OneLog:
 
     def configure(self, partition: UnifiedLog, config: TopicConfig) -> None:
         partition.configure(config)
+        for listener in self.configured_listeners:
+            listener(partition)
 
     def log_dir(self, path: str) -> LogDir:
         return LogDir(path)

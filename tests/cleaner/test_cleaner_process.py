@@ -12,8 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from kbroker.log import files
+from tests.peer.compaction import leave_dirt
 from tests.peer.kbroker_node import KBroker
-from tests.peer.scrape import base, get
+from tests.peer.scrape import base, get, scrape
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(180)]
 
@@ -30,7 +31,9 @@ COMPACT = {
     "segment.bytes": "1048576",
     "segment.ms": "200",
 }
+SCRAPED = {**SETTINGS, "kbroker.http.listen": "127.0.0.1:0"}
 KEYS = 50
+CLEANER = "kbroker: cleaner"
 
 
 @pytest.fixture
@@ -111,18 +114,79 @@ def test_a_topic_is_compacted_and_says_the_same(node: KBroker) -> None:
     assert dict(read(node, "compacted").values()) == latest
 
 
+def has_cleaner(node: KBroker) -> bool:
+    return CLEANER in node.children()
+
+
+def starts(node: KBroker) -> float:
+    return scrape(node).value("kbroker_process_starts_total", role="cleaner")
+
+
+def test_the_cleaner_starts_when_a_compacted_log_closes_a_segment_and_not_before(node: KBroker) -> None:
+    create(node, "compacted", **{"segment.ms": "600000"})
+    create(node, "deleted", **{"cleanup.policy": "delete"})
+    produce(node, "compacted", 10)
+    produce(node, "deleted", 1500)
+    assert not has_cleaner(node)
+    leave_dirt(node.bootstrap)
+    wait_until(lambda: has_cleaner(node), "no cleaner")
+
+
+def test_dirt_of_the_last_run_starts_the_cleaner_and_a_clean_log_does_not(
+    broker_factory: Callable[..., KBroker],
+) -> None:
+    node = broker_factory(SCRAPED)
+    leave_dirt(node.bootstrap, **{"min.cleanable.dirty.ratio": "0"})
+    checkpoint = node.data_dir / files.CLEANER_OFFSETS
+    wait_until(lambda: checkpoint.exists() and "dirty 0 1" in checkpoint.read_text(), "never cleaned")
+    node.restart()
+    produce(node, "dirty", 1)  # the log is open
+    assert starts(node) == 0
+    leave_dirt(node.bootstrap, "young", **{"min.compaction.lag.ms": "86400000"})
+    wait_until(lambda: has_cleaner(node), "no cleaner")
+    node.restart()
+    wait_until(lambda: has_cleaner(node), "no cleaner")
+
+
+def test_a_log_that_is_due_by_its_age_alone_is_cleaned(node: KBroker) -> None:
+    """Long after the event that started the cleaner."""
+    create(node, "aged", **{"min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": "4000"})
+    latest = produce(node, "aged", 1500)
+    wait_until(lambda: len(read(node, "aged")) < 1100, "never compacted")
+    assert dict(read(node, "aged").values()) == latest
+
+
+def test_a_cleaner_that_dies_is_restarted_and_one_that_never_ran_is_not_missed(
+    broker_factory: Callable[..., KBroker],
+) -> None:
+    node = broker_factory(SCRAPED)
+    assert starts(node) == 0
+    assert get(base(node) + "/readyz")[0] == 200
+    leave_dirt(node.bootstrap)
+    wait_until(lambda: has_cleaner(node), "no cleaner")
+    killed = node.kill9_child("cleaner")
+    wait_until(lambda: has_cleaner(node) and node.children()[CLEANER].pid != killed, "not restarted")
+    assert starts(node) == 2
+    node.stop()
+    assert "kbroker stopped\n" in node.logs()
+
+
 def test_the_cleaner_is_modest(node: KBroker) -> None:
-    wait_until(lambda: "kbroker: cleaner" in node.children(), "no cleaner")  # the start does not wait for it
-    cleaner = node.children()["kbroker: cleaner"]
+    leave_dirt(node.bootstrap)
+    wait_until(lambda: has_cleaner(node), "no cleaner")
+    cleaner = node.children()[CLEANER]
     wait_until(lambda: cleaner.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE, "not idle")
     wait_until(lambda: cleaner.nice() == 10, "not nice")
 
 
 def test_no_cleaner_runs_when_it_is_disabled(broker_factory: Callable[..., KBroker]) -> None:
-    node = broker_factory({**SETTINGS, "log.cleaner.enable": "false", "kbroker.http.listen": "127.0.0.1:0"})
-    assert get(base(node) + "/healthz")[0] == 200  # http starts after the cleaner would
-    assert "kbroker: http" in node.children()
-    assert not [title for title in node.children() if "cleaner" in title]
+    node = broker_factory({**SCRAPED, "log.cleaner.enable": "false"})
+    leave_dirt(node.bootstrap)
+    synced = "kbroker_topic_flushes_total"  # the event that starts a cleaner
+    wait_until(lambda: scrape(node).value(synced, topic="dirty") > 0, "never synced")
+    produce(node, "dirty", 1)  # by a new connection: the parent has seen the event
+    assert not has_cleaner(node)
+    assert starts(node) == 0
 
 
 def test_committed_offsets_survive_the_compaction_of_their_topic(
@@ -181,7 +245,7 @@ def test_kills_of_cleaner_and_io_workers_change_nothing(node: KBroker) -> None:
         if turn % 3 == 2:
             node.kill9_child("io")
         else:
-            node.kill9_child("cleaner")
+            node.kill9_running("cleaner")
     node.kill9()
     node.start()
     latest |= produce(node, "killed", 600, first=12000)
@@ -194,10 +258,12 @@ def test_kills_of_cleaner_and_io_workers_change_nothing(node: KBroker) -> None:
 def test_a_log_that_becomes_compacted_is_cleaned_at_once(broker_factory: Callable[..., KBroker]) -> None:
     """Not when log.cleaner.backoff.ms is over."""
     node = broker_factory({**SETTINGS, "log.cleaner.backoff.ms": "600000"})
+    create(node, "first")
+    produce(node, "first", 1500)
+    wait_until(lambda: len(read(node, "first")) < 700, "never compacted")  # a cleaner runs
     create(node, "later", **{"cleanup.policy": "delete"})
     latest = produce(node, "later", 1500)
-    wait_until(lambda: "kbroker: cleaner" in node.children(), "no cleaner")
-    time.sleep(1)  # it has looked for the first time
+    time.sleep(1)  # it backs off now
     resource = ConfigResource(ConfigResource.Type.TOPIC, "later")
     compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource.add_incremental_config(compact)

@@ -8,7 +8,6 @@ from kbroker.io.cleaning import Cleaning, cleanable_range
 from kbroker.io.files.log_dir import LogDir
 from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLogs
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import ConfigurePartition
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import KafkaError
 from tests.cleaner.compacted import DAY, Compacted
@@ -163,21 +162,61 @@ def test_a_log_that_was_checked_too_early_calls_the_cleaner_when_it_is_on_disk(t
     assert len(calls) == 1
 
 
-def test_settings_that_change_what_is_due_call_the_cleaner(tmp_path: Path) -> None:
-    case = Compacted(tmp_path)
+def calling(case: Compacted) -> tuple[Cleaning, list[None]]:
+    """The part of a worker that no cleaner has called yet, and its calls of the cleaner."""
     calls: list[None] = []
-    cleaning = Cleaning(case.cleaning._logs, case.woken.append, call_cleaner=lambda: calls.append(None))
-    configure = cleaning.handlers[ConfigurePartition]
-    compact, delete = topic_config(cleanup_policy="compact"), topic_config(cleanup_policy="delete")
-    configure(ConfigurePartition(3, compact))  # from smaller segments
-    calls.clear()
-    for unchanged in (compact, delete):
-        configure(ConfigurePartition(3, unchanged))
-        assert not calls
-        assert case.partition.config == unchanged
-    configure(ConfigurePartition(3, compact))
-    configure(ConfigurePartition(3, topic_config(cleanup_policy="compact", max_compaction_lag_ms=DAY)))
-    assert len(calls) == 2
+    return Cleaning(case.cleaning._logs, case.woken.append, call_cleaner=lambda: calls.append(None)), calls
+
+
+def configure(case: Compacted, **settings: object) -> None:
+    """As after an alter of the topic, or when the log was opened."""
+    case.cleaning._logs.configure(case.partition, topic_config(**settings))
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete"])
+def test_new_settings_of_a_dirty_log_call_the_cleaner_if_it_is_compacted(tmp_path: Path, policy: str) -> None:
+    case = Compacted(tmp_path, cleanup_policy="delete")
+    with_segments(case, 1)
+    _, calls = calling(case)
+    configure(case, cleanup_policy=policy)
+    assert len(calls) == ("compact" in policy)
+    configure(case, cleanup_policy=policy, max_compaction_lag_ms=DAY)
+    assert len(calls) == 2 * ("compact" in policy)
+
+
+def test_a_log_without_dirt_needs_no_cleaner(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    cleaning, calls = calling(case)
+    for _ in range(2):
+        configure(case, cleanup_policy="compact", min_cleanable_dirty_ratio=0.1)
+        cleaning.synced(3)
+        case.append([(b"a", b"x" * 50)])  # in the active segment
+    case.roll()
+    case.clean()
+    configure(case, cleanup_policy="compact", min_cleanable_dirty_ratio=0.2)
+    cleaning.synced(3)
+    assert calls == []
+
+
+def test_dirt_that_is_on_disk_calls_a_cleaner_that_has_not_started(tmp_path: Path) -> None:
+    """Whether it is due now or later: once it runs, the cleaner checks by itself."""
+    case = Compacted(tmp_path, min_compaction_lag_ms=DAY)
+    with_segments(case, 1)
+    cleaning, calls = calling(case)
+    cleaning.synced(3)
+    assert len(calls) == 1
+    cleaning.cleanable(CleanableLogs())
+    with_segments(case, 1)
+    cleaning.synced(3)
+    assert len(calls) == 1
+
+
+def test_dirt_of_a_log_that_is_not_compacted_starts_no_cleaner(tmp_path: Path) -> None:
+    case = Compacted(tmp_path, cleanup_policy="delete")
+    with_segments(case, 1)
+    cleaning, calls = calling(case)
+    cleaning.synced(3)
+    assert calls == []
 
 
 def test_a_log_is_due_above_its_ratio_and_not_at_it(tmp_path: Path) -> None:

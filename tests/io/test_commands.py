@@ -9,9 +9,16 @@ import pytest
 from kbroker.io.commands import Commands, LogCommands
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import DeleteRecords, DescribeProducers, EpochEndOffset, Reply, SetLeaderEpoch
+from kbroker.ipc.messages import (
+    ConfigurePartition,
+    DeleteRecords,
+    DescribeProducers,
+    EpochEndOffset,
+    Reply,
+    SetLeaderEpoch,
+)
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.io.append.plain_append import NOW, Log
+from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
 
 SLOTS = (3, 4)
@@ -25,7 +32,11 @@ class Scene:
         self.opened = {slot: Log(root, slot=slot, topic=f"t{slot}") for slot in SLOTS}
         for log in self.opened.values():
             log.open(epoch=0)
-        logs: Any = SimpleNamespace(require=self._require, delete_records=self._delete_records)
+        logs: Any = SimpleNamespace(
+            require=self._require,
+            delete_records=self._delete_records,
+            configure=lambda log, config: log.configure(config),
+        )
         self.commands = Commands(LogCommands(logs).handlers)
 
     def _require(self, slot: int) -> Any:
@@ -61,6 +72,13 @@ def test_a_failed_command_has_a_reply(scene: Scene) -> None:
     assert (full.value, full.error) == (None, ErrorCode.KAFKA_STORAGE_ERROR)
     assert "No space left" in full.message
     assert scene.reply(DeleteRecords(3, 5)) == Reply(17, 6)
+
+
+def test_new_settings_are_those_of_one_log(scene: Scene) -> None:
+    compact = topic_config(cleanup_policy="compact")
+    assert scene.reply(ConfigurePartition(4, compact)) == Reply(17)
+    assert [scene.opened[slot].partition.config.compact for slot in SLOTS] == [False, True]
+    assert scene.reply(ConfigurePartition(UNKNOWN, compact)).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_an_epoch_ends_where_the_next_one_begins(scene: Scene) -> None:

@@ -18,7 +18,7 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.io.append.plain_append import NOW, Log
+from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
 
 EMPTY = 7  # a slot without a log
@@ -71,6 +71,13 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
+
+
+def test_listeners_hear_of_new_settings_after_they_apply(scene: Scene) -> None:
+    heard: list[tuple[int, bool]] = []
+    scene.logs.configured_listeners.append(lambda log: heard.append((log.slot, log.config.compact)))
+    scene.logs.configure(scene.opened[2].partition, topic_config(cleanup_policy="compact"))
+    assert heard == [(2, True)]
 
 
 A_IS_OFFLINE = [SlotState.OFFLINE, SlotState.OFFLINE, SlotState.ONLINE]

@@ -13,8 +13,8 @@ from tests.kernels.kernels_of_numba import all_kernels
 
 pytestmark = pytest.mark.slow
 
-MAX_OWN = 92 << 20
-"""Pages without a file, of all processes: 82 MiB on two cores. The goal is 100 MB with the pages of
+MAX_OWN = 82 << 20
+"""Pages without a file, of all processes: 72 MiB on two cores. The goal is 100 MB with the pages of
 files, which other brokers on the host share."""
 MAX_OF_LINKER = 12 << 20
 """Its library has 50 MB mapped while it links."""

@@ -248,7 +248,7 @@ def test_every_series_of_an_alert_is_there_before_its_trouble(
 
 def test_the_death_of_a_process_is_an_alert(broker: KBroker, prometheus: Prometheus) -> None:
     assert until(lambda: prometheus.has("kbroker_process_deaths_total"), 30)
-    pid = next(child.pid for title, child in broker.children().items() if "cleaner" in title)
+    pid = next(child.pid for title, child in broker.children().items() if "network" in title)
     os.kill(pid, signal.SIGKILL)
     assert until(lambda: "KbrokerProcessDied" in prometheus.firing(), 30)
 
