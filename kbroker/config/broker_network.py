@@ -42,8 +42,8 @@ NETWORK = (
                 "itself. At most 63. A change takes effect at the next start."),
     Setting("num.io.threads", INT, io_workers, at_least(1), CLUSTER, HIGH,
             default_text="a quarter of the cores (or of the cgroup's quota of them), 1 to 8",
-            doc="Number of IO workers. Each partition's log is written by exactly one of them. A change takes "
-                "effect at the next start."),
+            doc="Number of IO workers. Each is a process, and each partition's log is written by exactly one "
+                "of them. At most 128. A change takes effect at the next start."),
     Setting("queued.max.request.bytes", LONG, -1,
             doc="Bytes of requests that may be in memory before a network process stops reading from its sockets. The "
                 "network processes share them equally, but each has room for one request of "
@@ -76,7 +76,7 @@ NETWORK = (
     Setting("fetch.max.bytes", INT, 57671680, at_least(1024),
             doc="Maximum bytes of one Fetch answer, whatever the consumer asks for."),
     Setting("max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0),
-            doc="Fetch sessions kept by all network processes together."),
+            doc="Fetch sessions kept by all network processes together; one keeps at most 131072."),
     Setting("fetch.purgatory.purge.interval.requests", INT, 1000,
             doc="Completed entries that may stay in the watch lists of waiting fetches before they are "
                 "swept."),

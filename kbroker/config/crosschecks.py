@@ -6,12 +6,17 @@ from kbroker.config.broker_values import BrokerValues
 from kbroker.config.checks import connections_per_ip
 from kbroker.config.inert import INERT_REASON
 from kbroker.config.listeners import check_distinct
-from kbroker.config.processes import MAX_NETWORK_PROCESSES
+from kbroker.config.processes import MAX_IO_WORKERS, MAX_NETWORK_PROCESSES
 from kbroker.config.removed import removed_because
 from kbroker.config.setting import ConfigError, Setting
 from kbroker.config.sites import sites_of
 
 _MIB = 1 << 20
+_MAX_PROCESSES = {"num.network.threads": MAX_NETWORK_PROCESSES, "num.io.threads": MAX_IO_WORKERS}
+_PARTITION_COUNTS = (
+    "num.partitions", "offsets.topic.num.partitions", "transaction.state.log.num.partitions",
+    "share.coordinator.state.topic.num.partitions",
+)  # fmt: skip
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 
 
@@ -19,6 +24,8 @@ def crosscheck(config: BrokerValues) -> Iterator[str]:
     """Problems between settings that are each fine by themselves, one text each."""
     yield from _identity(config)
     yield from _logs(config)
+    yield from _processes(config)
+    yield from _partitions(config)
     yield from _sockets(config)
     yield from _groups(config)
     try:
@@ -69,18 +76,26 @@ def _logs(config: BrokerValues) -> Iterator[str]:
         )
 
 
+def _processes(config: BrokerValues) -> Iterator[str]:
+    for name, most in _MAX_PROCESSES.items():
+        if (count := config.get_int(name)) > most:
+            yield f"Invalid value {count} for configuration {name}: Value must be no more than {most}"
+
+
+def _partitions(config: BrokerValues) -> Iterator[str]:
+    """A topic with more partitions than the table has room for could never be created."""
+    room = config.get_int("kbroker.max.partitions")
+    for name in _PARTITION_COUNTS:
+        if (count := config.get_int(name)) > room:
+            yield f"{name}={count} must be less than or equal to kbroker.max.partitions={room}"
+
+
 def _sockets(config: BrokerValues) -> Iterator[str]:
     queued, largest = config.get_int("queued.max.request.bytes"), config.get_int("socket.request.max.bytes")
     if 0 < queued < largest:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     if largest > config.get_int("kbroker.arena.bytes"):
         yield "kbroker.arena.bytes must be larger or equal to socket.request.max.bytes"
-    processes = config.get_int("num.network.threads")
-    if processes > MAX_NETWORK_PROCESSES:
-        yield (
-            f"Invalid value {processes} for configuration num.network.threads: Value must be no more than "
-            f"{MAX_NETWORK_PROCESSES}"
-        )
     key = "max.connections.per.ip.overrides"
     if config.get_int("max.connections.per.ip") == 0 and not connections_per_ip(key, config.get_str(key)):
         yield f"max.connections.per.ip can be set to zero only if {key} property is set."

@@ -8,6 +8,9 @@ from pathlib import Path
 
 MAX_NETWORK_PROCESSES = 63
 """Each has a bit in a word of every partition's slot (`Slot.WAITERS`), and control has one."""
+MAX_IO_WORKERS = 128
+"""Each is a process with two rings for each network process; a host has no use for more, and would
+run out of memory or descriptors at some number that no line names."""
 _MAX_DEFAULT = 8
 PROC, SYS = Path("/proc"), Path("/sys")
 

@@ -38,4 +38,5 @@ OTHER_REFUSAL = {
     ("log.cleaner.threads", "0"): "Kafka says: / by zero",
     ("num.network.threads", "100"): "Kafka says: more than double; here 63 is the maximum",
     ("num.network.threads", "1048576"): "the same",
+    ("num.io.threads", "1048576"): "Kafka says: more than double; here 128 is the maximum",
 }

@@ -23,6 +23,12 @@ from kbroker.config.setting import ConfigError
         ),
         ({"log.cleaner.threads": "0"}, "Value must be at least 1"),
         ({"num.network.threads": "64"}, "num.network.threads: Value must be no more than 63"),
+        ({"num.io.threads": "129"}, "num.io.threads: Value must be no more than 128"),
+        (
+            {"offsets.topic.num.partitions": "65", "kbroker.max.partitions": "64"},
+            "offsets.topic.num.partitions=65 must be less than or equal to kbroker.max.partitions=64",
+        ),
+        ({"num.partitions": "20001"}, "num.partitions=20001 must be less than or equal to kbroker.max.part"),
         (
             {"log.cleaner.dedupe.buffer.size": "100"},
             "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
@@ -118,3 +124,13 @@ def test_a_single_secure_listener_needs_no_inter_broker_listener() -> None:
 
 def test_connections_can_be_limited_to_named_addresses() -> None:
     BrokerConfig({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"})
+
+
+def test_the_largest_counts_of_processes_and_partitions_are_accepted() -> None:
+    BrokerConfig({"num.network.threads": "63", "num.io.threads": "128"})
+    counts = (
+        "num.partitions",
+        "offsets.topic.num.partitions",
+        "share.coordinator.state.topic.num.partitions",
+    )
+    BrokerConfig({"kbroker.max.partitions": "64", **dict.fromkeys(counts, "64")})

@@ -29,6 +29,9 @@ MAX_SLOTS = 1 << 17
 """Of a process; their table is made at the start."""
 FIRST_SESSION_VERSION = 7
 FIRST_TOPIC_ID_VERSION = 13
+MAX_SLOTS = 1 << 17
+"""Fetch sessions of a network process, whatever the setting allows: each has a row from the start,
+and the rest of the 31 bits of its id is random."""
 
 
 class FetchManager:

@@ -2,7 +2,10 @@
 
 import pytest
 
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import INT_MAX
 from kbroker.net.fetch import session_table as module
+from kbroker.net.fetch.fetch_manager import MAX_SLOTS, FetchManager
 from kbroker.net.fetch.fetch_session import FetchedPartition, FetchSession, Key
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Session as SessionRow
@@ -138,3 +141,12 @@ def test_what_a_request_of_the_session_said_comes_back(scene: KernelScene) -> No
     assert [each.reported_high_watermark for each in (first, second)] == [log.end, other.end]
     assert [each.reported_log_start for each in (first, second)] == [log.start, other.start]
     assert [each.partition for each in session.partitions.values()] == [1, 0], "what had records comes last"
+
+
+def test_the_largest_cache_has_room_and_random_ids(scene: KernelScene) -> None:
+    """Kafka has no upper bound for the setting."""
+    config = BrokerConfig({"max.incremental.fetch.session.cache.slots": str(INT_MAX)})
+    manager = FetchManager(scene.context, config, scene.topics)
+    rows = len(manager._table._rows)
+    assert rows > MAX_SLOTS
+    assert len({manager._table.new_id() // rows for _ in range(100)}) > 50
