@@ -9,9 +9,13 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from spark_validation.cost import cost
 from spark_validation.verdict import CANNOT_JUDGE, CannotJudge, Verdict
+
+EXAMPLES_SAID = 3  # findings of an anomaly on the terminal
+DETAIL = 200  # characters of their details
 
 
 def parser() -> argparse.ArgumentParser:
@@ -88,13 +92,13 @@ def run_judge(options: argparse.Namespace) -> int:
         options.report.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
     spent = cost(os.getpid())
     evidence.spark.stop()
-    say(verdict)
     print(f"{time.monotonic() - began:.0f} s, {spent}; report: {options.report or 'none asked for'}")
+    say(verdict)
     return verdict.exit_code
 
 
 def say(verdict: Verdict) -> None:
-    """The verdict in a few lines."""
+    """The verdict: a line for each anomaly with the first records, and at last the result."""
     from spark_validation.anomalies import NAMES
 
     print(", ".join(f"{count:,} {name}" for name, count in verdict.records.items()))
@@ -103,16 +107,42 @@ def say(verdict: Verdict) -> None:
         if not note and result.basis is not None:
             note = f"rests on {result.basis:,}"
         print(f"{name} {NAMES[name]:<16} {result.verdict:<11} {note}")
+        for row in result.convicting[:EXAMPLES_SAID]:
+            print(f"    {described(row)}")
+        if (more := len(result.convicting) - EXAMPLES_SAID) > 0:
+            print(f"    and {more:,}{'+' if result.truncated else ''} more: see the report")
     if (weakest := verdict.weakest) is not None:
         print(f"weakest: {weakest.anomaly} {NAMES[weakest.anomaly]} rests on {weakest.basis:,} rows")
+    if verdict.missing and verdict.convicted():
+        print("also missing, so more may be wrong: " + "; ".join(verdict.missing))
     print(closing_line(verdict))
+
+
+def described(row: dict[str, Any]) -> str:
+    """A finding in one line: its kind, place, record, reader and detail, as far as it has them."""
+    place = f"{row['topic']}-{row['partition']}" if row.get("topic") is not None else ""
+    if place and row.get("offset") is not None:
+        place += f" offset {row['offset']}"
+    parts = [place] if place else []
+    if (row.get("producer") or 0) >= 0 and row.get("seq") is not None:
+        parts.append(f"producer {row['producer']} seq {row['seq']}")
+    if row.get("consumer") is not None:
+        parts.append(f"consumer {row['consumer']}")
+    detail = row.get("detail") or ""
+    cut = f"{detail[:DETAIL]}..." if len(detail) > DETAIL else detail
+    return row["kind"] + (": " if parts else "") + ", ".join(parts) + (f" ({cut})" if cut else "")
 
 
 def closing_line(verdict: Verdict) -> str:
     """The verdict in one line."""
+    from spark_validation.anomalies import NAMES
+
     if convicted := verdict.convicted():
-        return "CONVICTED of " + ", ".join(convicted)
-    return "CANNOT JUDGE: " + "; ".join(verdict.missing) if verdict.missing else "CLEAN"
+        return "CONVICTED of " + ", ".join(f"{name} {NAMES[name]}" for name in convicted)
+    if verdict.missing:
+        return "CANNOT JUDGE: " + "; ".join(verdict.missing)
+    skipped = sum(not result.judged for result in verdict.results.values())
+    return f"CLEAN: no anomaly; {skipped} of {len(verdict.results)} checks were not judged, for the reasons above"
 
 
 def main(arguments: list[str] | None = None) -> int:
