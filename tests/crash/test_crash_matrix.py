@@ -12,7 +12,6 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,6 +19,7 @@ import pytest
 
 from kbroker.ipc.crash_point import POINTS, VARIABLE
 from tests.crash.crash_load import PIECES
+from tests.crash.failovers import Failovers
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.seeds import UNRAISABLE, chances
 from tests.crash.sited import create, start_sites
@@ -29,20 +29,15 @@ CRASHES = int(os.environ.get("KBROKER_CRASHES", "6"))
 PLACES = tuple(os.environ.get("KBROKER_CRASH_PLACES", "").split(","))  # beginnings of their names
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600 + 12 * CRASHES), UNRAISABLE]
 
+TOPIC = "plain"
 KILLED = f"kbroker ended with {-signal.SIGKILL}"
 PATIENCE_S = 10.0
 TRIES = 5  # to reach a place that was drawn
 ELSEWHERE = "move: "  # wants a second log dir: test_log_dir_moves
 AT_START = ("recovery: ", "leader change: epoch")
-# a leader's IO worker dies ahead of its follower, which leads then: its successor has to cut what
-# nobody else has
+# reached by failovers, after which the former leader truncates its log
 AT_FAILOVER = ("truncate: ", "leader change: decision stored", "leader change: leader confirmed")
-FAILOVER_PATIENCE_S = 20.0
-FAILOVER_TRIES = 10
-BEHIND_S, BACK_S = (
-    0.1,
-    0.6,
-)  # how long a follower is held up before its leader dies; until that one's successor runs
+FAILOVER_PATIENCE_S = 30.0  # one takes about three
 ONCE = {"leader change: epoch stored", "store: write-ahead log out of the way"}  # in each start
 FEW = {"delete records: log start advanced": 3, "retention: log start advanced": 4}
 MANY = {
@@ -73,9 +68,9 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
 ) -> None:
     """On two sites; every other kind of load is on topics with a replica on each."""
     chance = chances()
-    broker, _ = start_sites(broker_factory, tmp_path, 2, SETTINGS)
-    create(broker, "plain", PARTITIONS, 2)
-    load = Load(broker.bootstrap, "plain", {"delivery.timeout.ms": 280_000})
+    broker, dirs = start_sites(broker_factory, tmp_path, 2, SETTINGS)
+    create(broker, TOPIC, PARTITIONS, 2)
+    load = Load(broker.bootstrap, TOPIC, {"delivery.timeout.ms": 280_000})
     pieces = [piece(broker.bootstrap, 1 + number % 2) for number, piece in enumerate(PIECES)]
     load.start()
     for piece in pieces:
@@ -89,9 +84,8 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
             if number % len(places) == 0:
                 chance.shuffle(places)
             name = places[number % len(places)]
-            tries = FAILOVER_TRIES if name.startswith(AT_FAILOVER) else TRIES
-            for count in (chance.randint(1, _most(name)), *[1] * (tries - 1)):
-                died = _die(broker, name, count)
+            for count in (chance.randint(1, _most(name)), *[1] * (TRIES - 1)):
+                died = _die(broker, dirs, name, count)
                 reached[name] += died
                 print(f"{number}: {name}:{count} {'died' if died else 'was not reached, killed'}")
                 if died:
@@ -101,7 +95,7 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
         load.stop()
         for piece in pieces:
             piece.stop()
-    judge(load, read_all(broker.bootstrap, "plain"))
+    judge(load, read_all(broker.bootstrap, TOPIC))
     for piece in pieces:
         piece.judge()
     print(f"{sum(reached.values())} deaths at {len(reached)} of {len(places)} places; {load.count} records")
@@ -118,42 +112,28 @@ def _most(name: str) -> int:
     return 2 if name.startswith(AT_FAILOVER) else FEW.get(name, MANY.get(name, 12))
 
 
-def _die(broker: KBroker, name: str, count: int) -> bool:
+def _die(broker: KBroker, dirs: list[Path], name: str, count: int) -> bool:
     """Start a broker that dies at the n-th time; whether it did within its patience."""
     broker.environment[VARIABLE] = f"{name}:{count}"
     if not _start(broker):
         return True
-    fails_over = name.startswith(AT_FAILOVER)
-    deadline = time.monotonic() + (FAILOVER_PATIENCE_S if fails_over else PATIENCE_S)
-    turns = 0
+    failovers = Failovers(broker, dirs, TOPIC) if name.startswith(AT_FAILOVER) else None
+    deadline = time.monotonic() + (FAILOVER_PATIENCE_S if failovers else PATIENCE_S)
     family: list[psutil.Process] = []
     assert broker.process is not None
     while broker.process.poll() is None:
         family = broker.processes() or family
         if time.monotonic() > deadline:
             broker.kill9()
+            if failovers:
+                print(f"{failovers.done} failovers")
             return False
-        if fails_over:
-            _fail_over(broker, turns % 2)
-            turns += 1
+        if failovers:
+            failovers.fail_over(deadline)
         time.sleep(0.02)
     psutil.wait_procs(family, timeout=10)
     broker.process = None
     return True
-
-
-def _fail_over(broker: KBroker, worker: int) -> None:
-    """Kill an IO worker while the other one, which copies from it, is held up."""
-    with suppress(psutil.Error, KeyError):
-        children = broker.children()
-        other = children[f"kbroker: io {1 - worker}"]
-        other.suspend()
-        try:
-            time.sleep(BEHIND_S)
-            children[f"kbroker: io {worker}"].kill()
-        finally:
-            other.resume()
-        time.sleep(BACK_S)
 
 
 def _serve(broker: KBroker) -> None:

@@ -1,0 +1,100 @@
+"""Failovers after which the former leader has records that no other replica has, so that it truncates
+its log when it is back.
+
+Killing a leader while its follower is held up is not enough. A follower reads the files of its leader,
+so it copies the rest when it continues, up to the moment when it leads itself or the leader's successor
+opens the log. So it is held up until both have happened.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.peer.kbroker_node import KBroker
+
+LOOK_S = 0.02
+HELD_S = 5.0  # a worker that hangs for broker.session.timeout.ms (9 s) may not lead
+ANSWER_S = 2.0
+
+
+class Failovers:
+    """Of the partitions of a topic that a load writes to, with a replica on each of two sites of one IO
+    worker. dirs: the sites. done: how many there were."""
+
+    def __init__(self, broker: KBroker, dirs: list[Path], topic: str) -> None:
+        self._broker = broker
+        self._dirs = dirs
+        self._topic = topic
+        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        self._until = 0.0
+        self.done = 0
+
+    def fail_over(self, until: float) -> None:
+        """When the replicas are in sync, kill the leader of some partitions while it has records that
+        its follower lacks; returns when the follower leads. Gives up when the broker has ended, or at a
+        time (monotonic, s)."""
+        self._until = until
+        if not self._wait(lambda: self._leaders_in_sync() is not None, until):
+            return
+        leaders = self._leaders_in_sync() or {}
+        worker = min(leaders.values(), default=0)
+        led = [partition for partition, leader in leaders.items() if leader == worker]
+        with suppress(psutil.Error, KeyError):
+            children = self._broker.children()
+            follower, leader = children[_title(1 - worker)], children[_title(worker)]
+            follower.suspend()
+            try:
+                held_until = time.monotonic() + HELD_S
+                if self._wait(lambda: any(self._is_ahead(worker, one) for one in led), held_until):
+                    leader.kill()
+                    self.done += self._wait(lambda: self._is_replaced(worker, leader.pid), held_until)
+            finally:
+                follower.resume()
+
+    def _wait(self, condition: Callable[[], bool], until: float) -> bool:
+        process = self._broker.process
+        while process is not None and process.poll() is None:
+            if condition():
+                return True
+            if time.monotonic() > min(until, self._until):
+                return False
+            time.sleep(LOOK_S)
+        return False
+
+    def _leaders(self) -> dict[int, tuple[int, int]]:
+        """Worker of the leader and number of in-sync replicas by partition; none without an answer."""
+        with suppress(KafkaException):
+            found = self._admin.list_topics(self._topic, timeout=ANSWER_S).topics[self._topic].partitions
+            return {index: (one.leader - 1, len(one.isrs)) for index, one in found.items()}
+        return {}
+
+    def _leaders_in_sync(self) -> dict[int, int] | None:
+        found = self._leaders()
+        if not found or any(worker < 0 or in_sync < len(self._dirs) for worker, in_sync in found.values()):
+            return None
+        return {partition: worker for partition, (worker, _) in found.items()}
+
+    def _is_ahead(self, worker: int, partition: int) -> bool:
+        """Whether the log of a leader is longer than its follower's."""
+        return self._bytes(worker, partition) > self._bytes(1 - worker, partition)
+
+    def _bytes(self, worker: int, partition: int) -> int:
+        folder = self._dirs[worker] / f"{self._topic}-{partition}"
+        return sum(path.stat().st_size for path in folder.glob("*.log"))
+
+    def _is_replaced(self, worker: int, pid: int) -> bool:
+        """Whether a killed worker has a successor, and no partition has its leader there any more."""
+        successor = self._broker.children().get(_title(worker))
+        if successor is None or successor.pid == pid:
+            return False
+        found = self._leaders()
+        return bool(found) and all(leader == 1 - worker for leader, _ in found.values())
+
+
+def _title(worker: int) -> str:
+    return f"kbroker: io {worker}"
