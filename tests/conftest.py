@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from kbroker.kernels import plain
+from tests.log_settings import log_settings
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.kbroker_node import KBroker
@@ -36,6 +37,15 @@ RUNNING: list[KBroker] = []
 TRACEBACK = "Traceback (most recent call last)"
 
 BrokerFactory = Callable[..., KBroker]
+
+
+@pytest.fixture(autouse=True)
+def unchanged_log_settings() -> Iterator[None]:
+    """A test that changes levels or handlers of loggers restores them."""
+    before = log_settings()
+    yield
+    after = log_settings()
+    assert after == before, "the test has changed logging for the tests after it"
 
 
 @pytest.fixture(scope="module")

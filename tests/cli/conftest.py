@@ -3,8 +3,10 @@ turn."""
 
 import io
 import json
+import logging
 import sys
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,11 +65,15 @@ class Target:
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """Runs `kbroker` command lines; no broker is set."""
     monkeypatch.delenv("KBROKER_BOOTSTRAP", raising=False)
     monkeypatch.setenv("TERMINAL_WIDTH", "200")
-    return Shell(monkeypatch)
+    root = logging.getLogger()  # `serve` writes its log to stderr
+    handlers, level = root.handlers[:], root.level
+    yield Shell(monkeypatch)
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(

@@ -1,9 +1,9 @@
-"""Failovers after which the former leader has records that no other replica has, so that it truncates
-its log when it is back.
+"""Failovers after which the former leader has records that no other replica has, so that it
+truncates its log when it is back.
 
-Killing a leader while its follower is held up is not enough. A follower reads the files of its leader,
-so it copies the rest when it continues, up to the moment when it leads itself or the leader's successor
-opens the log. So it is held up until both have happened.
+Killing a leader while its follower is held up is not enough. A follower reads the files of its
+leader, so it copies the rest when it continues, up to the moment when it leads itself or the
+leader's successor opens the log. So it is held up until both have happened.
 """
 
 import time
@@ -23,8 +23,8 @@ ANSWER_S = 2.0
 
 
 class Failovers:
-    """Of the partitions of a topic that a load writes to, with a replica on each of two sites of one IO
-    worker. dirs: the sites. done: how many there were."""
+    """Of the partitions of a topic that a load writes to, with a replica on each of two sites of
+    one IO worker. dirs: the sites. done: how many there were."""
 
     def __init__(self, broker: KBroker, dirs: list[Path], topic: str) -> None:
         self._broker = broker
@@ -35,9 +35,9 @@ class Failovers:
         self.done = 0
 
     def fail_over(self, until: float) -> None:
-        """When the replicas are in sync, kill the leader of some partitions while it has records that
-        its follower lacks; returns when the follower leads. Gives up when the broker has ended, or at a
-        time (monotonic, s)."""
+        """When the replicas are in sync, kill the leader of some partitions while it has records
+        that its follower lacks; returns when the follower leads. Gives up when the broker has
+        ended, or at a time (monotonic, s)."""
         self._until = until
         if not self._wait(lambda: self._leaders_in_sync() is not None, until):
             return
@@ -67,7 +67,8 @@ class Failovers:
         return False
 
     def _leaders(self) -> dict[int, tuple[int, int]]:
-        """Worker of the leader and number of in-sync replicas by partition; none without an answer."""
+        """Worker of the leader and number of in-sync replicas by partition; none without an
+        answer."""
         with suppress(KafkaException):
             found = self._admin.list_topics(self._topic, timeout=ANSWER_S).topics[self._topic].partitions
             return {index: (one.leader - 1, len(one.isrs)) for index, one in found.items()}
@@ -88,7 +89,8 @@ class Failovers:
         return sum(path.stat().st_size for path in folder.glob("*.log"))
 
     def _is_replaced(self, worker: int, pid: int) -> bool:
-        """Whether a killed worker has a successor, and no partition has its leader there any more."""
+        """Whether a killed worker has a successor, and no partition has its leader there any
+        more."""
         successor = self._broker.children().get(_title(worker))
         if successor is None or successor.pid == pid:
             return False
