@@ -128,3 +128,18 @@ def test_a_leader_that_has_moved_finds_the_place_of_its_high_watermark_in_the_ne
     assert not left.exists()
     opened.role.publish_high_watermark(2)
     assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (0, 2 * size)
+
+
+def test_a_high_watermark_at_the_end_has_the_place_of_the_end(log: Log) -> None:
+    size = int(log.row[AppendRow.POSITION]) // 3
+
+    def place() -> tuple[int, int]:
+        return int(log.words[Slot.HW_BASE]), int(log.words[Slot.HW_POSITION])
+
+    assert place() == (0, 3 * size)
+    log.partition.roll(NOW)
+    assert place() == (3, 0)
+    log.partition.truncate_to(2, NOW)
+    assert place() == (0, 2 * size)
+    log.partition.truncate_fully(9, NOW)
+    assert place() == (9, 0)
