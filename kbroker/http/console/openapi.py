@@ -7,9 +7,12 @@ from kbroker import __version__
 from kbroker.http.console.request import Route
 from kbroker.http.console.routes import ROUTES
 from kbroker.http.console.schema import BOOL, TEXT, Parameter, fields, maybe
+from kbroker.http.console.sessions import LOGIN
 
 ERROR = fields(error=TEXT, message=TEXT)
 SESSION = fields(access=TEXT, user=maybe(TEXT), csrf=maybe(TEXT), readonly=BOOL, version=TEXT)
+CSRF: Mapping[str, Any] = {"name": "X-CSRF-Token", "in": "header", "required": True, "schema": TEXT}
+"""A parameter of each change."""
 FAILURES = {
     "400": "The request is invalid, or the broker refuses it.",
     "401": "Log in first.",
@@ -62,14 +65,8 @@ def _operation(route: Route) -> dict[str, Any]:
     if parameters:
         found["parameters"] = parameters
     if route.body is not None:
-        found["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": _body(route.body)}},
-        }
-        found["parameters"] = [
-            *parameters,
-            {"name": "X-CSRF-Token", "in": "header", "required": True, "schema": TEXT},
-        ]
+        found["requestBody"] = _request_body(route.body)
+        found["parameters"] = [*parameters, CSRF]
     return found
 
 
@@ -86,13 +83,14 @@ def _parameter(parameter: Parameter, where: str) -> dict[str, Any]:
     }
 
 
-def _body(parameters: tuple[Parameter, ...]) -> Mapping[str, Any]:
-    return {
+def _request_body(parameters: tuple[Parameter, ...]) -> dict[str, Any]:
+    schema = {
         "type": "object",
         "properties": {each.name: {**each.schema(), "description": each.text} for each in parameters},
         "required": [each.name for each in parameters if each.required],
         "additionalProperties": False,
     }
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 
 def _json(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,12 +102,13 @@ def _failures() -> dict[str, Any]:
     return {status: _json(text, error) for status, text in FAILURES.items()}
 
 
-def _stream(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+def _stream(name: str, summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
     stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": TEXT}}}
     return {
         "get": {
             "summary": summary,
             "tags": ["streams"],
+            "operationId": name,
             "parameters": parameters,
             "responses": {"200": stream, **_failures()},
         }
@@ -121,26 +120,29 @@ def _others() -> dict[str, Any]:
     from kbroker.http.console.routes import TOPIC
     from kbroker.http.console.views.messages import FILTERS
 
-    session = {"$ref": "#/components/schemas/Session"}
-    login = fields(user=TEXT, password=TEXT)
     tail = [_parameter(TOPIC[0], "path"), *(_parameter(each, "query") for each in FILTERS)]
-    body = {"required": True, "content": {"application/json": {"schema": login}}}
+    logout = "End the session. Where the console needs no login, nothing ends."
     return {
         "/api/session": {
-            "get": _session("The user of the session, and the console's capabilities.", session)
+            "get": _session("getSession", "The user of the session, and the console's capabilities.")
         },
         "/api/login": {
-            "post": _session("Log in as a SCRAM user of the broker.", session) | {"requestBody": body}
+            "post": _session("login", "Log in as a SCRAM user of the broker. Sets the cookie of the session.")
+            | {"requestBody": _request_body(LOGIN)}
         },
-        "/api/logout": {"post": _session("End the session.", session)},
-        "/api/events": _stream("A sample of the overview each second.", []),
-        "/api/topics/{topic}/tail": _stream("New messages of a topic, as they are written.", tail),
+        "/api/logout": {
+            "post": _session("logout", logout) | {"parameters": [CSRF], "requestBody": _request_body(())}
+        },
+        "/api/events": _stream("getEvents", "A sample of the overview each second.", []),
+        "/api/topics/{topic}/tail": _stream("getTail", "New messages of a topic, as they are written.", tail),
     }
 
 
-def _session(summary: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _session(name: str, summary: str) -> dict[str, Any]:
+    session = {"$ref": "#/components/schemas/Session"}
     return {
         "summary": summary,
         "tags": ["session"],
-        "responses": {"200": _json("The session.", schema), **_failures()},
+        "operationId": name,
+        "responses": {"200": _json("The session.", session), **_failures()},
     }

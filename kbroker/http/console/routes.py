@@ -60,7 +60,7 @@ ROUTES: tuple[Route, ...] = (
     Route("/api/transactions", "Transactional ids and their state.", transaction_views.transactions,
           transaction_views.TRANSACTIONS, query=(SEARCH, *PAGE)),
     Route("/api/clients", "Connected clients, those with the most bytes per second first, and queued bytes by address.",
-          clients.clients, clients.CLIENTS, query=PAGE),
+          clients.clients, clients.CLIENTS, query=(clients.SEARCH, *PAGE)),
     Route("/api/quotas", "Client quotas.", access.quotas, access.QUOTAS, tag="security", query=PAGE),
     Route("/api/users", "Names of SCRAM users.", access.users, access.USERS, tag="security", query=PAGE),
     Route("/api/acls", "ACLs.", access.acls, access.ACLS, tag="security", query=PAGE),

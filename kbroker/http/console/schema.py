@@ -18,6 +18,8 @@ BOOL: Schema = {"type": "boolean"}
 NUMBERS: Schema = {"type": "object", "additionalProperties": NUMBER}
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
+MAX_VALUE_CHARACTERS = 8192
+"""Of a value in a map."""
 _DIGITS = re.compile(r"-?[0-9]{1,19}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NO_CONTROL = r"^[^\u0000-\u001F\u007F]*$"
@@ -44,7 +46,7 @@ class Parameter:
     """One value of a path, a query or a body. kind: string, integer, boolean, map (of strings, null
     where `nulls`).
 
-    low and high bound integers, `high` the length of a string and the entries of a map."""
+    low and high bound integers and the entries of a map, `high` the length of a string."""
 
     name: str
     text: str
@@ -63,8 +65,14 @@ class Parameter:
         if self.kind == "boolean":
             return BOOL
         if self.kind == "map":
-            value = maybe(TEXT) if self.nulls else TEXT
-            return {"type": "object", "additionalProperties": value, "maxProperties": self.high}
+            value = {**TEXT, "maxLength": MAX_VALUE_CHARACTERS}
+            return {
+                "type": "object",
+                "propertyNames": {"maxLength": MAX_TOPIC_CHARACTERS},
+                "additionalProperties": maybe(value) if self.nulls else value,
+                "minProperties": self.low,
+                "maxProperties": self.high,
+            }
         found: dict[str, Any] = {"type": "string", "maxLength": self.high}
         if self.required:
             found["minLength"] = 1
@@ -113,14 +121,14 @@ class Parameter:
         return given
 
     def _map(self, given: Any) -> dict[str, str | None]:
-        if type(given) is not dict or len(given) > self.high:
-            raise bad_request(f"{self.name}: expected an object of at most {self.high} entries")
+        if type(given) is not dict or not self.low <= len(given) <= self.high:
+            raise bad_request(f"{self.name}: expected an object of {self.low} to {self.high} entries")
         for key, value in given.items():
             if not (type(value) is str or (value is None and self.nulls)):
                 raise bad_request(f"{self.name}: expected strings")
             if (
                 len(key) > MAX_TOPIC_CHARACTERS
-                or len(value or "") > 8192
+                or len(value or "") > MAX_VALUE_CHARACTERS
                 or not _is_unicode(key + (value or ""))
             ):
                 raise bad_request(f"{self.name}: an entry is too long or is not text")

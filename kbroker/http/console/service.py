@@ -21,9 +21,9 @@ from kbroker.http.console.listener import Access
 from kbroker.http.console.refusal import Refusal, bad_request, not_found, unavailable
 from kbroker.http.console.request import Route
 from kbroker.http.console.routes import TOPIC, find
-from kbroker.http.console.schema import Parameter, from_body, from_query
+from kbroker.http.console.schema import from_body, from_query
 from kbroker.http.console.scram_client import ScramFailed
-from kbroker.http.console.sessions import Attempts, Session, Sessions, same
+from kbroker.http.console.sessions import LOGIN, Attempts, Session, Sessions, same
 from kbroker.http.console.setup import Setup
 from kbroker.http.console.static_files import PAGE, StaticFile
 from kbroker.http.console.views.messages import FILTERS
@@ -32,10 +32,6 @@ log = logging.getLogger(__name__)
 
 BODY_BYTES = 65536
 PACK_FROM = 1024
-LOGIN = (
-    Parameter("user", "Name of the user.", required=True),
-    Parameter("password", "The user's password.", required=True, high=1000),
-)
 JSON = "application/json"
 _OTHERS = {
     "/api/openapi.json": ("GET", "HEAD"),
@@ -137,12 +133,14 @@ class Console:
             return json_reply(openapi.document())
         session = self._sessions.of(browser_headers.cookie_of(headers.get("Cookie")))
         if path == "/api/session" and method in ("GET", "HEAD"):
+            from_query((), _query(query))
             return json_reply(self._session(session))
         if path == "/api/login" and method == "POST":
             return self._login(headers, data, peer)
         caller, csrf = self._who(session)
         if path == "/api/logout" and method == "POST":
             self._check_change(headers, csrf)
+            from_body((), _json(data))
             return self._logout(session)
         if path == "/api/events" and method == "GET":
             from_query((), _query(query))

@@ -8,7 +8,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from kbroker.http.console.caller import Caller
+from kbroker.http.console.schema import Parameter
 
+LOGIN = (
+    Parameter("user", "Name of the user.", required=True),
+    Parameter("password", "The user's password.", required=True, high=1000),
+)
+"""The body of a login."""
 MAX_SESSIONS = 64
 IDLE_S = 1800.0
 MAX_S = 12 * 3600.0

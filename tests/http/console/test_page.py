@@ -201,28 +201,12 @@ def test_lists_are_searched_and_walked_by_keyboard(page: Page) -> None:
     page.browser.wait("location.hash === '#/topics/orders'")
 
 
-def test_what_is_drawn_again_keeps_the_keyboards_place(page: Page) -> None:
-    page.show("groups/billing")
-    page.browser.run(
-        "window.before = document.querySelector('table'); window.before.querySelector('a').focus()"
-    )
-    page.browser.wait("document.querySelector('table') !== window.before")
-    assert page.browser.run("document.activeElement.getAttribute('href')") == "#/topics/orders"
-
-
 def test_text_that_a_reader_has_marked_stays(page: Page) -> None:
     page.show("topics")
     marked = "import('/console/dom.js').then(it => it.marked(document.querySelector('main')))"
     assert page.browser.run(marked) is False
     page.browser.run("getSelection().selectAllChildren(document.querySelector('main td'))")
     assert page.browser.run(marked) is True
-
-
-def test_the_page_of_an_unreachable_group_shows_an_error(page: Page) -> None:
-    page.show("groups/billing")
-    page.browser.run("window.fetch = () => Promise.reject(new TypeError('gone'))")
-    page.sees("Not up to date. The broker cannot be reached")
-    page.sees("No consumer uses this group now.")
 
 
 def test_findings_are_chosen_by_state_and_word(page: Page) -> None:

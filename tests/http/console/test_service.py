@@ -331,3 +331,21 @@ def test_the_sample_counts_all_groups_and_names_those_with_the_largest_lag(serve
     )
     sample = json.loads(served.ask("GET", "/api/overview")[2])["sample"]
     assert (sample["group_count"], len(sample["group_lag"])) == (12, 10)
+
+
+def test_a_logout_needs_no_login_where_the_console_is_open(changeable: Served) -> None:
+    assert changeable.change("/api/logout", {})[0] == 200
+    assert changeable.ask("GET", "/api/overview")[0] == 200
+
+
+@pytest.mark.parametrize("body", [{"user": "ann"}, [], "x", None])
+def test_a_logout_has_no_members(changeable: Served, body: object) -> None:
+    assert changeable.change("/api/logout", json.dumps(body).encode())[0] == 400
+
+
+def test_a_change_without_changes_is_refused(changeable: Served) -> None:
+    for path in ("/api/settings", "/api/topics/orders/settings"):
+        bodies: tuple[object, ...] = ({}, {"settings": {}}, {"settings": {}, "validate_only": True})
+        for body in bodies:
+            status, answer = changeable.change(path, body)
+            assert (status, answer["error"]) == (400, "bad_request"), answer

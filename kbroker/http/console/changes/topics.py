@@ -26,7 +26,13 @@ TIMEOUT_MS = 8000
 CONFIRM = Parameter("confirm", "The name again, as a confirmation.", required=True)
 VALIDATE = Parameter("validate_only", "Only check; change nothing.", "boolean", False)
 SETTINGS = Parameter(
-    "settings", "Values by name; null restores the default.", "map", required=True, high=200, nulls=True
+    "settings",
+    "Values by name; null restores the default.",
+    "map",
+    required=True,
+    low=1,
+    high=200,
+    nulls=True,
 )
 CREATE = (
     Parameter("name", "Name of the new topic.", required=True),
@@ -91,8 +97,6 @@ def alter_broker(request: Request) -> dict[str, Any]:
 
 
 def _alter(request: Request, kind: int, name: str) -> dict[str, Any]:
-    if not request["settings"]:
-        raise bad_request("settings: nothing to change")
     changes = [
         AlterableConfig(key, DELETE if value is None else SET, value)
         for key, value in request["settings"].items()

@@ -3,7 +3,7 @@ export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) hear(element, name.slice(2), value);
     else if (name === "class") element.className = value;
     else if (name === "width%") element.style.width = `${Math.max(0, Math.min(100, value))}%`;
     else if (name in element && typeof value !== "string") element[name] = value;
@@ -21,6 +21,12 @@ export function add(element, children) {
   return element;
 }
 
+// The handlers of an element are in `heard`, so that `update` can replace them.
+function hear(element, type, handler) {
+  element.heard = { ...element.heard, [type]: handler };
+  element.addEventListener(type, (event) => element.heard[type](event));
+}
+
 // Replaces what an element holds. A link or button that has the keyboard's focus gets it again by what it is called.
 export function fill(element, ...children) {
   const held = document.activeElement;
@@ -31,6 +37,43 @@ export function fill(element, ...children) {
   return element;
 }
 const name = (element) => `${element.tagName} ${element.getAttribute("href") ?? element.textContent.replace(" ↓", "")}`;
+
+// Changes what an element holds to what it shall hold now. Elements that stay keep the focus, scroll positions and marks.
+export function update(element, ...children) {
+  const held = document.activeElement;
+  const called = held !== element && element.contains(held) ? name(held) : null;
+  replaceChildren(element, add(element.cloneNode(false), children));
+  if (called === null || document.activeElement === held) return;
+  const same = held.isConnected ? held : [...element.querySelectorAll("a, button")].find((one) => name(one) === called);
+  same?.focus({ preventScroll: true });
+}
+
+// Rows have a key: they are found where they were.
+function replaceChildren(element, fresh) {
+  const rows = new Map([...element.children].filter((one) => one.dataset.key).map((one) => [one.dataset.key, one]));
+  let at = element.firstChild;
+  for (const one of [...fresh.childNodes]) {
+    const key = one.dataset?.key;
+    const old = key ? rows.get(key) : at && !at.dataset?.key ? at : null;
+    rows.delete(key);
+    if (old && old === at) at = at.nextSibling;
+    else element.insertBefore(old ?? one, at);
+    if (old) become(old, one);
+  }
+  while (at) { const next = at.nextSibling; at.remove(); at = next; }
+}
+
+const events = (element) => Object.keys(element.heard ?? {}).join();
+function become(old, fresh) {
+  if (old.nodeName !== fresh.nodeName || events(old) !== events(fresh)) { old.replaceWith(fresh); return; }
+  if (old.nodeType !== Node.ELEMENT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; return; }
+  old.heard = fresh.heard;
+  for (const each of [...old.attributes]) if (!fresh.hasAttribute(each.name)) old.removeAttribute(each.name);
+  // the content security policy refuses the attribute style, but not what it stands for
+  if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
+  for (const each of fresh.attributes) if (each.name !== "style" && old.getAttribute(each.name) !== each.value) old.setAttribute(each.name, each.value);
+  replaceChildren(old, fresh);
+}
 
 // Whether a reader has marked text in an element: it stays until he lets it go.
 export function marked(element) {
@@ -105,15 +148,15 @@ export function head(title, { facts = [], actions = [], crumb } = {}) {
 }
 
 // columns: {title, label, cell, number, sort}; label: names a column without a title to screen readers; go: the address a
-// row leads to; label: where the table scrolls and holds nothing that takes the focus. Roles are written out: on a phone a row is a block, and browsers then forget what a table is.
-export function table(columns, rows, { go, order, onsort, label } = {}) {
+// row leads to; key: a text by which `update` finds a row again, else that address; label: where the table scrolls and holds nothing that takes the focus. Roles are written out: on a phone a row is a block, and browsers then forget what a table is.
+export function table(columns, rows, { go, key, order, onsort, label } = {}) {
   const header = columns.map((column) => h("th", { role: "columnheader", class: [column.number && "n", column.sort && onsort && "sort"].filter(Boolean).join(" "), scope: "col",
     "aria-sort": order && column.sort === order ? "descending" : null },
   column.sort && onsort ? h("button", { type: "button", onclick: () => onsort(column.sort) }, column.title, order === column.sort ? " ↓" : "") : column.title || h("span", { class: "unseen" }, column.label)));
   const body = rows.map((row) => {
     const address = go?.(row);
     const follow = (event) => { if (!event.target.closest("a,button,input") && !getSelection().toString()) location.hash = address; };
-    return h("tr", { role: "row", class: address ? "go" : "", onclick: address ? follow : null },
+    return h("tr", { role: "row", "data-key": key?.(row) ?? address, class: address ? "go" : "", onclick: address ? follow : null },
       columns.map((column) => h("td", { role: "cell", "data-title": column.title || null, class: [column.number && "n", column.wrap && "wrap"].filter(Boolean).join(" ") }, column.cell(row))));
   });
   return h("div", { class: "scroll", ...(label && { tabindex: "0", role: "group", "aria-label": label }) }, h("table", { role: "table" }, columns.some((column) => column.title) && h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, header)), h("tbody", { role: "rowgroup" }, body)));

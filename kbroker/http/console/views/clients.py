@@ -10,7 +10,7 @@ from typing import Any
 
 from kbroker.http.console.paging import page, page_of
 from kbroker.http.console.request import Request
-from kbroker.http.console.schema import BOOL, INT, TEXT, fields, many, maybe
+from kbroker.http.console.schema import BOOL, INT, TEXT, Parameter, fields, many, maybe
 from kbroker.http.console.views.settings import check_may_read
 from kbroker.ipc.client_messages import ConnectedClient
 
@@ -34,6 +34,7 @@ CLIENTS = fields(
     left_out_connections=INT,
     **page_of("clients", CLIENT)["properties"],
 )
+SEARCH = Parameter("search", "A text in the client id, address, software, principal or listener.")
 ESTABLISHED = "01"
 MAX_LINES = 200_000
 MAX_QUEUED = 20
@@ -47,7 +48,8 @@ def clients(request: Request) -> dict[str, Any]:
     check_may_read(request, "clients")
     protocols = {one.listener: one.protocol for one in request.config.listeners}
     found = request.view.connected()
-    rows = [_row(one, protocols) for one in found.clients]
+    pattern = (request["search"] or "").lower()
+    rows = [_row(one, protocols) for one in found.clients if pattern in _searched(one)]
     ports = {port: name for name, port in request.ports.items()}
     by_port, queued = sockets(connections(TABLES, ports), ports)
     listeners = [
@@ -61,6 +63,13 @@ def clients(request: Request) -> dict[str, Any]:
         "left_out_connections": found.left_out_connections,
         **page("clients", rows, request),
     }
+
+
+def _searched(one: ConnectedClient) -> str:
+    """The texts that a search looks at, a line each, so that none reaches into the next."""
+    software = f"{one.software_name} {one.software_version}"
+    texts = one.client_id, one.address, software, one.principal, one.listener
+    return "\n".join(texts).lower()
 
 
 def _row(one: ConnectedClient, protocols: Any) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 import { get, path, post, session } from "../api.js";
-import { bar, broken, count, counted, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
+import { broken, count, counted, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
 import { ask, choice, field } from "../dialog.js";
 import { stateTag } from "./groups.js";
 import { refreshed } from "./refresh.js";
@@ -20,13 +20,13 @@ export async function group(context) {
       { title: "Lag", number: true, cell: (row) => h("span", { class: row.lag ? "" : "zero" }, exact(row.lag)) },
       { title: "", label: "Lag beside the largest", cell: (row) => (row.lag ? h("div", { class: "bar" }, h("i", { "width%": (row.lag / most) * 100 })) : null) },
       { title: "Client", wrap: true, cell: (row) => (row.client_id ? [row.client_id, " ", h("span", { class: "muted" }, row.host)] : h("span", { class: "zero" }, "no member")) },
-    ], found.partitions) : empty("Nothing committed", "The group has no committed offsets and no assigned partitions.")),
+    ], found.partitions, { key: (row) => `${row.topic}/${row.partition}` }) : empty("Nothing committed", "The group has no committed offsets and no assigned partitions.")),
     panel(`Members (${found.members.length})`, found.members.length ? table([
       { title: "Client", cell: (row) => h("span", { class: "name" }, broken(row.client_id)) },
       { title: "Host", cell: (row) => row.host },
       { title: "Member", wrap: true, cell: (row) => h("span", { class: "mono soft" }, row.instance_id ? `${row.instance_id} (static)` : row.member_id) },
       { title: "Assignment", wrap: true, cell: (row) => row.assignment.map((one) => h("div", {}, broken(one.topic), " ", h("span", { class: "muted" }, one.partitions.join(", ")))) },
-    ], found.members) : empty("No members", "No consumer uses this group now."))];
+    ], found.members, { key: (row) => row.member_id }) : empty("No members", "No consumer uses this group now."))];
   });
 }
 

@@ -1,12 +1,12 @@
 // What all lists have: a search, pages, an order in the address, and their states.
 import { get } from "../api.js";
-import { empty, failed, fill, h, head, loading, panel, table } from "../dom.js";
-import { mayRedraw, stale } from "./refresh.js";
+import { empty, failed, fill, h, head, loading, panel, table, update } from "../dom.js";
+import { follow, stale } from "./refresh.js";
 
-const LIMIT = 100;
+const LIMIT = 100, EVERY_MS = 5000;
 
-// columns: of dom.table; rows: member of the answer; nothing: what an empty list says
-export async function listing(context, { title, where, rows, columns, go, nothing, search, order, more, parameters = {}, actions = [], extra }) {
+// columns, key: of dom.table; rows: member of the answer; nothing: what an empty list says
+export async function listing(context, { title, where, rows, columns, go, key, nothing, search, order, more, parameters = {}, actions = [], extra }) {
   const state = { search: context.query.get("search") ?? "", sort: context.query.get("sort") ?? order, offset: 0 };
   const box = h("div", {}, loading());
   const total = h("span", { class: "end" });
@@ -20,12 +20,12 @@ export async function listing(context, { title, where, rows, columns, go, nothin
     control = new AbortController();
     try {
       const found = await get(where, { ...options(), limit: LIMIT, offset: state.offset || "", ...(search ? { search: state.search } : {}), ...(order ? { sort: state.sort } : {}) }, control.signal);
-      fill(total, `${found.total} ${found.total === 1 ? noun.replace(/s$/, "") : noun}`);
-      if (extra) fill(aside, extra(found));
+      update(total, `${found.total} ${found.total === 1 ? noun.replace(/s$/, "") : noun}`);
+      if (extra) update(aside, extra(found, state.search));
       const list = found[rows];
-      fill(notice);
-      fill(box, list.length === 0 ? (state.search ? empty("Nothing found", `No name contains “${state.search}”.`) : nothing(found))
-        : table(columns, list, { go, order: state.sort, onsort: order && ((sort) => { state.sort = sort; state.offset = 0; draw(); }) }), pager(found));
+      update(notice);
+      update(box, list.length === 0 ? (state.search ? empty("Nothing found", `Nothing here contains “${state.search}”.`) : nothing(found))
+        : table(columns, list, { go, key, order: state.sort, onsort: order && ((sort) => { state.sort = sort; state.offset = 0; draw(); }) }), pager(found));
     } catch (error) {
       if (box.querySelector("table")) stale(notice, error);
       else if (error.name !== "AbortError") fill(box, failed(error, draw));
@@ -44,8 +44,8 @@ export async function listing(context, { title, where, rows, columns, go, nothin
   const input = search && h("input", { type: "search", placeholder: "Search   /", "aria-label": `Search ${noun}`, value: state.search,
     oninput: () => { clearTimeout(wait); wait = setTimeout(() => { state.search = input.value.trim(); state.offset = 0; draw(); }, 150); } });
   const controls = more?.build(() => { state.offset = 0; draw(); });
-  const timer = setInterval(() => { if (mayRedraw(box)) draw(); }, 5000);
-  context.onleave(() => { clearInterval(timer); clearTimeout(wait); control?.abort(); });
+  context.onleave(() => { clearTimeout(wait); control?.abort(); });
   await draw();
+  follow(context, box, draw, EVERY_MS);
   return h("div", { class: "flow" }, head(title, { actions }), notice, aside, panel(null, [h("div", { class: "tools" }, input, controls, total), box]));
 }

@@ -5,7 +5,7 @@ import { listing } from "./listing.js";
 const none = () => h("span", { class: "zero" }, "–");
 
 export const transactions = (context) => listing(context, {
-  title: "Transactions", where: path("transactions"), rows: "transactions", search: true,
+  title: "Transactions", where: path("transactions"), rows: "transactions", search: true, key: (row) => row.transactional_id,
   nothing: () => empty("No transactions", "Transactional producers appear here with their last transaction."),
   columns: [
     { title: "Transactional id", wrap: true, cell: (row) => h("span", { class: "name" }, broken(row.transactional_id)) },
@@ -17,21 +17,22 @@ export const transactions = (context) => listing(context, {
   ],
 });
 
-const leftOut = (found) => (found.left_out ? `The ${count(found.total)} clients with the most traffic are listed; ${counted(found.left_out, "other client")} with ${counted(found.left_out_connections, "connection")} ${found.left_out === 1 ? "is" : "are"} not.` : null);
+const leftOut = (found, search) => (found.left_out ? `${search ? "The search covers" : "The list has"} the clients with the most traffic; ${counted(found.left_out, "other client")} with ${counted(found.left_out_connections, "connection")} ${found.left_out === 1 ? "is" : "are"} left out.` : null);
 const queued = (rows) => (rows.length === 0 ? null : panel("Bytes waiting in sockets", table([
   { title: "Address", cell: (row) => h("span", { class: "name mono" }, row.address) },
   { title: "Connections", number: true, cell: (row) => row.connections },
   { title: "Not yet received by the client", number: true, cell: (row) => (row.unsent_bytes ? bytes(row.unsent_bytes) : none()) },
   { title: "Not yet read by the broker", number: true, cell: (row) => (row.unread_bytes ? bytes(row.unread_bytes) : none()) },
-], rows)));
+], rows, { key: (row) => row.address })));
 
 export const clients = (context) => listing(context, {
-  title: "Clients", where: path("clients"), rows: "clients",
+  title: "Clients", where: path("clients"), rows: "clients", search: true,
+  key: (row) => JSON.stringify([row.client_id, row.address, row.listener, row.software_name, row.software_version, row.principal]),
   nothing: () => empty("No clients", "No client is connected to a listener."),
-  extra: (found) => [
+  extra: (found, search) => [
     panel(null, h("dl", { class: "tiles" }, found.listeners.map((row) => h("div", { class: "tile" }, h("dt", {}, `${row.listener} · port ${row.port}`), h("dd", {}, count(row.connections), h("small", {}, row.connections === 1 ? "connection" : "connections")))))),
     queued(found.queued),
-    leftOut(found) && h("p", { class: "muted" }, leftOut(found)),
+    leftOut(found, search) && h("p", { class: "muted" }, leftOut(found, search)),
   ],
   columns: [
     { title: "Client id", wrap: true, cell: (row) => (row.client_id ? h("span", { class: "name" }, broken(row.client_id)) : h("span", { class: "muted" }, "no client id")) },
@@ -57,7 +58,7 @@ export const quotas = (context) => listing(context, {
 });
 
 export const users = (context) => listing(context, {
-  title: "Users", where: path("users"), rows: "users",
+  title: "Users", where: path("users"), rows: "users", key: (row) => row.name,
   nothing: () => empty("No SCRAM users", "kbroker users add NAME creates one; so do kafka-configs.sh and any admin client."),
   columns: [
     { title: "User", cell: (row) => h("span", { class: "name" }, row.name) },

@@ -1,15 +1,37 @@
-// A page that draws itself again every few seconds. While it cannot, it keeps what it shows and says so.
-import { fill, h, marked } from "../dom.js";
+// A page that follows the stream of samples. While it cannot, it keeps what it shows and says so.
+import { listen, path } from "../api.js";
+import { add, h, marked, update } from "../dom.js";
 
-export const stale = (notice, error) => (error.name === "AbortError" ? null : fill(notice, h("div", { class: "notice bad", role: "alert" }, `Not up to date. ${error.message}`)));
+export const stale = (notice, error) => (error.name === "AbortError" ? null : update(notice, h("div", { class: "notice bad", role: "alert" }, `Not up to date. ${error.message}`)));
 // Not while nobody sees it, in a dialog, or while a reader has marked text.
-export const mayRedraw = (element) => !document.hidden && !document.querySelector("dialog[open]") && !marked(element);
+const mayRedraw = (element) => !document.hidden && !document.querySelector("dialog[open]") && !marked(element);
+// Samples are a second apart, and come a little early at times.
+const SLACK_MS = 300;
 
-export async function refreshed({ onleave }, draw, every = 3000) {
+// Calls draw with samples, once in `every` ms at most; without a stream as often as the page tries to open it. A page that
+// is hidden has no stream: a browser has few connections for all pages of a server.
+export function follow({ onleave, signal }, element, draw, every) {
+  if (signal.aborted) return; // the reader has left meanwhile
+  let close = null, due = performance.now() + every - SLACK_MS, busy = false;
+  async function tick() {
+    if (busy || performance.now() < due || !mayRedraw(element)) return;
+    busy = true;
+    try { await draw(); } finally { busy = false; due = performance.now() + every - SLACK_MS; }
+  }
+  function turn() {
+    close?.();
+    close = document.hidden ? null : listen(path("events"), {}, { sample: tick }, (open) => { if (!open) tick(); });
+  }
+  turn();
+  document.addEventListener("visibilitychange", turn);
+  onleave(() => { document.removeEventListener("visibilitychange", turn); close?.(); });
+}
+
+export async function refreshed(context, draw, every = 3000) {
   const notice = h("div"), body = h("div", { class: "flow" });
-  const again = async () => { fill(body, await draw()); fill(notice); };
-  await again();
-  const timer = setInterval(() => { if (mayRedraw(body)) again().catch((error) => stale(notice, error)); }, every);
-  onleave(() => clearInterval(timer));
+  add(body, [await draw()]);
+  follow(context, body, async () => {
+    try { update(body, await draw()); update(notice); } catch (error) { stale(notice, error); }
+  }, every);
   return h("div", { class: "flow" }, notice, body);
 }

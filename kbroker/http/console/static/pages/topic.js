@@ -1,22 +1,40 @@
 import { get, path, post, session } from "../api.js";
-import { bytes, counted, exact, h, head, panel, rate, table, tag, time, toast } from "../dom.js";
+import { bytes, counted, exact, h, head, panel, rate, table, tag, time, toast, update } from "../dom.js";
 import { ask, field } from "../dialog.js";
 import { messages } from "./messages.js";
+import { follow, stale } from "./refresh.js";
 import { settingsTable } from "./settings.js";
 
+const EVERY_MS = 2000;
+
+// The head and the partitions follow the stream. Messages have a live tail, and settings a search: they stay as they are.
 export async function topic(context) {
   const { name, tab = "messages", signal } = context;
-  const found = await get(path("topics", name), {}, signal);
-  const address = `#/topics/${encodeURIComponent(name)}`;
+  const where = path("topics", name);
+  const found = await get(where, {}, signal);
+  const notice = h("div"), top = h("div", {}, front(found, tab, context));
+  const body = h("div", {}, { messages: () => messages(context, found), partitions: () => partitions(found), settings: () => settings(found, context) }[tab]?.());
+  const page = h("div", { class: "flow" }, notice, top, body);
+  follow(context, tab === "partitions" ? page : top, async () => {
+    try {
+      const now = await get(where, {}, signal);
+      update(top, front(now, tab, context));
+      if (tab === "partitions") update(body, partitions(now));
+      update(notice);
+    } catch (error) { stale(notice, error); }
+  }, EVERY_MS);
+  return page;
+}
+
+function front(found, tab, context) {
+  const address = `#/topics/${encodeURIComponent(found.name)}`;
   const sum = (key) => found.partitions.reduce((total, row) => total + (row[key] ?? 0), 0);
   const tabs = [["messages", "Messages"], ["partitions", `Partitions (${found.partitions.length})`], ["settings", "Settings"]];
-  const content = { messages: () => messages(context, found), partitions: () => partitions(found), settings: () => settings(found, context) }[tab];
-  return h("div", { class: "flow" },
-    head(name, { crumb: ["Topics", "#/topics"],
+  return [
+    head(found.name, { crumb: ["Topics", "#/topics"],
       facts: [found.internal && tag("internal"), counted(sum("high_watermark") - sum("log_start_offset"), "record"), bytes(sum("bytes")), `${rate(found.in_bytes)} in`, `${rate(found.out_bytes)} out`].filter(Boolean),
       actions: session.readonly ? [] : [h("button", { class: "button", onclick: () => grow(found, context) }, "Add partitions"), h("button", { class: "button danger", onclick: () => remove(found) }, "Delete")] }),
-    h("div", { class: "tabs", role: "navigation", "aria-label": "Parts of the topic" }, tabs.map(([key, label]) => h("a", { href: `${address}/${key}`, "aria-current": key === tab ? "page" : null }, label))),
-    content ? content() : null);
+    h("div", { class: "tabs", role: "navigation", "aria-label": "Parts of the topic" }, tabs.map(([key, label]) => h("a", { href: `${address}/${key}`, "aria-current": key === tab ? "page" : null }, label)))];
 }
 
 function partitions(found) {
@@ -30,7 +48,7 @@ function partitions(found) {
     { title: "Segments", number: true, cell: (row) => exact(row.segments) },
     { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
     { title: "Latest timestamp", cell: (row) => h("span", { class: "mono" }, time(row.max_timestamp_ms)) },
-  ], found.partitions));
+  ], found.partitions, { key: (row) => String(row.partition) }));
 }
 
 function settings(found, context) {
