@@ -4,6 +4,7 @@ import math
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -77,8 +78,9 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
         raise NoMetrics(f"{whole}: neither http nor https")
     try:
         with urllib.request.urlopen(whole, timeout=timeout_s) as answer:
-            return parse(answer.read().decode())
-    except OSError as error:
+            page = answer.read().decode()
+    except (OSError, ValueError, HTTPException) as error:  # also an odd URL, and the port of another protocol
         reason = getattr(error, "reason", None) or error  # an URLError only wraps the error that counts
-        text = getattr(reason, "strerror", None) or reason
+        text = getattr(reason, "strerror", None) or str(reason).strip() or type(reason).__name__
         raise NoMetrics(f"{whole}: {text}; --metrics takes the broker's kbroker.http.listen") from error
+    return parse(page)

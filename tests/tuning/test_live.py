@@ -1,5 +1,6 @@
 import http.server
 import re
+import socket
 import threading
 from pathlib import Path
 
@@ -80,3 +81,29 @@ def test_the_series_of_the_checks_are_those_that_they_read() -> None:
     words = {word for file in files for word in re.findall(r"\bkbroker_[a-z_]+", file.read_text())}
     assert words & metrics <= set(SERIES) <= metrics
     assert len(SERIES) == len(set(SERIES))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[bad", "localhost:port", "http://local host:1/", "http://\x00/", "x" * 70_000]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(NoMetrics):
+        scrape(url)
+
+
+@pytest.mark.parametrize("answer", [b"\0\0\0\x1a\0\0\0\1", b"HTTP/1.1 200 OK\r\n\r\n\xff\xfe", b""])
+def test_a_port_of_another_protocol_is_refused(answer: bytes) -> None:
+    """Such as that of the broker's clients."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(NoMetrics, match=r"127\.0\.0\.1"):
+            scrape(f"127.0.0.1:{server.getsockname()[1]}")
+        thread.join()

@@ -1,5 +1,5 @@
-"""Pages in Debian's Chromium that follow the stream of samples: what has changed is shown, and what a
-reader has chosen, focused or scrolled stays."""
+"""Pages in Debian's Chromium that follow the stream of samples: what has changed is shown, and what
+a reader has chosen, focused or scrolled stays."""
 
 import json
 from collections.abc import Iterator
