@@ -138,8 +138,8 @@ class Granted:
     def __init__(self, *permissions: Permission) -> None:
         self.permissions = permissions
 
-    def allows(self, principal: str, host: str, *wanted: object) -> bool:
-        return wanted in self.permissions
+    def allows(self, principal: str, host: str, *permission: object) -> bool:
+        return permission in self.permissions
 
     def allows_some(self, *_: object) -> bool:
         return False

@@ -66,9 +66,9 @@ def test_logins_refusals_and_changes_are_in_the_audit_log(broker_factory: Broker
     broker.start()
     port = int(broker.bootstrap.rsplit(":", 1)[1])
 
-    def of(**wanted: Any) -> list[dict[str, Any]]:
+    def of(**expected: Any) -> list[dict[str, Any]]:
         return [
-            line for line in lines(broker) if all(line.get(key) == value for key, value in wanted.items())
+            line for line in lines(broker) if all(line.get(key) == value for key, value in expected.items())
         ]
 
     def refused(operation: str, name: str) -> list[dict[str, Any]]:

@@ -15,9 +15,11 @@ def kernel(tmp_path: Path) -> tuple[Path, Path]:
     return current, available
 
 
-@pytest.mark.parametrize(("wanted", "name"), [("", "cubic"), ("reno", "reno"), ("bbr", "bbr")])
-def test_the_wanted_one_is_in_force_for_the_run(kernel: tuple[Path, Path], wanted: str, name: str) -> None:
-    with congestion_control(wanted, *kernel) as used:
+@pytest.mark.parametrize(("requested", "name"), [("", "cubic"), ("reno", "reno"), ("bbr", "bbr")])
+def test_the_requested_one_is_in_force_for_the_run(
+    kernel: tuple[Path, Path], requested: str, name: str
+) -> None:
+    with congestion_control(requested, *kernel) as used:
         assert (used, kernel[0].read_text().strip()) == (name, name)
     assert kernel[0].read_text().strip() == "bbr"
 

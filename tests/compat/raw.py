@@ -169,19 +169,19 @@ def _field(value: Any, name: str, one: Case, path: str) -> Any:
     return plain(value, one, path)
 
 
-def differences(wanted: Any, found: Any, path: str = "") -> list[str]:
+def differences(expected: Any, found: Any, path: str = "") -> list[str]:
     """Where two plain values differ."""
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        keys = dict.fromkeys((*wanted, *found))
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        keys = dict.fromkeys((*expected, *found))
         return [
-            line for key in keys for line in differences(wanted.get(key), found.get(key), f"{path}.{key}")
+            line for key in keys for line in differences(expected.get(key), found.get(key), f"{path}.{key}")
         ]
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        pairs = enumerate(zip(wanted, found, strict=True))
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = enumerate(zip(expected, found, strict=True))
         return [line for i, (a, b) in pairs for line in differences(a, b, f"{path}[{i}]")]
-    if wanted == found:
+    if expected == found:
         return []
-    return [f"{path.lstrip('.') or 'answer'}: Kafka {wanted!r}, kbroker {found!r}"]
+    return [f"{path.lstrip('.') or 'answer'}: Kafka {expected!r}, kbroker {found!r}"]
 
 
 def run(cases: Iterable[Case], expected: Peer, actual: Peer) -> dict[str, list[str]]:

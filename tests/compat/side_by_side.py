@@ -34,11 +34,11 @@ def raw_peers(kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPe
     return SocketPeer(kafka.port, "raw"), SocketPeer(int(broker.bootstrap.rpartition(":")[2]), "raw")
 
 
-def unlike(wanted: Lines, found: Lines) -> str:
+def unlike(expected: Lines, found: Lines) -> str:
     """Where kbroker answered otherwise, a line each; empty when nowhere."""
-    assert [label for label, _ in wanted] == [label for label, _ in found]
+    assert [label for label, _ in expected] == [label for label, _ in found]
     return "\n".join(
         f"{index} {label}: {line}"
-        for index, ((label, theirs), (_, ours)) in enumerate(zip(wanted, found, strict=True))
+        for index, ((label, theirs), (_, ours)) in enumerate(zip(expected, found, strict=True))
         for line in differences(theirs, ours)
     )

@@ -159,7 +159,7 @@ def test_periods_count_the_same_way(brokers: Brokers) -> None:
         ):  # fmt: skip
             answer = change("ann", token.hmac, period_ms)
             expiry_ms: int = answer.expiry_timestamp_ms
-            one.wait(lambda wanted=expiry_ms: one.expiries()[token.token_id] == wanted)  # type: ignore[misc]
+            one.wait(lambda expected=expiry_ms: one.expiries()[token.token_id] == expected)  # type: ignore[misc]
             hours = (answer.expiry_timestamp_ms - token.issue_timestamp_ms) / HOUR_MS
             one.lines.append((f"hours after {period_ms}", round(hours, 2)))
 

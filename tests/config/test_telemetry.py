@@ -10,6 +10,6 @@ from kbroker.config.telemetry import takes_telemetry
     ("enabled", "listen", "taken"),
     [("true", "127.0.0.1:9404", True), ("false", "127.0.0.1:9404", False), ("true", "", False)],
 )
-def test_clients_push_where_it_is_wanted_and_shown(enabled: str, listen: str, taken: bool) -> None:
+def test_clients_push_where_it_is_configured_and_shown(enabled: str, listen: str, taken: bool) -> None:
     settings = {"kbroker.client.telemetry.enable": enabled, "kbroker.http.listen": listen}
     assert takes_telemetry(BrokerConfig(settings)) is taken

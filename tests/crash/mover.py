@@ -65,19 +65,21 @@ class Mover:
         (found,) = (one for one in self.dirs if one != log_dir)
         return found
 
-    def wait(self, wanted: dict[int, str]) -> None:
+    def wait(self, expected: dict[int, str]) -> None:
         """Until the replicas are there; the old folders are put aside a moment later."""
         deadline = time.monotonic() + 60
         while (
-            not wanted.items() <= self.places().items() or self.places(future=True) or self._left_over(wanted)
+            not expected.items() <= self.places().items()
+            or self.places(future=True)
+            or self._left_over(expected)
         ):
             assert time.monotonic() < deadline, (
                 self.places(),
                 self.places(future=True),
-                self._left_over(wanted),
+                self._left_over(expected),
             )
             time.sleep(0.05)
 
-    def _left_over(self, wanted: dict[int, str]) -> list[Path]:
-        folders = [Path(self.other(log_dir), f"{TOPIC}-{index}") for index, log_dir in wanted.items()]
+    def _left_over(self, expected: dict[int, str]) -> list[Path]:
+        folders = [Path(self.other(log_dir), f"{TOPIC}-{index}") for index, log_dir in expected.items()]
         return [folder for folder in folders if folder.exists()]

@@ -66,9 +66,9 @@ def state(talk: TransactionTalk) -> dict[str, Any]:
     return {label: eval(repr(answer).replace(talk.prefix, "case")) for label, answer in reported.items()}
 
 
-def unlike(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def unlike(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What differs, by question."""
-    return {label: (found[label], wanted[label]) for label in wanted if found[label] != wanted[label]}
+    return {label: (found[label], expected[label]) for label in expected if found[label] != expected[label]}
 
 
 def prepare(broker: Broker, case: Case) -> tuple[TransactionTalk, Asked, dict[str, Any]]:

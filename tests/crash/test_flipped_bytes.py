@@ -151,17 +151,17 @@ def moved(content: bytearray, start: int, at: int) -> range:
 
 
 def must_be_served(
-    path: Path, content: bytearray, at: int, wanted: dict[str, Records]
+    path: Path, content: bytearray, at: int, requested: dict[str, Records]
 ) -> dict[str, set[int]]:
     """Offsets that must be served, by topic, after damage to a byte of a partition's or the log
     dir's file."""
     kind, topic = kind_of(path), path.parent.name.rpartition("-")[0]
     if kind not in REBUILT and not topic:
         return {}
-    below = dict.fromkeys(wanted, EVERYTHING)
+    below = dict.fromkeys(requested, EVERYTHING)
     if kind not in REBUILT:
         below[topic] = damaged_batch(content, at) if kind == ".log" else 0
-    return {name: undamaged(name, before, below[name]) for name, before in wanted.items()}
+    return {name: undamaged(name, before, below[name]) for name, before in requested.items()}
 
 
 def undamaged(topic: str, before: Records, below: int) -> set[int]:
@@ -223,7 +223,7 @@ def test_a_flipped_bit_is_never_served(how: str, broker_factory: Callable[..., K
 
 def _outcome(
     broker: KBroker,
-    wanted: dict[str, Records],
+    requested: dict[str, Records],
     served: dict[str, set[int]],
     moved_offsets: range,
     calm_cpu_s: float,
@@ -240,7 +240,7 @@ def _outcome(
         f"the start took {cpu_s:.1f} s, {calm_cpu_s:.1f} before"
     )
     received = [f"{cpu_s:.1f} s of CPU"]
-    for topic, before in wanted.items():
+    for topic, before in requested.items():
         found = read(broker.bootstrap, topic)
         gone = (
             object() if topic == "transactional" else None

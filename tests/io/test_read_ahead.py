@@ -21,7 +21,7 @@ from kbroker.net.fetch import residency
 MIB = 1 << 20
 
 
-def wanted(token: int, position: int, length: int = MIB, slot: int = 3) -> ReadAhead:
+def requested(token: int, position: int, length: int = MIB, slot: int = 3) -> ReadAhead:
     return ReadAhead(client=0, token=token, slot=slot, segment_base=0, position=position, length=length)
 
 
@@ -56,46 +56,46 @@ class Reads:
 
 
 def test_a_single_range_is_read_and_nothing_else(file: Path) -> None:
-    reads = Reads(ColdStream(file, wanted(1, 0, 2 * MIB), 0))
+    reads = Reads(ColdStream(file, requested(1, 0, 2 * MIB), 0))
     assert reads.rest() == [1]
     assert reads.pulls == 2
 
 
 def test_a_window_is_read_beyond_the_range_after_the_range_was_answered(file: Path) -> None:
-    reads = Reads(ColdStream(file, wanted(1, 0), 4 * MIB))
+    reads = Reads(ColdStream(file, requested(1, 0), 4 * MIB))
     assert reads.next() == [1]
     assert reads.rest() == []
     assert reads.pulls == 5
 
 
 def test_a_range_in_the_window_joins_and_is_answered_when_the_stream_has_passed_it(file: Path) -> None:
-    stream = ColdStream(file, wanted(1, 0), 4 * MIB)
+    stream = ColdStream(file, requested(1, 0), 4 * MIB)
     reads = Reads(stream)
     assert reads.next() == [1]
-    assert stream.join(wanted(2, 2 * MIB))
+    assert stream.join(requested(2, 2 * MIB))
     assert reads.next() == []
     assert reads.next() == [2]
     assert stream.window == 2 * FIRST_WINDOW_BYTES
     assert reads.rest() == []
-    assert not stream.join(wanted(3, 3 * MIB)), "an ended stream takes nothing in"
+    assert not stream.join(requested(3, 3 * MIB)), "an ended stream takes nothing in"
 
 
 def test_a_range_elsewhere_does_not_join(file: Path) -> None:
-    stream = ColdStream(file, wanted(1, 0), 0)
-    assert not stream.join(wanted(2, 9 * MIB))
+    stream = ColdStream(file, requested(1, 0), 0)
+    assert not stream.join(requested(2, 9 * MIB))
 
 
 def test_a_range_a_little_before_is_read_too(file: Path) -> None:
     """The next fetch begins at the last batch that was cut off."""
-    stream = ColdStream(file, wanted(1, 2 * MIB), 4 * MIB)
+    stream = ColdStream(file, requested(1, 2 * MIB), 4 * MIB)
     reads = Reads(stream)
     assert reads.next() == [1]
-    assert stream.join(wanted(2, 3 * MIB - 4096))
+    assert stream.join(requested(2, 3 * MIB - 4096))
     assert 2 in reads.rest()
 
 
 def test_the_end_of_the_file_ends_the_wait(file: Path) -> None:
-    assert Reads(ColdStream(file, wanted(1, 11 * MIB, 5 * MIB), MAX_WINDOW_BYTES)).rest() == [1]
+    assert Reads(ColdStream(file, requested(1, 11 * MIB, 5 * MIB), MAX_WINDOW_BYTES)).rest() == [1]
 
 
 def test_windows_grow_up_to_a_bound() -> None:
@@ -108,7 +108,7 @@ def test_the_pool_answers_every_range_once(file: Path) -> None:
     pool = ReadAheadPool(reported.release)
     done: list[int] = []
     for token in range(24):
-        pool.ask(wanted(token, token % 12 * MIB), file)
+        pool.ask(requested(token, token % 12 * MIB), file)
         if token % 3 == 0:
             assert reported.acquire(timeout=10)
             done += [each.token for each in pool.take()]
@@ -122,7 +122,7 @@ def test_the_pool_answers_every_range_once(file: Path) -> None:
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     reported = threading.Semaphore(0)
     pool = ReadAheadPool(reported.release)
-    pool.ask(wanted(1, 0), tmp_path / "gone.log")
+    pool.ask(requested(1, 0), tmp_path / "gone.log")
     assert reported.acquire(timeout=10)
     pool.close()
     assert [each.token for each in pool.take()] == [1]
@@ -150,7 +150,7 @@ def evict(file: Path) -> None:
 def test_large_pieces_come_into_the_page_cache_without_being_copied(file: Path) -> None:
     evict(file)
     before = count_of("rchar")
-    reads = Reads(ColdStream(file, wanted(1, 0), 11 * MIB))
+    reads = Reads(ColdStream(file, requested(1, 0), 11 * MIB))
     reads.rest()
     assert reads.pulls == 12
     assert count_of("rchar") - before < MIB
@@ -161,7 +161,7 @@ def test_large_pieces_come_into_the_page_cache_without_being_copied(file: Path) 
 def test_small_ranges_are_read_completely_because_the_event_loop_sends_them(file: Path) -> None:
     evict(file)
     before = count_of("rchar")
-    assert Reads(ColdStream(file, wanted(1, 4096, 300_000), 0)).rest() == [1]
+    assert Reads(ColdStream(file, requested(1, 4096, 300_000), 0)).rest() == [1]
     assert count_of("rchar") - before >= 300_000
 
 
@@ -174,7 +174,7 @@ def test_the_bytes_that_the_disk_gave_are_counted_and_no_others(file: Path) -> N
         reported = threading.Semaphore(0)
         pool = ReadAheadPool(reported.release)
         for token in range(12):
-            pool.ask(wanted(token, token * MIB), file)
+            pool.ask(requested(token, token * MIB), file)
             while not pool.take():
                 assert reported.acquire(timeout=10)
         pool.close()

@@ -37,21 +37,21 @@ PEER = Peer(7, "PLAINTEXT", "::1", 1234, "User:é", 2)
 
 
 @given(st.lists(st.tuples(st.integers(-(1 << 62), -1), st.binary(max_size=20), st.binary(max_size=40))))
-def test_requests_are_read_as_they_were_written(wanted: list[tuple[int, bytes, bytes]]) -> None:
-    block = bytearray(b"".join(pack_request(*each) for each in wanted))
+def test_requests_are_read_as_they_were_written(expected: list[tuple[int, bytes, bytes]]) -> None:
+    block = bytearray(b"".join(pack_request(*each) for each in expected))
     assert len(block) % 8 == 0
-    assert list(requests(block)) == wanted
+    assert list(requests(block)) == expected
     position = 0
-    for each in wanted:
+    for each in expected:
         assert request_at(block, position) == each[1:]
         position += len(pack_request(*each))
 
 
 @given(st.lists(st.tuples(st.integers(-(1 << 62), -1), st.none() | st.binary(max_size=40))))
-def test_answers_are_read_as_they_were_written(wanted: list[tuple[int, bytes | None]]) -> None:
-    block = bytearray(b"".join(pack_answer(*each) for each in wanted))
+def test_answers_are_read_as_they_were_written(expected: list[tuple[int, bytes | None]]) -> None:
+    block = bytearray(b"".join(pack_answer(*each) for each in expected))
     found = [(call, frame if status == ANSWERED else None) for call, status, frame in answers(block)]
-    assert found == wanted
+    assert found == expected
 
 
 def test_a_failed_answer_has_a_status() -> None:

@@ -121,12 +121,12 @@ def _produce_again(zombie: Transactional, name: str) -> None:
     zombie.end(commit=True)
 
 
-def _eventually(look: object, wanted: object) -> bool:
+def _eventually(look: object, requested: object) -> bool:
     """Whether something becomes so: a transaction's markers are written after its end was
     answered."""
     deadline = time.monotonic() + UNSTABLE_S
     while time.monotonic() < deadline:
-        if look() == wanted:  # type: ignore[operator]
+        if look() == requested:  # type: ignore[operator]
             return True
         time.sleep(0.05)
     return False

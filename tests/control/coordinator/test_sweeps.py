@@ -58,7 +58,7 @@ def test_every_key_is_checked_and_a_few_run_at_once() -> None:
     asyncio.run(test())
 
 
-def test_others_have_their_turns_although_no_key_is_wanted() -> None:
+def test_others_have_their_turns_although_no_key_is_due() -> None:
     async def test() -> None:
         looked: list[str] = []
         seen = [0]

@@ -60,9 +60,9 @@ def test_a_partition_that_is_not_there_has_kafkas_error(play: Play, monkeypatch:
     async def test(scene: Scene) -> None:
         key = scene.key
 
-        def code(wanted: ShareKey) -> ErrorCode:
+        def code(unknown: ShareKey) -> ErrorCode:
             with pytest.raises(KafkaError) as refused:
-                scene.partitions.log_of(wanted)
+                scene.partitions.log_of(unknown)
             return refused.value.code
 
         assert scene.partitions.log_of(key).index == key.partition

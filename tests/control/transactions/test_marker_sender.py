@@ -191,7 +191,7 @@ def test_the_late_end_of_an_older_order_does_not_end_the_newer_one() -> None:
         (ErrorCode.KAFKA_STORAGE_ERROR, False),
     ],
 )
-def test_a_marker_that_is_no_longer_wanted_is_not_tried_again(failure: ErrorCode, settled: bool) -> None:
+def test_a_marker_that_is_no_longer_due_is_not_tried_again(failure: ErrorCode, settled: bool) -> None:
     async def test(scene: Scene) -> None:
         scene.send(A)
         scene.writer.end(failure)

@@ -66,10 +66,10 @@ def test_code_runs_from_a_copy_where_files_must_not_be_run(
     """As on a mount with noexec."""
     of_file = Mapping.of_file
 
-    def refused(file: int, wanted: int) -> Mapping:
-        if wanted & mmap.PROT_EXEC:
+    def refused(file: int, protection: int) -> Mapping:
+        if protection & mmap.PROT_EXEC:
             raise PermissionError(1, "Operation not permitted")
-        return of_file(file, wanted)
+        return of_file(file, protection)
 
     monkeypatch.setattr(Mapping, "of_file", refused)
     here = loaded(image)

@@ -30,7 +30,7 @@ def test_a_key_always_goes_to_one_partition() -> None:
     assert (block.keys % PARTITIONS).tolist() == block.partitions.tolist()
 
 
-def test_values_are_sealed_and_of_the_wanted_sizes() -> None:
+def test_values_are_sealed_and_of_the_requested_sizes() -> None:
     sealed = values().make(np.zeros(500, np.int64)).values
     assert all(intact(value) for value in sealed)
     assert (min(map(len, sealed)), max(map(len, sealed))) == (100, 300)

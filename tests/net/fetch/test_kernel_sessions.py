@@ -17,10 +17,10 @@ from tests.net.fetch.kernel_scene import KernelScene, opened
 from tests.net.requests import TOPIC_ID
 
 
-def begun(scene: KernelScene, wanted: list[FetchedPartition], uses_ids: bool = False) -> FetchSession:
+def begun(scene: KernelScene, requested: list[FetchedPartition], uses_ids: bool = False) -> FetchSession:
     """A session that the kernel serves from now on."""
     partitions: dict[Key, FetchedPartition] = {
-        (each.topic_id if uses_ids else each.topic, each.partition): each for each in wanted
+        (each.topic_id if uses_ids else each.topic, each.partition): each for each in requested
     }
     session = FetchSession(scene.sessions.new_id(), partitions, uses_ids, 0)
     scene.sessions.lend(session)

@@ -19,7 +19,7 @@ def test_this_kernel_has_the_system_call() -> None:
     assert -1 <= kernel_clock() <= NOT_SYNCHRONISED
 
 
-def test_the_timer_is_on_when_it_is_wanted_by_timers(tmp_path: Path) -> None:
+def test_the_timer_is_on_when_it_is_enabled_by_timers(tmp_path: Path) -> None:
     roots = replace(FakeRoots(tmp_path).roots, etc=tmp_path / "etc")
     assert upkeep_of(roots, lambda: 0).trim_timer is None
     (roots.etc / TIMER).parent.mkdir(parents=True)
