@@ -85,8 +85,7 @@ class FetchManager:
             uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
             for partition, reading in paced(readings):
                 partition.maybe_update_response_data(*reading.reported)
-            if readings:
-                fetch.session = self.cache.create(fetch.partitions, uses_ids, monotonic_ms())
+            fetch.session = self.cache.create(fetch.partitions, uses_ids, monotonic_ms())
             if fetch.session is not None:
                 self._table.lend(fetch.session)
         return readings

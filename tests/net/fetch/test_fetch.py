@@ -200,6 +200,21 @@ def test_a_session_that_its_client_replaces_is_over(node_factory: NodeFactory, v
     assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+@pytest.mark.parametrize("version", [7, 12, 18])
+def test_a_session_may_begin_without_partitions(node_factory: NodeFactory, version: int) -> None:
+    """As in Kafka. Its first partitions come with a later request."""
+    node, _ = filled(node_factory)
+    link = node.connect()
+    first = fetch(link, version=version, partitions={}, session=(0, 0))
+    assert (first.error_code, first.responses) == (0, [])
+    assert first.session_id != 0
+    added = fetch(link, version=version, partitions={0: 18}, session=(first.session_id, 1))
+    assert (added.error_code, added.session_id) == (0, first.session_id)
+    assert offsets(added.responses[0].partitions[0].records) == [18, 19]
+    again = fetch(link, version=version, partitions={}, session=(first.session_id, 2), min_bytes=0)
+    assert (again.error_code, again.session_id) == (0, first.session_id)
+
+
 def test_a_large_answer_to_a_slow_reader_arrives_complete(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings={"socket.send.buffer.bytes": "4096"})
     link, writer = node.connect(), node.connect()
