@@ -79,7 +79,8 @@ def _new_request(cx: int, row: int, frame: int, length: int) -> int:
     put(request, Request.RESULT, -1)
     put(request, Request.FAILED, 0)
     put(request, Request.PYTHON, 2 if get(row, Connection.FLAGS) & Flag.QUOTA != 0 else 0)
-    if get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE:
+    corrupt = get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE
+    if corrupt or (get(cx, Context.SCAN_EMPTY) != 0 and get(cx, Context.SCAN_ACKS) != 0):
         put(request, Request.PYTHON, 1)
     put(request, Request.RECEIVED_NS, get(cx, Context.NOW_NS))
     put(request, Request.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))

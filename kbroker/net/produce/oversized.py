@@ -36,7 +36,8 @@ def refuse(
     """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError,
     TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
-    response = ProduceResponse([_refused(topics, may, header, topic) for topic in request.topic_data])
+    named = (topic for topic in request.topic_data if topic.partition_data)
+    response = ProduceResponse([_refused(topics, may, header, topic) for topic in named])
     release(request)
     if request.acks == 0:
         return None

@@ -55,7 +55,8 @@ class Refusals:
                     return b""
                 shown.partition_responses.append(self._partition(result, part.index, damage))
                 result = int(self._context.results[result, Result.NEXT])
-            response.responses.append(shown)
+            if shown.partition_responses:  # Kafka lists no topic without partitions
+                response.responses.append(shown)
         encoded = encode_long_response if is_sliced() else encode_response
         return encoded(header.api_key, header.api_version, header.correlation_id, response)
 

@@ -71,6 +71,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
         return _too_many(cx, topics)
     bound = 32
     transactional = False
+    empty = 0
     corrupt = (
         False  # Kafka looks for transactions first, and a batch that it cannot skip fails the whole request
     )
@@ -85,6 +86,8 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
         partitions, position = read_length(position, end, compact, True)
         if position < 0 or partitions < 0 or partitions > end - position:
             return MALFORMED
+        if partitions == 0:
+            empty = 1
         count += partitions
         if count > limit:
             return _too_many(cx, count)
@@ -119,6 +122,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     put(cx, Context.SCAN_ID, transactional_id if transactional else 0)
     put(cx, Context.SCAN_ID_BYTES, id_bytes)
     put(cx, Context.SCAN_REFUSED, refused)
+    put(cx, Context.SCAN_EMPTY, empty)
     put(cx, Context.SCAN_COUNT, count)
     put(cx, Context.SCAN_BOUND, bound)
     return READY

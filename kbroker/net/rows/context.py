@@ -99,6 +99,7 @@ class Context(Row, writer="network"):
     SCAN_REFUSED = word("error code", "that refuses the whole request, or 0")
     SCAN_ID = word("address", "transactional id of a request with transactional batches, 0: none")
     SCAN_ID_BYTES = word("bytes", "of that id")
+    SCAN_EMPTY = word("flag", "1: a topic of it names no partitions")
     WALK_MAX_TIMESTAMP = word("ms", "largest timestamp of the batch whose records were walked")
     WORK_LEFT = word("bytes", "of records that may still be looked at in this turn of a connection")
     UNFINISHED = word("flag", "1: a connection's turn was over before its requests")

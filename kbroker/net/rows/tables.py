@@ -95,7 +95,10 @@ class Request(Row, writer="network"):
     RESULT = word("number", "first of its results, linked in the order of the request")
     PENDING = word("count", "partitions without a result")
     FAILED = word("flag", "1: some partition has an error")
-    PYTHON = word("value", "1: Python builds the answer (record errors), 2: Python sends it (Flag.QUOTA)")
+    PYTHON = word(
+        "value",
+        "1: Python builds the answer (record errors, an empty topic), 2: Python sends it (Flag.QUOTA)",
+    )
     RECEIVED_NS = word("ns", "when it was received, CLOCK_MONOTONIC")
     BOUND = word("bytes", "that the answer does not exceed")
     FRAME = word("arena offset", "the request's header")

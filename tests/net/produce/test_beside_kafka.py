@@ -60,6 +60,20 @@ def produce_case(
     return Case(name, ApiKey.PRODUCE, versions, build, levelled=LEVELLED | times)
 
 
+def empty_topics_case(name: str, *topics: tuple[str, bytes | None]) -> Case:
+    """Of topics with one batch, or without partitions."""
+
+    def build(peer: Peer, version: int) -> ProduceRequest:
+        named = []
+        for topic, data in topics:
+            topic_id = peer.topic_id(topic) if version >= 13 and not topic.startswith("no-") else b"\7" * 16
+            parts = [] if data is None else [PartitionProduceData(1, data)]
+            named.append(TopicProduceData(topic, topic_id, parts))
+        return ProduceRequest(None, -1, 5000, named)
+
+    return Case(name, ApiKey.PRODUCE, (3, 13), build)
+
+
 def batch_of(*records: tuple[bytes | None, int], codec: Codec = Codec.NONE) -> bytes:
     return build_batch([(key, b"value", (), at) for key, at in records], codec=codec)
 
@@ -89,6 +103,10 @@ def produce_cases() -> list[Case]:
         produce_case("append time", batch_of((b"k", late)), (3, 13), "append-time"),
         produce_case("recompressed", batch_of((b"k", now_ms()), codec=Codec.LZ4), (3, 13), "gzip"),
         produce_case("internal", GOOD, (3, 12), "__consumer_offsets"),
+        empty_topics_case("no topics"),
+        empty_topics_case("a topic without partitions", ("plain", None)),
+        empty_topics_case("an unknown topic without partitions", ("no-such-topic", None)),
+        empty_topics_case("and others", ("small", None), ("plain", GOOD), ("gzip", None)),
     ]
 
 
@@ -137,6 +155,10 @@ def fetch_case(
     return Case(name, ApiKey.FETCH, versions, build, levelled=levelled)
 
 
+def no_topics(_: Peer, __: int) -> FetchRequest:
+    return FetchRequest(max_wait_ms=100, session_id=0, session_epoch=0)
+
+
 def fetch_cases() -> list[Case]:
     return [
         fetch_case("first", (4, 18)),
@@ -155,6 +177,9 @@ def fetch_cases() -> list[Case]:
         fetch_case("last epoch", (12, 18), 2, last_epoch=0),
         fetch_case("last epoch too new", (12, 18), 2, last_epoch=42),
         fetch_case("new session", (7, 18), session=(0, 0)),
+        Case(
+            "new session without topics", ApiKey.FETCH, (7, 18), no_topics, levelled=frozenset({"session_id"})
+        ),
         fetch_case("no such session", (7, 18), session=(77, 3)),
         fetch_case("empty min bytes 0", (4, 18), 20, min_bytes=0),
         fetch_case("no wait", (4, 18), 20, max_wait_ms=0),

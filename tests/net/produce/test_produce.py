@@ -45,6 +45,25 @@ def test_every_version_is_answered_with_offset_and_log_start(node_factory: NodeF
     assert node.worker.batches == [(1, 41, 3)]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_leaves_out_topics_without_partitions(node_factory: NodeFactory, version: int) -> None:
+    """As Kafka's does."""
+    node = node_factory({"t": 1, "u": 1})
+    link = node.connect()
+    empty, other = TopicProduceData("u", (2).to_bytes(16, "big")), TopicProduceData("t", TOPIC_ID)
+    full = TopicProduceData("t", TOPIC_ID, [PartitionProduceData(0, batch())])
+
+    def offsets_by_topic(*topics: TopicProduceData) -> list[list[int]]:
+        frame = encode_request(PRODUCE, version, 1, "test", ProduceRequest(None, -1, 1000, list(topics)))
+        answer = read_produce(ask(link, frame), version)
+        return [[part.base_offset for part in topic.partition_responses] for topic in answer.responses]
+
+    assert offsets_by_topic() == []
+    assert offsets_by_topic(empty) == []
+    assert offsets_by_topic(empty, full, other) == [[0]]
+    assert offsets_by_topic(full) == [[1]]
+
+
 def test_each_batch_fault_has_kafkas_error(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1})
     link = node.connect()
