@@ -43,7 +43,8 @@ SUBJECTS = tuple(
 # fmt: off
 ROWS = (
     Setting("cleanup.policy", LIST, ("delete",), list_of("compact", "delete"),
-            doc="What happens to old segments: delete, compact, both, or nothing when empty."),
+            doc="This config designates the retention policy to use on log segments. Old segments are deleted, "
+            "compacted, both, or kept when the list is empty."),
     Setting("compression.gzip.level", INT, -1, GzipLevel(),
             doc="Level used when the broker compresses with gzip."),
     Setting("compression.lz4.level", INT, 9, between(1, 17),

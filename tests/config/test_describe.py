@@ -249,6 +249,13 @@ def test_every_described_setting_has_a_text_and_a_known_type() -> None:
         assert entry.type is not Type.UNKNOWN
 
 
+def test_the_text_of_cleanup_policy_begins_as_clients_expect() -> None:
+    """Tests of @platformatic/kafka compare the first sentence of this text."""
+    (entry,) = describe_topic({}, CONFIG, ["cleanup.policy"])
+    first = "This config designates the retention policy to use on log segments."
+    assert str(entry.documentation).startswith(first)
+
+
 def test_a_setting_without_effect_is_marked() -> None:
     (entry,) = describe_broker(BrokerConfig(), ["replica.fetch.max.bytes"])
     assert str(entry.documentation).startswith("No effect in kbroker: ")
