@@ -28,6 +28,7 @@ NOT_PLAIN = {
     "tests/kernels/test_image.py": COMPILED,
     "tests/kernels/test_packaged.py": COMPILED,
     "tests/io/append/test_delayed_produce_kernel.py::test_thousands_wait": LARGE,
+    "tests/io/partition/test_log_segments.py::test_a_truncation_that_dies_anywhere": LARGE,
     "tests/net/local_answers/test_topic_part_kernel.py::test_memory_is_bounded": LARGE,
     "tests/net/forward/test_forwarding.py::test_an_answer_that_the_socket_does_not_take": LARGE,
 }

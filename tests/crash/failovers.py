@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from tests.peer.kbroker_node import KBroker
 
 LOOK_S = 0.02
-HELD_S = 5.0  # a worker that hangs for broker.session.timeout.ms (9 s) may not lead
+HELD_S = 8.0  # a worker that hangs for broker.session.timeout.ms (9 s) may not lead
 ANSWER_S = 2.0
 
 
@@ -89,11 +89,14 @@ class Failovers:
         return sum(path.stat().st_size for path in folder.glob("*.log"))
 
     def _is_replaced(self, worker: int, pid: int) -> bool:
-        """Whether a killed worker has a successor, and no partition has its leader there any
-        more."""
+        """Whether a killed worker has a successor that opens its logs, and no partition has its
+        leader there any more."""
         successor = self._broker.children().get(_title(worker))
         if successor is None or successor.pid == pid:
             return False
+        folder = f"{self._dirs[worker]}/{self._topic}-"
+        if not any(file.path.startswith(folder) for file in successor.open_files()):
+            return False  # the slot of the dead process is still there, and its log is copied
         found = self._leaders()
         return bool(found) and all(leader == 1 - worker for leader, _ in found.values())
 

@@ -37,7 +37,7 @@ ELSEWHERE = "move: "  # wants a second log dir: test_log_dir_moves
 AT_START = ("recovery: ", "leader change: epoch")
 # reached by failovers, after which the former leader truncates its log
 AT_FAILOVER = ("truncate: ", "leader change: decision stored", "leader change: leader confirmed")
-FAILOVER_PATIENCE_S = 30.0  # one takes about three
+FAILOVER_PATIENCE_S = 45.0  # one takes about three
 ONCE = {"leader change: epoch stored", "store: write-ahead log out of the way"}  # in each start
 FEW = {"delete records: log start advanced": 3, "retention: log start advanced": 4}
 MANY = {
