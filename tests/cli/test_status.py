@@ -36,7 +36,7 @@ def test_problems_are_named_and_the_code_is_1(shell: Shell, unwell: str) -> None
     assert first.endswith("2 problems")
     assert rows[0].split(maxsplit=2) == ["ready", "no", "no; io-0 is starting"]
     assert 'no     /with "quotes"; offline' in "\n".join(rows)
-    assert "1 group with lag: two\u2028lines 7" in "\n".join(rows)
+    assert "1 group with lag: two\\u2028lines 7" in "\n".join(rows)
     found = shell("status", "--url", unwell, "--json", code=1).json
     assert not found["ok"]
     assert [check["problems"] for check in found["checks"] if not check["ok"]] == [
