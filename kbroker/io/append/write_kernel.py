@@ -87,6 +87,7 @@ def index_batches(env: Words, row: Words, batches: Table, head: int, counters: W
     index_bytes = 0
     time_bytes = 0
     base = row[AppendRow.BASE_OFFSET]
+    indexed = row[AppendRow.LAST_INDEXED_TIMESTAMP]
     n = head
     while n >= 0:
         batch = batches[n]
@@ -120,6 +121,8 @@ def index_batches(env: Words, row: Words, batches: Table, head: int, counters: W
             == time_bytes
         ):
             row[AppendRow.TIME_INDEX_BYTES] += time_bytes
+        else:  # the next entry, or the segment's last one, stands for them
+            row[AppendRow.LAST_INDEXED_TIMESTAMP] = indexed
 
 
 @inlined

@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import resource
+import struct
 import time
 from pathlib import Path
 
@@ -194,3 +195,21 @@ def test_an_index_entry_comes_when_more_than_the_interval_was_written(case: Drai
     case.push(batch())
     case.drain.run()
     assert len(case.file("index")) == 8
+
+
+def test_a_time_index_entry_that_could_not_be_written_is_due_again(case: DrainCase) -> None:
+    """Else the segment would end without an entry of its largest timestamp, and searches by time
+    and retention would take an older one for it."""
+    case.row[AppendRow.INDEX_INTERVAL] = 0
+    case.push(batch(timestamp=1000))
+    case.push(batch(timestamp=2000))
+    case.drain.run()
+    assert case.row[AppendRow.LAST_INDEXED_TIMESTAMP] == 2000
+    written, case.row[AppendRow.TIME_INDEX_FD] = case.row[AppendRow.TIME_INDEX_FD].copy(), -1
+    case.push(batch(timestamp=3000))
+    case.drain.run()
+    assert case.row[AppendRow.LAST_INDEXED_TIMESTAMP] == 2000
+    case.row[AppendRow.TIME_INDEX_FD] = written
+    case.push(batch(timestamp=2500))
+    case.drain.run()
+    assert case.file("timeindex") == struct.pack(">qiqi", 2000, 1, 3000, 2)
