@@ -11,6 +11,7 @@ from spark_validation.evidence import Evidence
 
 STARTS_NS = 1_000_000_000  # a share group's start lies at its first fetch
 KILLED_NS = 30_000_000_000  # a killed producer loses the rows of its last seconds, not more
+LACKING = "are missing, or there twice"
 
 
 def unnumbered(evidence: Evidence) -> list[str]:
@@ -49,8 +50,10 @@ def cut_off_sends(evidence: Evidence) -> list[str]:
     begun = evidence.intents.where(F.col("producer").isin(ended))
     begun = begun.groupBy("producer").agg(F.max("first_seq").alias("begun"))
     both = begun.join(held, "producer", "full").join(attempted, "producer", "left")
-    gaps = both.where("rows is null or seqs != last + 1 or begun > last or attempted != last + 1")
-    return named(gaps, "producer", "sends of producers that ended by themselves are missing")
+    gaps = both.where(
+        "rows is null or rows != seqs or seqs != last + 1 or begun > last or attempted != last + 1"
+    )
+    return named(gaps, "producer", f"sends of producers that ended by themselves {LACKING}")
 
 
 def cut_off_killed(evidence: Evidence) -> list[str]:
@@ -93,11 +96,15 @@ def cut_off_transactions(evidence: Evidence) -> list[str]:
         return []
     own = F.col("producer").isin(ended)
     rows = evidence.rows("transactions").where(own).groupBy("producer")
-    held = rows.agg(F.countDistinct("transaction").alias("rows"), F.max("transaction").alias("last"))
+    held = rows.agg(
+        F.countDistinct("transaction").alias("rows"),
+        F.count("*").alias("counted"),
+        F.max("transaction").alias("last"),
+    )
     sent = evidence.rows("sends").where(own).where("transaction >= 0").groupBy("producer")
     both = held.join(sent.agg(F.max("transaction").alias("sent")), "producer", "full")
-    gaps = both.where("rows is null or rows != last + 1 or sent > last")
-    return named(gaps, "producer", "transactions of producers that ended by themselves are missing")
+    gaps = both.where("rows is null or counted != rows or rows != last + 1 or sent > last")
+    return named(gaps, "producer", f"transactions of producers that ended by themselves {LACKING}")
 
 
 def cut_off_reads(evidence: Evidence) -> list[str]:
@@ -105,13 +112,17 @@ def cut_off_reads(evidence: Evidence) -> list[str]:
     held = (
         evidence.rows("reads", every_topic=True)
         .groupBy("consumer")
-        .agg(F.countDistinct("position").alias("rows"), F.max("position").alias("last"))
+        .agg(
+            F.countDistinct("position").alias("rows"),
+            F.count("*").alias("counted"),
+            F.max("position").alias("last"),
+        )
     )
     counts = [(c.consumer, c.delivered) for c in evidence.consumer_clients if c.delivered]
     ended = evidence.spark.createDataFrame(counts, "consumer int, delivered bigint")
     both = held.join(ended, "consumer", "full")
-    gaps = both.where("rows is null or rows != last + 1 or delivered != rows")
-    return named(gaps, "consumer", "deliveries of consumers are missing")
+    gaps = both.where("rows is null or counted != rows or rows != last + 1 or delivered != rows")
+    return named(gaps, "consumer", f"deliveries of consumers {LACKING}")
 
 
 def without_rows(evidence: Evidence) -> list[str]:

@@ -32,6 +32,7 @@ from spark_validation.checks import (
     restart,
     retention,
     shares,
+    stable_reads,
     transactions,
     watermarks,
 )
@@ -49,6 +50,8 @@ TIMED = {
     "start above every commit",
     "commit of a former owner was confirmed",
     "two owners at the same time",
+    ownership.AFTER,
+    stable_reads.ABOVE,
     deletions.SERVED,
     shares.HELD,
     shares.STALE,
@@ -129,6 +132,7 @@ class Judge:
         with self.step("log starts"):
             self.take(retention.log_starts(evidence))
             self.take(retention.checkpointed(evidence))
+            self.take(retention.synced(evidence, held))
         if evidence.topics(compacted=True):
             with self.step("compaction"):
                 self.take(compaction.compaction(evidence))
@@ -175,6 +179,7 @@ class Judge:
         if any(p.transactional_id for p in evidence.producer_clients):
             with self.step("transactions"):
                 self.take(transactions.premature_reads(evidence))
+                self.take(stable_reads.above_open(evidence))
                 self.take(markers.divided(evidence))
                 if (late := fencing.heard(evidence)) is not None:
                     self.take(late)
@@ -197,6 +202,7 @@ class Judge:
         with self.step("groups"):
             self.take(groups.going_back(self.evidence))
             self.take(groups.early_deliveries(self.evidence))
+            self.take(groups.beyond_the_log(self.evidence))
         with self.step("group coverage"):
             self.take(group_coverage.starts(self.evidence))
             self.take(group_coverage.ends(self.evidence))
@@ -204,6 +210,7 @@ class Judge:
             self.take(group_coverage.unassigned(self.evidence))
             self.take(ownership.owners(self.evidence))
             self.take(ownership.former_owners(self.evidence))
+            self.take(ownership.given_after_the_end(self.evidence))
 
     def judge_shares(self) -> None:
         """V19, and V03, V10 and V11 of share groups."""

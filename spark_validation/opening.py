@@ -15,7 +15,12 @@ from spark_validation import log_frames
 from spark_validation.evidence import Evidence
 from spark_validation.java import NoJava
 from spark_validation.segments.ranges import partition_folders
-from spark_validation.soundness import require_agreement, require_partitions, require_whole
+from spark_validation.soundness import (
+    require_agreement,
+    require_once,
+    require_partitions,
+    require_whole,
+)
 from spark_validation.verdict import CannotJudge
 
 SMALL_BYTES = 64 << 20  # of histories: below it a session that starts quickly beats one that computes quickly
@@ -27,6 +32,7 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
     from spark_validation.session import spark_session
 
     require_whole(options.history)
+    require_once(options.history)
     require_agreement(options.history, opened_run(options.history))
     run = opened_run(options.history, options.topics)
     topics = [topic.name for topic in run.topics]

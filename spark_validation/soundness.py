@@ -1,7 +1,9 @@
 """Whether the files of a run can be read and agree with one another, before anything is judged by
 them: what is damaged, or contradicts itself, is no evidence for or against a broker."""
 
+import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +30,22 @@ def require_whole(folder: Path) -> None:
                 raise CannotJudge(f"{path} lacks the columns {', '.join(missing)}")
 
 
+def require_once(folder: Path) -> None:
+    """Raises CannotJudge when two files of a history are the same: the rows of one of them are
+    counted twice."""
+    for kind in history.KINDS:
+        sizes: dict[int, list[Path]] = {}
+        for path in sorted((folder / kind).glob("*.parquet")):
+            sizes.setdefault(path.stat().st_size, []).append(path)
+        known: dict[bytes, Path] = {}
+        for path in (path for same in sizes.values() if len(same) > 1 for path in same):
+            with open(path, "rb") as content:
+                digest = hashlib.file_digest(content, "sha256").digest()
+            if digest in known and pq.read_metadata(path).num_rows:
+                raise CannotJudge(f"{path} is a copy of {known[digest].name}")
+            known[digest] = path
+
+
 def clients_of(folder: Path) -> tuple[list[ProducerClient], list[ConsumerClient]]:
     """Raises CannotJudge when a client's file cannot be read."""
     try:
@@ -44,6 +62,12 @@ def require_agreement(folder: Path, run: Run) -> None:
     if run.ended_ns is not None and run.ended_ns < run.started_ns:
         raise CannotJudge(f"{folder}/run.json: the run ended before it started")
     producers, consumers = clients_of(folder)
+    for role, numbers in (
+        ("producer", [p.producer for p in producers]),
+        ("consumer", [c.consumer for c in consumers]),
+    ):
+        if twice := sorted(number for number, files in Counter(numbers).items() if files > 1):
+            raise CannotJudge(f"{folder}/clients: two files are of {role} {twice[0]}")
     modes = {topic.name: topic.mode for topic in run.topics}
     named = {p.topic for p in producers} | {topic for c in consumers for topic in c.topics}
     if strange := sorted(named - set(modes)):

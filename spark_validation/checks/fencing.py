@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.checks.transactions import COMMITTED
-from spark_validation.evidence import Evidence
+from spark_validation.evidence import CONTROL, IDENTITY, PLACE, Evidence
 
 
 def fenced(evidence: Evidence) -> DataFrame | None:
@@ -32,8 +32,8 @@ def fenced(evidence: Evidence) -> DataFrame | None:
 
 
 def heard(evidence: Evidence) -> DataFrame | None:
-    """V11: records that were acknowledged, and transactions that were committed, though their
-    producer was fenced before it asked. None when no transactional id had two lives."""
+    """V11: records that were acknowledged or written, and transactions that were committed, though
+    their producer was fenced before it asked. None when no transactional id had two lives."""
     since = fenced(evidence)
     if since is None:
         return None
@@ -45,6 +45,17 @@ def heard(evidence: Evidence) -> DataFrame | None:
         evidence.sends.select("producer", "seq", "topic", "partition", "offset"), ["producer", "seq"], "left"
     )
     detail = F.concat_ws(" ", F.lit("fenced at ns"), "fenced_ns")
-    return findings(late, "V11", "acknowledged when its producer was fenced", detail).unionByName(
-        findings(ended, "V11", "committed when its producer was fenced", detail)
-    )
+    found = findings(late, "V11", "acknowledged when its producer was fenced", detail)
+    found = found.unionByName(findings(ended, "V11", "committed when its producer was fenced", detail))
+    written = findings(unanswered(evidence, since), "V11", "written when its producer was fenced", detail)
+    return found.unionByName(written)
+
+
+def unanswered(evidence: Evidence, since: DataFrame) -> DataFrame:
+    """PLACE, IDENTITY, fenced_ns of records in the log that were sent when their producer was
+    fenced, and whose sends have no answer. since: of `fenced`."""
+    sends = evidence.sends.where("status = 2").join(since, "producer")
+    sends = sends.where(F.col("sent_ns") > F.col("fenced_ns") + evidence.stepped_ns)
+    sent = F.broadcast(sends.select(*IDENTITY, "fenced_ns").dropDuplicates(IDENTITY))
+    held = evidence.log.where(F.col("state") != CONTROL).select(*PLACE, *IDENTITY)
+    return held.join(sent, IDENTITY)

@@ -94,3 +94,13 @@ def early_deliveries(evidence: Evidence) -> DataFrame:
     )
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("began at"), "start_offset")
     return findings(below, "V09", "delivered below the committed offset", detail)
+
+
+def beyond_the_log(evidence: Evidence) -> DataFrame:
+    """V09: a confirmed commit above the log's end, so of a record that is not there."""
+    ends = evidence.ends.select("topic", "partition", "high_watermark")
+    above = evidence.rows("commits").where("error = 0").join(ends, ["topic", "partition"])
+    above = above.where("offset > high_watermark").groupBy(*GROUP, "consumer", "offset")
+    above = above.agg(F.first("high_watermark").alias("high_watermark"))
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("high watermark"), "high_watermark")
+    return findings(above, "V09", "commit above the log's end", detail)

@@ -7,7 +7,7 @@ from spark_validation.anomalies import findings
 from spark_validation.checks.retention import AGES, SIZE
 from spark_validation.evidence import Evidence
 from spark_validation.segments.frame import segment_frame
-from spark_validation.segments.index_check import BEGINS_LATE
+from spark_validation.segments.index_check import BEGINS_LATE, ENDS_BELOW, ENDS_OTHERWISE
 
 
 def indexes(evidence: Evidence) -> DataFrame:
@@ -15,10 +15,11 @@ def indexes(evidence: Evidence) -> DataFrame:
     names = ",".join(topic.name for topic in evidence.run.topics)
     options = {"path": ",".join(evidence.data_dirs), "topics": names, "rows": "indexes"}
     problems = segment_frame(evidence.spark, options)
-    # what a cleaner removed at a segment's start leaves its name as it was
-    cleaned = F.col("topic").isin(evidence.topics(compacted=True)) & F.col("problem").contains(
-        "above the offset"
-    )
+    # a cleaner leaves a segment's name as it was, and indexes several batches by one entry
+    of_cleaner = F.lit(False)
+    for problem in ("above the offset", ENDS_OTHERWISE, ENDS_BELOW):
+        of_cleaner |= F.col("problem").contains(problem)
+    cleaned = F.col("topic").isin(evidence.topics(compacted=True)) & of_cleaner
     # where something moves the log's start, the checkpoint begins there, within a segment
     ends = evidence.ends.where("start_offset = 0").select("topic", "partition", F.lit(True).alias("whole"))
     still = [topic.name for topic in evidence.run.topics if not {*AGES, SIZE} & {*topic.config}]

@@ -13,6 +13,15 @@ STRETCH = ["topic", "partition", "producer", "marker"]
 TRANSACTION = ["topic", "partition", "producer", "transaction"]
 
 
+def stretches(evidence: Evidence) -> DataFrame:
+    """STRETCH, seq, until (first and last number), offset (the first) of a producer's records that
+    one marker ended, or none has yet (-1)."""
+    data = (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
+    whole = F.col("topic").isin(evidence.topics())  # compaction removes records
+    rows = evidence.log.where(data & whole & (F.col("producer") >= 0)).groupBy(*STRETCH)
+    return rows.agg(F.min("seq").alias("seq"), F.max("seq").alias("until"), F.min("offset").alias("offset"))
+
+
 def divided(evidence: Evidence) -> DataFrame:
     """V11: a transaction's records lie on both sides of a marker, or one marker ended two
     transactions.
@@ -22,16 +31,11 @@ def divided(evidence: Evidence) -> DataFrame:
     goes on too far. A marker is of one producer: the records of the life before, which was killed,
     are ended by a marker of their own.
     """
-    data = (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
-    whole = F.col("topic").isin(evidence.topics())
-    stretches = evidence.log.where(data & whole & (F.col("producer") >= 0)).groupBy(*STRETCH)
-    stretches = stretches.agg(
-        F.min("seq").alias("seq"), F.max("seq").alias("until"), F.min("offset").alias("offset")
-    )
-    owned = with_transaction(stretches, binned(evidence))
+    found = stretches(evidence)
+    owned = with_transaction(found, binned(evidence))
     order = Window.partitionBy(*TRANSACTION).orderBy("offset")
     linked = owned.withColumn("before", F.lag("marker").over(order))
-    found = kinds(
+    wrong = kinds(
         linked,
         {
             "its transaction lies on both sides of a marker": F.col("before").isNotNull(),
@@ -43,9 +47,9 @@ def divided(evidence: Evidence) -> DataFrame:
         " ", F.lit("transaction"), "transaction", F.lit("marker at"), "marker", F.lit("to seq"), "until"
     )
     of_one = Window.partitionBy("topic", "partition", "marker").orderBy("offset")
-    after = stretches.where("marker >= 0").withColumn("later", F.lead("producer").over(of_one))
+    after = found.where("marker >= 0").withColumn("later", F.lead("producer").over(of_one))
     mixed = F.concat_ws(" ", F.lit("marker at"), "marker", F.lit("also of producer"), "later")
-    return findings(found, "V11", F.col("kind"), detail).unionByName(
+    return findings(wrong, "V11", F.col("kind"), detail).unionByName(
         findings(after.where("later is not null"), "V11", "one marker ended two producers' records", mixed)
     )
 

@@ -1,4 +1,4 @@
-"""V08 and V09 of a group's partitions that two members had at the same time."""
+"""V08 and V09 of a group's partitions that two members had at the same time, or one had no more."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -9,6 +9,7 @@ from spark_validation.evidence import Evidence
 
 ASSIGNED, REVOKED, LOST = range(3)
 KEY = ["consumer", "assignment", *GROUP]
+AFTER = "delivered after its assignment had ended"
 
 
 def former_owners(evidence: Evidence) -> DataFrame:
@@ -70,3 +71,21 @@ def owners(evidence: Evidence) -> DataFrame:
     both = both.groupBy(*KEY, "offset").agg(F.min("other").alias("other"))
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("other consumer"), "other")
     return findings(both, "V08", "two owners at the same time", detail)
+
+
+def given_after_the_end(evidence: Evidence) -> DataFrame:
+    """V08: records that a member was given in an assignment when it had given their partition back,
+    or had lost it.
+
+    A member notes that it gives a partition back when it has noted all that it was given before.
+    """
+    key = ["consumer", "assignment", "topic", "partition"]
+    ended = evidence.rows("assignments").where(F.col("event") != ASSIGNED)
+    ended = ended.groupBy(*key, "group").agg(F.max("at_ns").alias("ended_ns"))
+    last = evidence.reads.where("assignment >= 0").groupBy(*key).agg(F.max("seen_ns").alias("last_ns"))
+    late = F.broadcast(last.join(ended, key).where("last_ns > ended_ns").drop("last_ns"))
+    found = evidence.reads.join(late, key).where("seen_ns > ended_ns")
+    detail = F.concat_ws(
+        " ", F.lit("group"), "group", F.lit("assignment"), "assignment", F.lit("ended"), "ended_ns"
+    )
+    return findings(found, "V08", AFTER, detail)

@@ -25,21 +25,27 @@ FOUND = "topic string, partition int, offset bigint, producer int, seq bigint, k
 
 def violations(evidence: Evidence) -> DataFrame:
     """V20 of appends and reads: a row for each record and kind."""
-    items = operations(evidence)
-    block = F.shiftright("place", FINE_BITS).alias("block")
-    near = items.select("*", block).join(suspects(items.select("*", block)), [*PARTITION, "block"])
-    found = near.groupBy(*PARTITION, F.shiftright("place", GROUP_BITS)).applyInArrow(_examine, FOUND)
-    found = found.dropDuplicates([*PLACE, "kind"])
+    found = out_of_order(operations(evidence))
     when = F.when(F.col("kind") == OVERTAKEN, "that was done at ns").otherwise("that began at ns")
     return findings(found, "V20", F.col("kind"), F.concat_ws(" ", when, "at_ns"))
 
 
+def out_of_order(items: DataFrame) -> DataFrame:
+    """FOUND: a row for each record and kind among rows of `operation`."""
+    block = F.shiftright("place", FINE_BITS).alias("block")
+    near = items.select("*", block).join(suspects(items.select("*", block)), [*PARTITION, "block"])
+    found = near.groupBy(*PARTITION, F.shiftright("place", GROUP_BITS)).applyInArrow(_examine, FOUND)
+    return found.dropDuplicates([*PLACE, "kind"])
+
+
 def operations(evidence: Evidence) -> DataFrame:
-    """Every operation of the judged topics' logs that the histories hold, see _operation."""
+    """Every operation of the judged topics' logs that the histories hold, see operation."""
     reads = evidence.reads.withColumn("end_offset", F.col("offset") + 1)
-    seen = _operation(reads, place="end_offset * 2", done="seen_ns")
-    known = _operation(reads_to_the_end(evidence), place="end_offset * 2", asked="asked_ns")
-    return appends(evidence).unionByName(seen).unionByName(known)
+    seen = operation(reads, place="end_offset * 2", done="seen_ns")
+    shared = evidence.rows("shares").withColumn("end_offset", F.col("offset") + 1)
+    shared = operation(shared, place="end_offset * 2", done="acquired_ns")
+    known = operation(reads_to_the_end(evidence), place="end_offset * 2", asked="asked_ns")
+    return appends(evidence).unionByName(seen).unionByName(shared).unionByName(known)
 
 
 def appends(evidence: Evidence) -> DataFrame:
@@ -54,14 +60,14 @@ def appends(evidence: Evidence) -> DataFrame:
         acked = acked.withColumn(
             "acked_ns", F.when(~F.col("producer").isin(alone), F.col("acked_ns")).otherwise(_ns(NEVER))
         )
-    known = _operation(acked, place="offset * 2 + 1", sent="sent_ns", done="acked_ns")
+    known = operation(acked, place="offset * 2 + 1", sent="sent_ns", done="acked_ns")
     unsure = evidence.sends.where("status = 2").select("topic", *IDENTITY, "sent_ns")
     unsure = unsure.dropDuplicates(["topic", *IDENTITY])
     if unsure.isEmpty():
         return known
     held = evidence.log.where(F.col("state") != CONTROL).select(*PLACE, *IDENTITY)
     found = held.join(F.broadcast(unsure), ["topic", *IDENTITY])
-    return known.unionByName(_operation(found, place="offset * 2 + 1", sent="sent_ns"))
+    return known.unionByName(operation(found, place="offset * 2 + 1", sent="sent_ns"))
 
 
 def reads_to_the_end(evidence: Evidence) -> DataFrame:
@@ -99,7 +105,7 @@ def drained(evidence: Evidence) -> DataFrame:
     return both.select(*PARTITION, "end_offset", "asked_ns")
 
 
-def _operation(
+def operation(
     frame: DataFrame, place: str, sent: str | None = None, done: str | None = None, asked: str | None = None
 ) -> DataFrame:
     """PARTITION, place, IDENTITY, sent_ns, done_ns, asked_ns, as spark_validation.real_time has

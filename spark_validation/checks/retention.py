@@ -14,6 +14,7 @@ from spark_validation.evidence import Evidence
 
 UNLIMITED = -1
 CHECKPOINT = "log-start-offset-checkpoint"
+RECOVERY = "recovery-point-offset-checkpoint"
 AGES = ("retention.ms", "kbroker.record.ttl.ms")
 SIZE = "retention.bytes"
 NEVER = -(1 << 62)
@@ -80,11 +81,7 @@ def log_starts(evidence: Evidence) -> DataFrame:
 def checkpointed(evidence: Evidence) -> DataFrame:
     """V15: the log directory's own file has a log start above that of the run, though nothing
     removes records by age or size."""
-    starts: dict[tuple[str, int], int] = {}
-    for data_dir in evidence.data_dirs:
-        starts |= log_starts_in(Path(data_dir) / CHECKPOINT)
-    rows = [(*place, offset) for place, offset in starts.items()]
-    named = evidence.spark.createDataFrame(rows, "topic string, partition int, offset bigint")
+    named = checkpoints(evidence, CHECKPOINT)
     still = F.expr("expired_ms") == NEVER
     above = limits(evidence).where(still & ~F.col("by_size")).join(named, ["topic", "partition"])
     above = above.where("offset > start_offset and offset > deleted")
@@ -92,7 +89,26 @@ def checkpointed(evidence: Evidence) -> DataFrame:
     return findings(above, "V15", "checkpoint above the log start", detail)
 
 
-def log_starts_in(path: Path) -> dict[tuple[str, int], int]:
+def synced(evidence: Evidence, digests: DataFrame) -> DataFrame:
+    """V15: a log ends below its recovery point: what was synced to disk is gone."""
+    last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
+    known = checkpoints(evidence, RECOVERY).withColumnRenamed("offset", "synced")
+    known = known.join(evidence.ends, ["topic", "partition"]).join(last, ["topic", "partition"], "left")
+    known = known.withColumn("offset", F.greatest(F.coalesce(F.col("last") + 1, F.lit(0)), "start_offset"))
+    detail = F.concat_ws(" ", F.lit(f"{RECOVERY} has"), "synced")
+    return findings(known.where("synced > offset"), "V15", "log ends below its recovery point", detail)
+
+
+def checkpoints(evidence: Evidence, name: str) -> DataFrame:
+    """topic, partition, offset of a checkpoint of the log directories."""
+    found: dict[tuple[str, int], int] = {}
+    for data_dir in evidence.data_dirs:
+        found |= offsets_in(Path(data_dir) / name)
+    rows = [(*place, offset) for place, offset in found.items()]
+    return evidence.spark.createDataFrame(rows, "topic string, partition int, offset bigint")
+
+
+def offsets_in(path: Path) -> dict[tuple[str, int], int]:
     """(topic, partition) -> offset of a checkpoint file; nothing without one."""
     try:
         lines = path.read_text().splitlines()[2:]

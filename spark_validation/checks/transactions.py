@@ -17,7 +17,7 @@ SEQ_BITS = 8  # transactions are found by (producer, seq >> SEQ_BITS): no scan o
 
 def binned(evidence: Evidence) -> DataFrame:
     """Transactions with records, a row per bin of sequence numbers: owner, bin, range, outcome,
-    ending_ns."""
+    begin_ns, ending_ns."""
     ended = evidence.rows("transactions").where("last_seq >= first_seq")
     bins = F.sequence(F.shiftright("first_seq", SEQ_BITS), F.shiftright("last_seq", SEQ_BITS))
     return ended.select(
@@ -27,6 +27,7 @@ def binned(evidence: Evidence) -> DataFrame:
         "first_seq",
         "last_seq",
         "outcome",
+        "begin_ns",
         "ending_ns",
     )
 

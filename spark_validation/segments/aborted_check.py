@@ -12,8 +12,8 @@ ABORT = 0
 
 
 def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
-    """Each entry names an abort marker of its producer; each marker that aborted records of the
-    segment has an entry.
+    """Entries rise; each names an abort marker of its producer; each marker that aborted records of
+    the segment has an entry.
 
     Only for a log that has such a file: where markers were never indexed, a missing entry proves
     nothing. Compaction may remove a marker before its entry: an entry whose offset no batch holds
@@ -22,6 +22,8 @@ def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
     if not len(rows):
         return
     entries = entries_of(folder, segment, name)
+    for late in np.flatnonzero(np.diff(entries["last_offset"].astype(np.int64)) <= 0):
+        yield name, int(late + 1), int(entries["last_offset"][late + 1]), "is not above the entry before"
     aborts = rows[
         ((rows[:, layout.ATTRIBUTES] & layout.CONTROL) > 0) & (rows[:, layout.CONTROL_TYPE] == ABORT)
     ]

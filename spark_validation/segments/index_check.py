@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from spark_validation.segments import layout
 from spark_validation.segments.aborted_check import Transactions, aborted_index, other_begins
-from spark_validation.segments.index_entries import Problem, entries_of, torn
+from spark_validation.segments.index_entries import Problem, content, entries_of, torn
 from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
 from spark_validation.segments.walk import chunks
 
 BEGINS_LATE = "has no entry for the batch at"
+ENDS_OTHERWISE = "does not end with it"
+ENDS_BELOW = "has no entry for the highest timestamp"
 
 
 def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
@@ -38,6 +40,7 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
             *torn(work.folder, piece.segment),
             *offset_index(work.folder, piece.segment, rows),
             *time_index(work.folder, piece.segment, rows),
+            *(() if piece.last else ends_below(work.folder, piece.segment, rows)),
             *(aborted_index(work.folder, piece.segment, rows) if has_index_of_aborts else ()),
             *other_begins(work.folder, piece.segment, rows, begun),
             *other_epochs(epochs, rows),
@@ -96,6 +99,8 @@ def offset_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
         holds = (rows[known, layout.BASE_OFFSET] <= offsets) & (offsets <= rows[known, layout.LAST_OFFSET])
         for n in np.flatnonzero(starts & ~holds):
             yield name, int(n), int(offsets[n]), f"the batch at byte {positions[n]} does not hold it"
+        for n in np.flatnonzero(starts & holds & (rows[known, layout.LAST_OFFSET] != offsets)):
+            yield name, int(n), int(offsets[n]), f"the batch at byte {positions[n]} {ENDS_OTHERWISE}"
 
 
 def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
@@ -123,6 +128,19 @@ def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
     highest = np.maximum.accumulate(rows[:, layout.MAX_TIMESTAMP])
     for n in np.flatnonzero(held & ~beyond & (highest[known] > times)):
         yield name, int(n), int(offsets[n]), f"an earlier record has a timestamp above {times[n]}"
+
+
+def ends_below(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
+    """The last entry of the time index of a closed segment has its highest timestamp: lookups by
+    time, and retention, go by it alone. Only where the file is there."""
+    name = layout.TIME_INDEX_FILE
+    if not len(rows) or content(folder, segment, name) is None:
+        return
+    entries = entries_of(folder, segment, name)
+    at = int(np.argmax(rows[:, layout.MAX_TIMESTAMP]))
+    highest = int(rows[at, layout.MAX_TIMESTAMP])
+    if highest >= 0 and (not len(entries) or entries["timestamp"][-1] < highest):
+        yield name, len(entries), int(rows[at, layout.LAST_OFFSET]), f"{ENDS_BELOW} {highest}"
 
 
 def read_epochs(folder: str) -> tuple[Words, list[int]]:

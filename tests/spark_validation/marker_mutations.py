@@ -156,7 +156,11 @@ MARKER_MUTATIONS: tuple[Mutation, ...] = (
         "watermark-behind",
         "idempotent",
         watermark_below_acknowledged,
-        {("V15", "high watermark below an acknowledged record"): 1, ("V20", MISSED): 5},
+        {
+            ("V15", "high watermark below an acknowledged record"): 1,
+            ("V20", MISSED): 5,
+            ("V09", "commit above the log's end"): 1,
+        },
     ),
     Mutation(
         "stable-above",

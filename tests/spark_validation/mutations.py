@@ -13,6 +13,7 @@ from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
 from tests.spark_validation.marker_mutations import MARKER_MUTATIONS
 from tests.spark_validation.mutation import Expected, Mutation
+from tests.spark_validation.outside_mutations import OUTSIDE_MUTATIONS
 from tests.spark_validation.producer_id_mutations import PRODUCER_ID_MUTATIONS
 from tests.spark_validation.real_time_mutations import (
     KEY_ORDER,
@@ -249,6 +250,7 @@ ALL: tuple[Mutation, ...] = (
     *TRANSACTION_MUTATIONS,
     *MARKER_MUTATIONS,
     *SHARE_MUTATIONS,
+    *OUTSIDE_MUTATIONS,
     Mutation("clean", "idempotent", nothing, {}),
     Mutation("clean-plain", "plain", nothing, {}),
     Mutation("clean-transactional", "transactional", nothing, {}),

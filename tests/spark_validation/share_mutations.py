@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 from loadtest.history import ShareAck
 from loadtest.record import header_sum
+from spark_validation.checks.stable_reads import ABOVE
 from tests.spark_validation.copy_mutations import copy_from
 from tests.spark_validation.mutation import Mutation
+from tests.spark_validation.real_time_mutations import OVERTAKEN
 from tests.spark_validation.world import BATCH, MS, START_NS, Record, Row, Topic, commit_row, visible
 
 RELEASED = 13  # this offset of partition 0 is released once and comes again
@@ -218,7 +220,10 @@ ACCEPTED, REJECTED = "delivered after it was accepted", "delivered after it was 
 HELD, TWICE = "delivered while another delivery held it", "two deliveries with one count"
 STALE = "confirmed for a member that no longer had it"
 MOVED = "an aborted transaction's offsets moved the group"
-PREMATURE = {("V11", "before its commit was asked for"): 2 * BATCH}  # its records were read long before
+PREMATURE = {  # its records were read long before, by two readers, and those of six batches above it
+    ("V11", "before its commit was asked for"): 2 * BATCH,
+    ("V11", ABOVE): 2 * 6 * BATCH,
+}
 SHARE_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-shared", "idempotent", share, {}),
     Mutation("clean-shared-transactional", "transactional", share, {}),
@@ -260,7 +265,12 @@ SHARE_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-share-given-up", "idempotent", give_up, {}),
     Mutation("shared-never", "idempotent", never_shared, {("V10", "never delivered to its share group"): 1}),
     Mutation("shared-otherwise", "idempotent", shared_otherwise, {("V03", "another record or value"): 1}),
-    Mutation("shared-too-early", "idempotent", share_too_soon, {("V03", "before it was sent"): 1}),
+    Mutation(
+        "shared-too-early",
+        "idempotent",
+        share_too_soon,
+        {("V03", "before it was sent"): 1, ("V20", OVERTAKEN): 2},  # and so before the one below it
+    ),
     Mutation(
         "shared-aborted",
         "transactional",

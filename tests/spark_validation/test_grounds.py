@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -74,6 +75,15 @@ def reads_of(folder: Path, consumer: int) -> Any:
     return rows.filter(pc.equal(rows["consumer"], consumer))
 
 
+def twice(folder: Path, kind: str, who: str, number: int, column: str, value: int) -> None:
+    """Put one row into a history again."""
+    for path in (folder / "run" / kind).glob("*.parquet"):
+        rows = pq.read_table(path)
+        again = pc.and_(pc.equal(rows[who], number), pc.equal(rows[column], value))
+        assert pc.any(again).as_py()
+        pq.write_table(pa.concat_tables([rows, rows.filter(again)]), path)
+
+
 def client_file(folder: Path, role: str, number: int) -> Path:
     return folder / "run" / "clients" / f"{role}{number:06d}.json"
 
@@ -104,6 +114,8 @@ CUT: dict[str, tuple[Callable[[Path], object], str]] = {
     "a reader without a file": (lambda f: client_file(f, "c", READER).unlink(), "reads name clients"),
     "a producer without a file": (lambda f: client_file(f, "p", PRODUCER).unlink(), "sends name clients"),
     "a read within is gone": (lambda f: drop(f, "reads", "consumer", READER, "position", 4), "deliveries"),
+    "a send is there twice": (lambda f: twice(f, "sends", "producer", PRODUCER, "seq", 3), "sends of producers"),
+    "a read is there twice": (lambda f: twice(f, "reads", "consumer", READER, "position", 4), "deliveries"),
     "intents go further than sends": (
         lambda f: (f / "run" / "intents" / f"p{PRODUCER:06d}.jsonl").open("a").write(
             f'{{"producer": {PRODUCER}, "first_seq": {last_seq(f) + 5}, "last_seq": 9999, "at_ns": 0}}\n'
@@ -179,8 +191,8 @@ def test_each_history_that_is_missing_is_named(tmp_path: Path, spark: SparkSessi
         "the run says that its logs were not all read to their ends",
         "run.json names no end of: copies-1",
         f"no read_committed drain reached the end of: {TOPIC}",
-        "transactions of producers that ended by themselves are missing: 20",
-        "deliveries of consumers are missing: 30, 31, 32",
+        "transactions of producers that ended by themselves are missing, or there twice: 20",
+        "deliveries of consumers are missing, or there twice: 30, 31, 32",
         "no intent is recorded of what was sent by producers: 10",
         "no commit is recorded of the groups: calm-readers, copies-copiers, copies-readers, ended-readers",
         "no copy is recorded of producers: 30, 31",

@@ -12,6 +12,7 @@ from spark_validation.segments import layout
 from spark_validation.segments.aborted_check import aborted_index
 from spark_validation.segments.index_check import (
     BEGINS_LATE,
+    ends_below,
     epochs_begin_late,
     falling_epochs,
     offset_index,
@@ -70,7 +71,7 @@ NO_MARKER = "no abort marker of its producer is there"
     ("entry", "problems"),
     [
         (RIGHT, []),
-        (AbortedTransaction(9, 0, 4, 5), [(4, NO_MARKER)]),
+        (AbortedTransaction(9, 0, 4, 5), [(4, "is not above the entry before"), (4, NO_MARKER)]),
         (AbortedTransaction(9, 0, 3, 5), [(3, NO_MARKER)]),
         (AbortedTransaction(PRODUCER, 8, 10, 11), [(10, NO_MARKER)]),
         (AbortedTransaction(PRODUCER, 0, 13, 14), [(13, NO_MARKER)]),
@@ -84,7 +85,18 @@ def test_an_entry_names_an_abort_marker_of_its_producer_or_one_that_compaction_r
     tmp_path: Path, entry: AbortedTransaction, problems: list[tuple[int, str]]
 ) -> None:
     others = [] if entry.producer_id == PRODUCER and entry.last_offset == 4 else [RIGHT]
-    assert aborted(tmp_path, *others, entry) == problems
+    both = sorted((*others, entry), key=lambda one: one.last_offset)
+    assert aborted(tmp_path, *both) == problems
+
+
+def test_entries_of_aborted_transactions_rise(tmp_path: Path) -> None:
+    late = AbortedTransaction(PRODUCER, 6, 6, 7)
+    assert aborted(tmp_path, RIGHT, late) == []
+    assert (
+        aborted(tmp_path, late, RIGHT)
+        == aborted(tmp_path, RIGHT, RIGHT)
+        == [(4, "is not above the entry before")]
+    )
 
 
 def test_an_abort_marker_that_ended_records_has_an_entry(tmp_path: Path) -> None:
@@ -120,6 +132,20 @@ def test_a_time_entry_has_the_highest_timestamp_so_far(tmp_path: Path) -> None:
     assert times(tmp_path, (10, 0), found=rows()) == [(0, "lies after the segment's end")]
 
 
+def test_a_closed_segments_time_index_ends_with_its_highest_timestamp(tmp_path: Path) -> None:
+    log = rows(row(0, MAX_TIMESTAMP=10), row(1, 4, MAX_TIMESTAMP=30), row(5, MAX_TIMESTAMP=20))
+
+    def found(*entries: tuple[int, int], log: Words = log) -> list[tuple[int, int]]:
+        put(tmp_path, layout.TIME_INDEX_FILE, b"".join(struct.pack(">qi", *entry) for entry in entries))
+        return [(entry, offset) for _, entry, offset, _ in ends_below(str(tmp_path), 0, log)]
+
+    assert list(ends_below(str(tmp_path), 0, log)) == [], "nobody wrote one"
+    assert found((10, 0), (30, 4)) == []
+    assert found((10, 0)) == [(1, 4)]
+    assert found() == [(0, 4)]
+    assert found(log=rows()) == found(log=rows(row(0, MAX_TIMESTAMP=-1))) == []
+
+
 def test_an_offset_entry_is_the_start_of_the_batch_that_holds_it(tmp_path: Path) -> None:
     log = rows(row(0), row(1, 3), row(4))
 
@@ -127,13 +153,14 @@ def test_an_offset_entry_is_the_start_of_the_batch_that_holds_it(tmp_path: Path)
         put(tmp_path, layout.INDEX_FILE, b"".join(struct.pack(">ii", *entry) for entry in entries))
         return problems(list(offset_index(str(tmp_path), 0, log)))
 
-    assert found((1, 100), (4, 400)) == found((3, 100)) == []
+    assert found((3, 100), (4, 400)) == found((3, 100)) == []
+    assert found((1, 100)) == found((2, 100)) == [(0, "the batch at byte 100 does not end with it")]
     assert found((0, 100)) == [(0, "the batch at byte 100 does not hold it")]
     assert found((4, 100)) == [(0, "the batch at byte 100 does not hold it")]
     assert found((1, 101)) == [(0, "byte 101 is no batch start")]
     assert found((5, 500)) == [(0, "byte 500 is no batch start")]
-    assert found((1, 100), (1, 400))[0] == (1, "is not above the entry before")
-    assert found((1, 100), (3, 100)) == [(1, "is not above the entry before")]
+    assert found((3, 100), (3, 400))[0] == (1, "is not above the entry before")
+    assert found((3, 100), (3, 100)) == [(1, "is not above the entry before")]
 
 
 def test_bytes_after_the_last_entry_are_none_of_a_preallocated_file(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from spark_validation.report.page import as_json, page
 from spark_validation.summaries import summarise
 from tests.spark_validation.mutation import Expected
 from tests.spark_validation.mutations import ALL, world
+from tests.spark_validation.outside_mutations import OUTSIDE
 from tests.spark_validation.real_time_mutations import EXACTLY
 from tests.spark_validation.world_files import write
 
@@ -77,6 +78,13 @@ def test_what_was_deleted_is_convicted_at_the_exact_records(judged: Judge, name:
     rows = [row for row in judged.verdict.results["V03"].convicting if row["topic"] == name]
     assert sorted((row["partition"], row["offset"]) for row in rows) == [(0, 30), (0, 31), (0, 32)]
     assert len({row["consumer"] for row in rows}) == 1
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_was_given_outside_is_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
+    anomaly, places = OUTSIDE[name]
+    rows = [row for row in judged.verdict.results[anomaly].convicting if row["topic"] == name]
+    assert {(row["partition"], row["offset"]) for row in rows} == places
 
 
 def test_nothing_is_found_outside_of_the_mutated_topics(judged: Judge) -> None:

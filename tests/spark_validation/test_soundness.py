@@ -1,6 +1,7 @@
 """Damaged or contradictory files are no evidence: exit code 2, without Spark."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,18 @@ DAMAGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "run.json is cut off": (lambda f: truncate(f / "run" / "run.json"), "run.json"),
     "the run ended before it began": (lambda f: change(f / "run" / "run.json", ended_ns=1), "ended before"),
     "no topic": (lambda f: change(f / "run" / "run.json", topics=[]), "names no topic"),
+    "two clients of one number": (
+        lambda f: shutil.copy(one(f, "clients/c*.json"), f / "run" / "clients" / "c000099.json"),
+        "two files are of consumer 10",
+    ),
+    "two producers of one number": (
+        lambda f: shutil.copy(one(f, "clients/p*.json"), f / "run" / "clients" / "p000099.json"),
+        "two files are of producer 10",
+    ),
+    "a history twice": (
+        lambda f: shutil.copy(one(f, "reads/*.parquet"), f / "run" / "reads" / "c000010-0001.parquet"),
+        "is a copy of",
+    ),
     "another topic's clients": (
         lambda f: change(one(f, "clients/p*.json"), topic="another"),
         "does not name the clients' topics another",

@@ -1,0 +1,58 @@
+"""Mutations of what was given or committed outside of its time or place: above an open transaction,
+after the end of an assignment, above the log's end."""
+
+from collections.abc import Callable
+
+from spark_validation.checks.ownership import AFTER
+from spark_validation.checks.stable_reads import ABOVE
+from tests.spark_validation.mutation import Mutation
+from tests.spark_validation.world import BATCH, MS, Topic, commit_row
+
+FOLLOWING = 12  # the batch of partition 0 after an aborted transaction and its marker
+
+
+def end_late(began_ms: int) -> Callable[[Topic], None]:
+    """A transaction is aborted when the records above it have been given. began_ms: so long before
+    its first record it had begun."""
+
+    def mutate(topic: Topic) -> None:
+        aborted = topic.log[0][FOLLOWING - 2].records
+        who = (aborted[0].producer, aborted[0].seq)
+        row = next(r for r in topic.rows["transactions"] if (r["producer"], r["first_seq"]) == who)
+        assert row["outcome"] == 1
+        ending_ns = topic.log[0][FOLLOWING].records[-1].intended_ns + 51 * MS
+        row |= {"ending_ns": ending_ns, "end_ns": ending_ns + MS}
+        row["begin_ns"] -= began_ms * MS
+
+    return mutate
+
+
+def give_back(before: int) -> Callable[[Topic], None]:
+    """The first assignment ends before its last records were given. before: how many."""
+
+    def mutate(topic: Topic) -> None:
+        began = next(r for r in topic.rows["assignments"] if (r["partition"], r["assignment"]) == (0, 0))
+        own = [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 0]
+        topic.rows["assignments"].append(began | {"event": 1, "at_ns": own[-1 - before]["seen_ns"]})
+
+    return mutate
+
+
+def commit_above_the_end(topic: Topic) -> None:
+    topic.committed[0] = topic.log[0][-1].end + 3
+    topic.rows["commits"].append(commit_row(topic, 0, 1, topic.committed[0], 4))
+
+
+OUTSIDE_MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("above-open", "transactional", end_late(0), {("V11", ABOVE): 2 * BATCH}),  # to two readers
+    Mutation("clean-timed-out", "transactional", end_late(31_000), {}),  # the broker ended it by itself
+    Mutation("given-after-end", "idempotent", give_back(2), {("V08", AFTER): 2}),
+    Mutation("clean-given-back", "idempotent", give_back(0), {}),
+    Mutation("commit-above", "idempotent", commit_above_the_end, {("V09", "commit above the log's end"): 1}),
+)
+OUTSIDE: dict[str, tuple[str, set[tuple[int, int]]]] = {
+    "above-open": ("V11", {(0, FOLLOWING // 2 * (BATCH + 1) + n) for n in range(BATCH)}),
+    "given-after-end": ("V08", {(0, 28), (0, 29)}),
+    "commit-above": ("V09", {(0, 63)}),
+}
+"""Anomaly, and partition and offset of each record that it must name."""

@@ -1,0 +1,83 @@
+"""What a fenced producer wrote without an answer, and what the log directory says was synced."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
+
+from pyspark.sql import SparkSession
+
+from spark_validation import digests
+from spark_validation.checks import fencing, retention
+from spark_validation.evidence import Evidence
+from spark_validation.opening import open_evidence
+from tests.spark_validation.world import START_NS, Topic, clean
+from tests.spark_validation.world_files import write
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+NS = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    from spark_validation.session import spark_session
+
+    session = spark_session(small=True)
+    yield session
+    session.stop()
+
+
+def opened(folder: Path) -> Evidence:
+    options = argparse.Namespace(
+        history=folder / "run", bootstrap=None, segments=str(folder / "data"), earlier=None, topics=None
+    )
+    return open_evidence(options)
+
+
+def two_lives(folder: Path, topic: Topic) -> None:
+    """The first producer is an earlier life of the second."""
+    first, second = topic.producers
+    for producer, started_ns in ((first, START_NS - NS), (second, START_NS)):
+        path = folder / "run" / "clients" / f"p{producer:06d}.json"
+        client = json.loads(path.read_text())
+        path.write_text(json.dumps(client | {"transactional_id": "both", "started_ns": started_ns}))
+
+
+def test_a_record_that_a_fenced_producer_wrote_without_an_answer(tmp_path: Path, spark: SparkSession) -> None:
+    """The record that was sent before, and the one that is not in the log, prove nothing."""
+    topic = clean("lives", 1, "transactional")
+    own = sorted(
+        (r for r in topic.rows["sends"] if r["producer"] == topic.producers[0]), key=lambda r: r["seq"]
+    )
+    last = topic.rows["sends"][-1] | {"seq": 900, "partition_seq": 900, "producer": topic.producers[0]}
+    topic.rows["sends"].append(last | {"status": 2, "offset": -1})
+    place = (own[-1]["partition"], own[-1]["offset"])
+    for row in (own[0], own[-1]):
+        row.update(status=2, offset=-1)
+    write(tmp_path, [topic])
+    two_lives(tmp_path, topic)
+    found = fencing.heard(opened(tmp_path))
+    assert found is not None
+    written = found.where("kind = 'written when its producer was fenced'").collect()
+    assert [(r["partition"], r["offset"]) for r in written] == [place]
+    assert written[0]["convicts"]
+
+
+@pytest.mark.parametrize(("partition", "above", "found"), [(0, 0, []), (1, 1, [(1, 60)]), (7, 1, [])])
+def test_a_log_that_ends_below_its_recovery_point(
+    tmp_path: Path, spark: SparkSession, partition: int, above: int, found: list[tuple[int, int]]
+) -> None:
+    topic = clean("calm", 1)
+    write(tmp_path, [topic])
+    end = topic.log[0][-1].end
+    assert end == topic.log[1][-1].end == 60
+    lines = f"0\n2\ncalm {partition} {end + above}\nanother 0 99\n"
+    (tmp_path / "data" / retention.RECOVERY).write_text(lines)
+    evidence = opened(tmp_path)
+    rows = retention.synced(evidence, digests.log_digests(evidence)).collect()
+    assert [(row["partition"], row["offset"]) for row in rows] == found
