@@ -85,7 +85,7 @@ def judge(load: TimedLoad, broker: KBroker, before: Low) -> Low:
     seen_ms = time.time() * 1000
     for partition, low in first.items():
         assert low >= before[partition], "expired records are back"
-        gone = [at for offset, at in list(load.times[partition].items()) if offset < low]
+        gone = [at for offset, at in load.times[partition].copy().items() if offset < low]
         assert max(gone, default=0) < seen_ms - TTL_MS
     return first
 
