@@ -25,8 +25,6 @@ from kbroker.protocol.frame import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.slices import paced
 
-MAX_SLOTS = 1 << 17
-"""Of a process; their table is made at the start."""
 FIRST_SESSION_VERSION = 7
 FIRST_TOPIC_ID_VERSION = 13
 MAX_SLOTS = 1 << 17
