@@ -56,30 +56,43 @@ def _counted(shared: Shared, slots: Words) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Numbers by partition: all replicas, in-sync replicas, and in-sync replicas of online
-    partitions (0 if offline)."""
+    """By partition: the numbers of all replicas, of in-sync replicas, of those that
+    min.insync.replicas asks for (as KIP-966 counts: of fewer replicas, all), and of in-sync
+    replicas that serve (0 if the partition is offline)."""
 
     count: Words
     in_sync: Words
+    minimum: Words
     serving: Words
+    offline: NDArray[np.bool_]
 
     @classmethod
     def of(cls, partitions: Sequence[PartitionImage], words: Words) -> "Replicas":
         """The numbers of all partitions, by their slots."""
         count = np.array([1 + len(image.followers) for image in partitions], np.int64)
         in_sync = np.array([image.in_sync for image in partitions], np.int64)
-        return cls(count, in_sync, in_sync * (words[:, Slot.STATE] != SlotState.OFFLINE))
+        offline = words[:, Slot.STATE] == SlotState.OFFLINE
+        minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], count)
+        return cls(count, in_sync, minimum, in_sync * ~offline, offline)
+
+    @property
+    def under_replicated(self) -> NDArray[np.bool_]:
+        """Whether some replicas are not in sync."""
+        return self.in_sync < self.count
+
+    @property
+    def below_minimum(self) -> NDArray[np.bool_]:
+        """Whether acks=all is refused."""
+        return self.in_sync < self.minimum
 
 
 def degraded(shared: Shared, directory: Directory) -> list[str]:
     """What is wrong with partitions, a phrase each."""
-    words: Words = shared.slots[directory.slots]
-    replicas = Replicas.of(directory.partitions, words)
-    minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas.count)
+    replicas = Replicas.of(directory.partitions, shared.slots[directory.slots])
     found = {
-        "offline": words[:, Slot.STATE] == SlotState.OFFLINE,
-        "under-replicated": replicas.in_sync < replicas.count,
-        "below min.insync.replicas: acks=all is refused": replicas.in_sync < minimum,
+        "offline": replicas.offline,
+        "under-replicated": replicas.under_replicated,
+        "below min.insync.replicas: acks=all is refused": replicas.below_minimum,
     }
     counts = {text: int(partitions.sum()) for text, partitions in found.items()}
     return [f"{n} partition{' is' if n == 1 else 's are'} {text}" for text, n in counts.items() if n]
@@ -144,12 +157,10 @@ class PartitionRows:
         for state, name in STATES.items():
             families.add("kbroker_partitions", (name,), int((states == state).sum()))
         families.add("kbroker_topics", (), len(directory.topics))
-        offline = int((states == SlotState.OFFLINE).sum())
-        in_sync = replicas.in_sync
-        minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas.count)  # as KIP-966 counts
-        under_replicated = int((in_sync < replicas.count).sum())
-        under_minimum = int((in_sync < minimum).sum())
-        at_minimum = int((in_sync == minimum).sum())
+        offline = int(replicas.offline.sum())
+        under_replicated = int(replicas.under_replicated.sum())
+        under_minimum = int(replicas.below_minimum.sum())
+        at_minimum = int((replicas.in_sync == replicas.minimum).sum())
         families.add("kbroker_under_replicated_partitions", (), under_replicated)
         families.add("kbroker_under_min_isr_partitions", (), under_minimum)
         families.add("kbroker_at_min_isr_partitions", (), at_minimum)
