@@ -40,6 +40,10 @@ class HttpConnection(BaseHTTPRequestHandler):
     _is_cut = False
     _head = Head(b"", 0, False)
 
+    def titled_headers(self) -> dict[str, str]:
+        """The request's headers; names like Content-Length, however the client wrote them."""
+        return {name.title(): value for name, value in self.headers.items()}
+
     @abstractmethod
     def refuse(self, status: HTTPStatus, text: str) -> None:
         """Answer an invalid request in the server's format; the connection closes."""

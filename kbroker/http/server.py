@@ -56,7 +56,7 @@ class Handler(HttpConnection):
         if self.probes_only and path not in PROBES:
             self._turn_away()
         elif path == "/metrics" and self._is_foreign():
-            self._answer(HTTPStatus.FORBIDDEN, TEXT, b"requests of pages of other sites are refused\n")
+            self._answer(HTTPStatus.FORBIDDEN, TEXT, f"{browser_headers.FOREIGN}\n".encode())
         elif path == "/metrics":
             self._metrics()
         elif path == "/healthz":
@@ -85,8 +85,9 @@ class Handler(HttpConnection):
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_POST  # noqa: N815  refused in the API's form
 
     def _is_foreign(self) -> bool:
-        headers = {name.title(): value for name, value in self.headers.items()}
-        return browser_headers.is_foreign(headers, is_loopback(str(self.server.server_address[0])))
+        return browser_headers.is_foreign(
+            self.titled_headers(), is_loopback(str(self.server.server_address[0]))
+        )
 
     def _turn_away(self) -> None:
         self.close_connection = True
@@ -100,8 +101,7 @@ class Handler(HttpConnection):
         console = self.server.console
         assert console is not None
         peer = self.client_address[0]
-        headers = {name.title(): value for name, value in self.headers.items()}
-        reply = console.answer(self.command, self.path, headers, self.body, peer)
+        reply = console.answer(self.command, self.path, self.titled_headers(), self.body, peer)
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)

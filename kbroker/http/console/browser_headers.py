@@ -15,6 +15,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 TRUSTED_ONLY: Mapping[str, str] = {"Cross-Origin-Opener-Policy": "same-origin"}
 """For pages from loopback or over TLS. Elsewhere a browser ignores it and logs an error."""
 COOKIE = "kbroker_session"
+FOREIGN = "requests of pages of other sites are refused"
 
 
 def security_headers(request: Mapping[str, str]) -> dict[str, str]:

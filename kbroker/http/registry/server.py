@@ -197,9 +197,9 @@ class Handler(HttpConnection):
             text = "a body needs a Content-Length of at most 8 MiB"
             self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
             return
-        headers = {name.title(): value for name, value in self.headers.items()}
+        headers = self.titled_headers()
         if browser_headers.is_foreign(headers, not self.server.registry.needs_login):
-            self.refuse(HTTPStatus.FORBIDDEN, "requests of pages of other sites are refused")
+            self.refuse(HTTPStatus.FORBIDDEN, browser_headers.FOREIGN)
             return
         authorization = headers.get("Authorization", "")
         peer = str(self.client_address[0])
