@@ -74,8 +74,10 @@ def starts(
     found = {}
     for spec in paced(topics):
         topic = broker.catalogue.get(spec.topic_name)
-        for part in paced(spec.partitions if topic is not None else ()):
-            if topic is not None and 0 <= part.partition_index < len(topic.partitions):
+        if topic is None:
+            continue
+        for part in paced(spec.partitions):
+            if broker.catalogue.partition(spec.topic_name, part.partition_index) is not None:
                 found[ShareKey(group_id, topic.topic_id, part.partition_index)] = part.start_offset
     return found
 
