@@ -79,7 +79,8 @@ LOG = (
     Setting("log.initial.task.delay.ms", LONG, 30000, at_least(0), importance=LOW, internal=True,
             doc="Delay of the first retention and flush round after the start."),
     Setting("num.recovery.threads.per.data.dir", INT, 2, at_least(1), CLUSTER, HIGH,
-            doc="Logs that are recovered at the same time in each log directory after an unclean stop."),
+            doc="Logs that are recovered at the same time in each log directory after an unclean stop. At "
+            "most 256."),
     Setting("message.max.bytes", INT, 1048588, at_least(0), CLUSTER, HIGH,
             doc="Largest record batch accepted, after compression."),
     Setting("compression.type", STRING, "producer",
@@ -94,7 +95,7 @@ LOG = (
     Setting("log.cleaner.enable", BOOLEAN, True,
             doc="Run the cleaner process that compacts logs."),
     Setting("log.cleaner.threads", INT, 1, at_least(0), CLUSTER,
-            doc="Logs that the cleaner compacts at the same time."),
+            doc="Logs that the cleaner compacts at the same time. At most 256."),
     Setting("log.cleaner.dedupe.buffer.size", LONG, 134217728, dynamic=CLUSTER,
             doc="Memory for the offset maps of all cleaner threads; at least 1 MiB each."),
     Setting("log.cleaner.io.buffer.size", INT, 524288, at_least(0), CLUSTER,

@@ -6,13 +6,18 @@ from kbroker.config.broker_values import BrokerValues
 from kbroker.config.checks import connections_per_ip
 from kbroker.config.inert import INERT_REASON
 from kbroker.config.listeners import check_distinct
-from kbroker.config.processes import MAX_IO_WORKERS, MAX_NETWORK_PROCESSES
+from kbroker.config.processes import MAX_IO_WORKERS, MAX_NETWORK_PROCESSES, MAX_THREADS
 from kbroker.config.removed import removed_because
 from kbroker.config.setting import ConfigError, Setting
 from kbroker.config.sites import sites_of
 
 _MIB = 1 << 20
-_MAX_PROCESSES = {"num.network.threads": MAX_NETWORK_PROCESSES, "num.io.threads": MAX_IO_WORKERS}
+_MAX_COUNTS = {
+    "num.network.threads": MAX_NETWORK_PROCESSES,
+    "num.io.threads": MAX_IO_WORKERS,
+    "num.recovery.threads.per.data.dir": MAX_THREADS,
+    "log.cleaner.threads": MAX_THREADS,
+}
 _PARTITION_COUNTS = (
     "num.partitions", "offsets.topic.num.partitions", "transaction.state.log.num.partitions",
     "share.coordinator.state.topic.num.partitions",
@@ -77,7 +82,7 @@ def _logs(config: BrokerValues) -> Iterator[str]:
 
 
 def _processes(config: BrokerValues) -> Iterator[str]:
-    for name, most in _MAX_PROCESSES.items():
+    for name, most in _MAX_COUNTS.items():
         if (count := config.get_int(name)) > most:
             yield f"Invalid value {count} for configuration {name}: Value must be no more than {most}"
 

@@ -11,6 +11,9 @@ MAX_NETWORK_PROCESSES = 63
 MAX_IO_WORKERS = 128
 """Each is a process with two rings for each network process; a host has no use for more, and would
 run out of memory or descriptors at some number that no line names."""
+MAX_THREADS = 256
+"""Recovery threads of a log dir, and cleaner threads: each has a stack and counts against the
+host's limit of tasks, and beyond some number that no line names none can be started."""
 _MAX_DEFAULT = 8
 PROC, SYS = Path("/proc"), Path("/sys")
 

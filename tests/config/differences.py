@@ -39,4 +39,6 @@ OTHER_REFUSAL = {
     ("num.network.threads", "100"): "Kafka says: more than double; here 63 is the maximum",
     ("num.network.threads", "1048576"): "the same",
     ("num.io.threads", "1048576"): "Kafka says: more than double; here 128 is the maximum",
+    ("num.recovery.threads.per.data.dir", "1048576"): "Kafka says: more than double; here 256 is the maximum",
+    ("log.cleaner.threads", "1048576"): "the same",
 }

@@ -25,6 +25,14 @@ from kbroker.config.setting import ConfigError
         ({"num.network.threads": "64"}, "num.network.threads: Value must be no more than 63"),
         ({"num.io.threads": "129"}, "num.io.threads: Value must be no more than 128"),
         (
+            {"num.recovery.threads.per.data.dir": "257"},
+            "num.recovery.threads.per.data.dir: Value must be no more than 256",
+        ),
+        (
+            {"log.cleaner.threads": "257", "log.cleaner.dedupe.buffer.size": str(1 << 40)},
+            "log.cleaner.threads: Value must be no more than 256",
+        ),
+        (
             {"offsets.topic.num.partitions": "65", "kbroker.max.partitions": "64"},
             "offsets.topic.num.partitions=65 must be less than or equal to kbroker.max.partitions=64",
         ),
@@ -128,6 +136,8 @@ def test_connections_can_be_limited_to_named_addresses() -> None:
 
 def test_the_largest_counts_of_processes_and_partitions_are_accepted() -> None:
     BrokerConfig({"num.network.threads": "63", "num.io.threads": "128"})
+    BrokerConfig({"num.recovery.threads.per.data.dir": "256"})
+    BrokerConfig({"log.cleaner.threads": "256", "log.cleaner.dedupe.buffer.size": str(1 << 30)})
     counts = (
         "num.partitions",
         "offsets.topic.num.partitions",
