@@ -29,8 +29,9 @@ EXPLANATION = (
 )
 METHOD = (
     "Both brokers run on one host, with the same data folder's disk, the same settings of topics and durability, "
-    "and the same TCP congestion control; they take turns, and the order changes from turn to turn. Before its "
-    "first measured turn of a scenario the JVM does the same work, unmeasured: in a full run for at least "
+    "and the same TCP congestion control; they take turns, and the order changes from turn to turn. The one "
+    "whose turn it is not is paused (SIGSTOP): an idle broker wakes up now and then, and delays the other's acks. "
+    "Before its first measured turn of a scenario the JVM does the same work, unmeasured: in a full run for at least "
     f"{FULL.jvm_warm_seconds:g} s in the first scenario of its kind, {FULL.jvm_again_seconds:g} s in the others of "
     "that kind (one JVM lives through the whole run), and on while its figure rises. Its numbers of threads are "
     f"the best of several, chosen once. A full run has {EVERYWHERE} rounds, and further ones of the scenarios "

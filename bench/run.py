@@ -48,8 +48,8 @@ def make_targets(
 
 
 class Run:
-    """Both brokers run during the whole run; an idle one needs little CPU. A JVM is warmed up for
-    each scenario."""
+    """Both brokers live through the whole run, and only the one whose turn it is runs: the other
+    is paused. A JVM is warmed up for each scenario."""
 
     def __init__(
         self, targets: Sequence[Target], generator: Generator, size: Size, profiles: Path | None
@@ -73,10 +73,21 @@ class Run:
             for position, (number, scenario, missing) in enumerate(schedule):
                 order = [target for target in self.targets if target.name in missing]
                 for target in reversed(order) if (number + position) % 2 == 0 else order:
+                    self.give_way(target)
                     self.warm_jvm(scenario, target)
                     sample = self.turn(number, scenario, target)
                     schedule.note(sample)
                     yield sample
+
+    def give_way(self, target: Target) -> None:
+        """Pauses the other brokers, and wakes this one. An idle broker delays the acks of the
+        other: docs/lab/ack-latency.md."""
+        for other in self.targets:
+            if other is not target:
+                other.pause()
+        target.resume()
+        target.wait_ready()
+        time.sleep(self.size.settle_seconds)
 
     def warm_jvm(self, scenario: Scenario, target: Target) -> None:
         """Once for each scenario that works on the running broker; long for the first of its

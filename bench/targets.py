@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,8 @@ SETTINGS = {
 }
 # What kbroker gives to clients of its own host by itself (ADR 0010).
 KAFKA_SOCKETS = {"socket.send.buffer.bytes": "1048576", "socket.receive.buffer.bytes": "1048576"}
+# The controller shall not fence the broker because both were paused.
+KAFKA_SESSION = {"broker.session.timeout.ms": "3600000"}
 
 ASK_SECONDS = 2
 """The load generator polls this long, then it is looked whether the broker still runs."""
@@ -100,7 +103,7 @@ class Target(ABC):
         """Seconds from the launch to the first good answer (of all `partitions` of the topic, if
         given)."""
         options = {"port": self.port, "topic": topic, "partitions": partitions, "timeout": ASK_SECONDS}
-        deadline = self.launched_at + timeout_s
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 answer = self.generator.run("ready", options, timeout_s=ASK_SECONDS + 30)
@@ -111,10 +114,27 @@ class Target(ABC):
             else:
                 return float(answer["ready"]) - self.launched_at
 
+    def pause(self) -> None:
+        """The whole process tree stands still (SIGSTOP), so that it costs the other broker
+        nothing; it keeps its memory, its connections and what it compiled."""
+        self._signal_tree(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Ends a pause."""
+        self._signal_tree(signal.SIGCONT)
+
+    def _signal_tree(self, number: signal.Signals) -> None:
+        if self.process is None or self.has_ended:
+            return
+        for pid in tree_pids(self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def stop(self, timeout_s: float = 60) -> None:
         """Orderly stop; kill -9 of the whole tree, and an error, when it takes too long."""
         if self.process is None:
             return
+        self.resume()
         tree = tree_pids(self.pid)
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -206,6 +226,7 @@ class KafkaTarget(Target):
             "num.network.threads": str(self.options.network_threads),
             "num.io.threads": str(self.options.io_threads),
             **KAFKA_SOCKETS,
+            **KAFKA_SESSION,
             **SETTINGS,
         }
 
