@@ -167,7 +167,7 @@ class HostRows:
     # --- disks ---------------------------------------------------------------------------------------
 
     def _dirs(self, families: Families) -> None:
-        for path in self._log_dirs:
+        for path, kept in zip(self._log_dirs, self._shared.free_space, strict=False):
             try:
                 space = os.statvfs(path)
             except OSError as error:  # it went offline
@@ -179,7 +179,7 @@ class HostRows:
                 ("free", space.f_bavail),
             ):
                 families.add("kbroker_log_dir_bytes", (path, kind), blocks * space.f_frsize)
-            forecast = self._forecasts.setdefault(path, TimeToFull())
+            forecast = self._forecasts.get(path) or self._forecasts.setdefault(path, TimeToFull(kept))
             forecast.add(self._recent.now_s(), space.f_bavail * space.f_frsize)
             if (seconds := forecast.seconds()) is not None:
                 families.add("kbroker_log_dir_full_seconds", (path,), seconds)

@@ -18,6 +18,7 @@ from kbroker.metrics.kafka import TOPIC_PARTITION
 
 Words = NDArray[np.int64]
 BY_PARTITION = {word.metric: word.number for word in Slot if word.metric}
+COUNTED_BY_PARTITION = {word.metric: word.number for word in Counter if word.metric}
 BY_TOPIC = {
     "kbroker_topic_in_bytes_total": Counter.BYTES_IN,
     "kbroker_topic_in_records_total": Counter.RECORDS_IN,
@@ -122,7 +123,7 @@ class PartitionRows:
         self._states(families, directory, words, replicas)
         chosen = self._busiest(counters, replicas.serving < replicas.count)
         families.add("kbroker_partitions_left_out", (), len(directory.partitions) - len(chosen))
-        self._partitions(families, directory, words, chosen, replicas)
+        self._partitions(families, directory, words[chosen], counters[chosen], chosen, replicas)
 
     def _busiest(self, counters: Words, first: NDArray[np.bool_] | None = None) -> list[int]:
         """Rows in their original order. first: rows that are always included."""
@@ -186,6 +187,7 @@ class PartitionRows:
         families: Families,
         directory: Directory,
         words: Words,
+        counters: Words,
         chosen: Sequence[int],
         replicas: Replicas,
     ) -> None:
@@ -194,9 +196,10 @@ class PartitionRows:
         numbers = directory.topic_numbers[chosen].tolist() if chosen else []
         values = [(names[number], str(image.index)) for number, image in zip(numbers, images, strict=True)]
         labels = self._labels.of(values)
-        words = words[chosen]
         for metric, word in BY_PARTITION.items():
             families.add_all(metric, labels, words[:, word].tolist())
+        for metric, word in COUNTED_BY_PARTITION.items():
+            families.add_all(metric, labels, counters[:, word].tolist())
         latest = words[:, Slot.MAX_TIMESTAMP]
         dated = np.flatnonzero(latest > 0).tolist()
         with_time = (

@@ -3,6 +3,11 @@
 import math
 from collections import deque
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.layout import FreeSpace
+
 WINDOW_S = 3600.0
 MIN_S = 60.0
 EVERY_S = 5.0
@@ -12,11 +17,20 @@ NO_ROOM = 32 << 20
 
 class TimeToFull:
     """Free bytes of one file system over the last WINDOW_S, at most one sample in EVERY_S. Runs in:
-    http."""
+    http.
 
-    def __init__(self) -> None:
-        self._samples: deque[tuple[float, float]] = deque()
-        self._free_now = float("inf")
+    kept: rows of FreeSpace in shared memory, which outlive this process. The samples that an
+    earlier process has left there come first.
+    """
+
+    def __init__(self, kept: NDArray[np.int64] | None = None) -> None:
+        self._kept = FreeSpace.table(FreeSpace.SAMPLES) if kept is None else kept
+        rows = np.flatnonzero(self._kept[:, FreeSpace.AT_MS])
+        rows = rows[np.argsort(self._kept[rows, FreeSpace.AT_MS], kind="stable")]
+        found = self._kept[rows].tolist()
+        self._samples = deque((row[FreeSpace.AT_MS] / 1000, float(row[FreeSpace.BYTES])) for row in found)
+        self._next = int(rows[-1]) + 1 if len(rows) else 0
+        self._free_now = self._samples[-1][1] if self._samples else math.inf
 
     def add(self, now_s: float, free_bytes: float) -> None:
         """Add the free bytes; now_s only grows. Many more free bytes than before (a large deletion,
@@ -26,11 +40,21 @@ class TimeToFull:
         self._free_now = free_bytes
         if samples and free_bytes > samples[-1][1] + 0.05 * max(free_bytes, 1.0):
             samples.clear()
+            self._kept[:, FreeSpace.AT_MS] = 0
         if samples and now_s - samples[-1][0] < EVERY_S:
             return
         samples.append((now_s, free_bytes))
+        self._keep(now_s, free_bytes)
         while now_s - samples[0][0] > WINDOW_S:
             samples.popleft()
+
+    def _keep(self, now_s: float, free_bytes: float) -> None:
+        """The next row, or the one of the earliest sample. It counts as empty until it is whole."""
+        row = self._kept[self._next % FreeSpace.SAMPLES]
+        row[FreeSpace.AT_MS] = 0
+        row[FreeSpace.BYTES] = int(free_bytes)
+        row[FreeSpace.AT_MS] = int(now_s * 1000)
+        self._next += 1
 
     def seconds(self) -> float | None:
         """Seconds from the last sample until the disk is full, by linear regression; inf if it does

@@ -222,7 +222,6 @@ class Openings:
         process was killed."""
         self._unread.discard(slot)
         set_state(self._slots[slot], SlotState.DELETED)
-        self._slots[slot, Slot.WRITES] = 0
 
     def progress_line(self) -> str | None:
         """The progress of loading, when it is due to be logged."""

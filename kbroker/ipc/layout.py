@@ -62,9 +62,6 @@ class Slot(Row, writer="io", shared="all", words=32):
         "where the log ended when its leader's epoch began: a high watermark below it is behind what clients have "
         "seen (0: no other replica has a say in it); NOT_LED: it is a follower's",
     )
-    WRITES = word(
-        "count", "writes to the log; one has the batches of one drain", metric="kbroker_log_writes_total"
-    )
 
 
 class SlotState(Values):
@@ -180,6 +177,9 @@ class Counter(Row, writer="its process", shared="http"):
     COLD_BYTES_OUT = word("bytes", "that the disk gave for fetches, and what was read ahead of them")
     FLUSHES = word("count", "syncs")
     EXPIRED = word("count", "records that kbroker.record.ttl.ms removed")
+    WRITES = word(
+        "count", "writes to the log; one has the batches of one drain", metric="kbroker_log_writes_total"
+    )
 
 
 class ProducerIds(Row, writer="control", shared="network and control", words=16):
@@ -187,3 +187,13 @@ class ProducerIds(Row, writer="control", shared="network and control", words=16)
 
     NEXT = word("producer id", "the next one", writer="network and control")
     END = word("producer id", "the first one that is not in the range", line=1)
+
+
+class FreeSpace(Row, writer="http", shared="the next http process", words=2):
+    """A sample of a log dir's free bytes. The http process keeps those of an hour here, so that its
+    successor knows the rate at which a disk fills."""
+
+    AT_MS = word("ms", "CLOCK_MONOTONIC; 0: no sample")
+    BYTES = word("bytes", "free on the file system")
+
+    SAMPLES = 722  # of each log dir: one in five seconds, for an hour

@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.cached_answer_layout import AnswerVersion
-from kbroker.ipc.layout import AppendEntry, Completion, Counter, ProcessLine, ProducerIds, Ring, Slot
+from kbroker.ipc.layout import (
+    AppendEntry,
+    Completion,
+    Counter,
+    FreeSpace,
+    ProcessLine,
+    ProducerIds,
+    Ring,
+    Slot,
+)
 from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
 from kbroker.kernels.row import RowType
 from kbroker.metrics.slots import ROW_WORDS
@@ -80,6 +89,7 @@ class Shared:
     store_copies[log_dirs]: see store_copy_states.py; replication_rates[sites, 2],
     replication_bytes[workers, sites, 2]: see replication_rates.py; standing[AnswerVersion.WORDS]:
     see cached_answers.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
+    free_space[log_dirs][FreeSpace.SAMPLES, FreeSpace.WORDS]: see time_to_full.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control
     writes it).
     """
@@ -105,6 +115,10 @@ class Shared:
         self.log_dir_errors = self._log_dir_errors.words((max(1, sizes.log_dirs),))
         self._store_copies = Region(max(1, sizes.log_dirs) * 8)
         self.store_copies = self._store_copies.words((max(1, sizes.log_dirs),))
+        self._free_space = [
+            Region(FreeSpace.SAMPLES * FreeSpace.STRIDE) for _ in range(max(1, sizes.log_dirs))
+        ]
+        self.free_space = [region.rows(FreeSpace, FreeSpace.SAMPLES) for region in self._free_space]
         sites = max(1, sizes.log_dirs)  # at most
         self._replication_rates = Region(sites * 2 * 8)
         self.replication_rates = self._replication_rates.words((sites, 2))

@@ -28,7 +28,7 @@ LINE_WORDS = 8
 @dataclass(frozen=True, slots=True)
 class Word:
     """One field. number: its first word; count: how many it takes; unit: of the number in it;
-    writer: who sets it; metric: the gauge that shows it, or nothing."""
+    writer: who sets it; metric: the one that shows it, or nothing."""
 
     name: str
     number: int

@@ -221,7 +221,8 @@ CATALOG: tuple[Metric, ...] = (
           source=HOST),
     gauge("kbroker_log_dir_full_seconds",
           "Seconds until the file system of each log dir is full, at the rate of the last hour (straight line "
-          "through its free bytes); +Inf while it does not fill.", "dir", source=HOST),
+          "through its free bytes); +Inf while it does not fill. The first value comes after a minute of scrapes.",
+          "dir", source=HOST),
     counter("kbroker_disk_bytes_total", "Bytes of the block device of each log dir.", "device", "direction",
             source=HOST),
     counter("kbroker_disk_operations_total", "Operations of that device.", "device", "direction", source=HOST),

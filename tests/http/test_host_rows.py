@@ -207,3 +207,12 @@ def test_fast_links_have_their_speed_and_unknown_ones_none(
     scraped = scrape(rows)
     seen = {labels["device"]: scraped.value(name, **labels) for labels in scraped.labels(name)}
     assert seen == {"eth0": 12.5e9, "eth1": 1.25e9, "eth5": 50e9}
+
+
+def test_the_forecast_of_a_full_disk_outlives_the_http_process(tmp_path: Path, proc: Path) -> None:
+    """Its alert would end for a minute, although the disk fills as before."""
+    scene = Scene(tmp_path)
+    for now_s in (1000.0, 1030.0, 1060.0):
+        clock = Recent(lambda: now_s)  # noqa: B023
+        found = scrape(HostRows(scene.shared, os.getpid(), [str(tmp_path)], clock, proc))
+    assert found.value("kbroker_log_dir_full_seconds", dir=str(tmp_path)) > 0

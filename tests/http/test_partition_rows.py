@@ -40,7 +40,8 @@ def test_partitions_out_of_sync_are_in_sums_and_series_however_many_there_are(tm
 
 
 def test_the_counters_of_a_topic_stay_when_another_replica_leads(tmp_path: Path) -> None:
-    """A counter that falls and rises again would look like traffic to rate()."""
+    """A counter that falls and rises again would look like traffic to rate(). Both the sums of a
+    topic and the counts of a partition."""
     scene = Scene(tmp_path)
     first, second = scene.topic("orders")[0], 40
     image = scene.view.directory.partitions[0]
@@ -50,13 +51,19 @@ def test_the_counters_of_a_topic_stay_when_another_replica_leads(tmp_path: Path)
         led = replace(image, slot=slot, followers=(other,), in_sync=2)
         scene.view.directory = Directory.of({"orders": replace(topic, partitions=(led,))})
 
+    def counts() -> tuple[float, float]:
+        scrape = scene.scrape()
+        writes = scrape.value("kbroker_log_writes_total", topic="orders", partition="0")
+        return scrape.value("kbroker_topic_in_bytes_total", topic="orders"), writes
+
     seen = []
     for leader, follower, written in ((first, second, 1000), (second, first, 10), (first, second, 1)):
         lead(leader, follower)
-        seen.append(scene.scrape().value("kbroker_topic_in_bytes_total", topic="orders"))
+        seen.append(counts())
         scene.shared.counters[IO][leader, Counter.BYTES_IN] += written
-        seen.append(scene.scrape().value("kbroker_topic_in_bytes_total", topic="orders"))
-    assert seen == [0, 1000, 1000, 1010, 1010, 1011]
+        scene.shared.counters[IO][leader, Counter.WRITES] += written // 10 + 1
+        seen.append(counts())
+    assert seen == [(0, 0), (1000, 101), (1000, 101), (1010, 103), (1010, 103), (1011, 104)]
 
 
 def test_a_follower_read_after_its_leader_has_no_negative_lag(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from kbroker.http.time_to_full import EVERY_S, MIN_S, WINDOW_S, TimeToFull
+from kbroker.ipc.layout import FreeSpace
 
 
 def filled(rate: float, seconds: float, start: float = 1e9, every: float = 15.0) -> TimeToFull:
@@ -59,3 +60,25 @@ def test_samples_are_bounded_however_often_it_is_scraped() -> None:
     for tenth in range(100_000):
         forecast.add(tenth / 10, 1e9)
     assert len(forecast._samples) <= WINDOW_S / EVERY_S + 1
+
+
+@pytest.mark.parametrize("seconds", [60, 3600, 10_000])
+def test_the_next_process_knows_what_the_one_before_has_seen(seconds: int) -> None:
+    kept = FreeSpace.table(FreeSpace.SAMPLES)
+    before = TimeToFull(kept)
+    for second in range(1, seconds + 2, 5):
+        before.add(second, 1e9 - 1e4 * second)
+    after = TimeToFull(kept)
+    assert after.seconds() == pytest.approx((1e9 - 1e4 * second) / 1e4)
+    after.add(second + 15, 1e9 - 1e4 * (second + 15))
+    assert after.seconds() == pytest.approx((1e9 - 1e4 * (second + 15)) / 1e4)
+    assert len(after._samples) <= WINDOW_S / EVERY_S + 1
+
+
+def test_the_next_process_does_not_see_what_was_before_a_large_deletion() -> None:
+    kept = FreeSpace.table(FreeSpace.SAMPLES)
+    before = TimeToFull(kept)
+    for second in range(1, 602, 15):
+        before.add(second, 1e9 - 1e5 * second)
+    before.add(615, 5e9)
+    assert TimeToFull(kept).seconds() is None

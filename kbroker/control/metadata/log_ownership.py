@@ -34,6 +34,16 @@ class LogOwnership:
         self._keep_counters(slots)
         self._slots.release(slots)
 
+    def pass_on_counters(self, gone: Iterable[Replica], heir: Replica) -> None:
+        """Give the counts of replicas that leave a partition to one that stays. Call it before other
+        processes see that they have left: the counters of a partition and a topic never fall."""
+        bases = self._shared.counter_bases
+        for replica in gone:
+            counted = sum(rows[replica.slot] for rows in self._shared.counters)
+            moved = counted - bases[replica.slot]
+            bases[replica.slot] = counted
+            bases[heir.slot] -= moved
+
     def _keep_counters(self, slots: list[int]) -> None:
         """Reset the slots' counters: they belong to the deleted partitions, and the next ones start
         from zero."""

@@ -38,7 +38,7 @@ from kbroker.io.append.rows import (
     Stop,
 )
 from kbroker.io.append.write_kernel import index_batches, reserve_ahead, write_batches
-from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
+from kbroker.ipc.layout import AppendEntry, Completion, Counter, Operation, Slot, SlotFlag
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
@@ -218,6 +218,7 @@ def drain(
                 n = batch[Batch.NEXT]
             continue
         index_batches(env, row, batches, head, counters[slot])
+        counters[slot, Counter.WRITES] += 1
         row[AppendRow.LAST_APPEND_MS] = out[Drained.NOW_MS]
         publish(slots, slot, row)
         flags = slots[slot, Slot.FLAGS]

@@ -61,7 +61,6 @@ def publish(slots: Table, slot: int, row: Words) -> bool:
     store_release(sequence, load_i64(sequence) + 1)
     fence()
     words[Slot.LOG_BYTES] += row[AppendRow.POSITION] - words[Slot.ACTIVE_END]
-    words[Slot.WRITES] += 1
     words[Slot.LOG_END] = row[AppendRow.NEXT_OFFSET]
     words[Slot.ACTIVE_END] = row[AppendRow.POSITION]
     words[Slot.MAX_TIMESTAMP] = max(words[Slot.MAX_TIMESTAMP], row[AppendRow.MAX_TIMESTAMP])

@@ -62,10 +62,6 @@ class LogSlot:
         segment."""
         self.words[Slot.MAX_TIMESTAMP] = -1
 
-    def forget_writes(self) -> None:
-        """Reset the count for the slot's next partition."""
-        self.words[Slot.WRITES] = 0
-
     def publish(
         self,
         state: int | None = None,

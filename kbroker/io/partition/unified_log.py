@@ -336,7 +336,6 @@ class UnifiedLog:
         """Close the log, rename its folder for removal after file.delete.delay.ms; its new path.
         The caller syncs the log dir."""
         self.abandon(SlotState.DELETED)
-        self.published.forget_writes()
         target = self.segments.mark_folder_deleted(self.topic, self.partition)
         crash_point("delete topic: folder renamed")
         self.segments.delete_later([target], now_ms)

@@ -42,3 +42,22 @@ def test_the_counters_of_released_slots_start_from_zero_again() -> None:
     assert left[:4].tolist() == [0, 20 * processes, 0, 40 * processes]
     assert slots.take(2) == [(0, 5), (2, 6)]
     ownership.release([])
+
+
+def test_what_a_leaving_replica_has_counted_stays_with_its_partition() -> None:
+    shared, _, ownership, logs = scene(4)
+    for log in logs:
+        ownership.assign(log)
+    for number, rows in enumerate(shared.counters):
+        rows[:4, Counter.BYTES_IN] = [10 + number, 20, 30, 40]
+
+    def counted() -> list[int]:
+        total = sum(rows[:4, Counter.BYTES_IN] for rows in shared.counters)
+        left: list[int] = (total - shared.counter_bases[:4, Counter.BYTES_IN]).tolist()
+        return left
+
+    before = counted()
+    ownership.pass_on_counters([logs[0], logs[2]], logs[1])
+    assert counted() == [0, before[0] + before[1] + before[2], 0, before[3]]
+    ownership.release([logs[0], logs[2]])
+    assert counted() == [0, before[0] + before[1] + before[2], 0, before[3]]

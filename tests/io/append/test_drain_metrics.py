@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.layout import Counter, Slot, SlotFlag
 from kbroker.metrics import layout
 from tests.io.append.drain_case import DrainCase, batch
 
@@ -38,11 +38,11 @@ def test_a_slot_counts_the_batches_of_one_drain_as_one_write(tmp_path: Path) -> 
     for _ in range(3):
         case.push(batch())
     case.drain.run()
-    assert case.words[Slot.WRITES] == 1
+    assert case.drain.counters[case.slot, Counter.WRITES] == 1
     case.push(batch())
     case.drain.run()
     case.drain.run()  # finds nothing
-    assert case.words[Slot.WRITES] == 2
+    assert case.drain.counters[case.slot, Counter.WRITES] == 2
 
 
 def test_the_bytes_of_a_slot_grow_with_its_log(tmp_path: Path) -> None:
