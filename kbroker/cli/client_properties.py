@@ -12,6 +12,12 @@ from kbroker.config.setting import ConfigError
 _JAAS_FIELD = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+?))\s*(?=;|\s)""")
 _BY_TOKEN = re.compile(r"""\btokenauth\s*=\s*["']?true""", re.IGNORECASE)
 _PEM_ONLY = ("ssl.truststore.type", "ssl.keystore.type")
+_FILES = {
+    "ssl.truststore.location",
+    "ssl.keystore.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+}
 
 # Settings of Java's clients that librdkafka lacks and that no command needs: they are ignored.
 _NO_EFFECT = frozenset(
@@ -69,9 +75,23 @@ _KAFKA_PYTHON = {
 def read(path: Path) -> dict[str, str]:
     """Settings of a client.properties in librdkafka's names. Raises UsageFailed."""
     try:
-        return to_librdkafka(properties.read(path))
+        settings = properties.read(path)
     except ConfigError as error:
         raise UsageFailed(str(error)) from error
+    found = to_librdkafka(settings)
+    _check_files(settings)
+    return found
+
+
+def _check_files(settings: Mapping[str, str]) -> None:
+    """OpenSSL's errors do not name the file that is missing. Raises UsageFailed."""
+    for key in sorted(_FILES & settings.keys()):
+        path = Path(settings[key])
+        try:
+            if not path.is_dir():  # of certificates
+                path.open("rb").close()
+        except OSError as error:
+            raise UsageFailed(f"{key}: cannot read {path}: {error.strerror}") from error
 
 
 def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:

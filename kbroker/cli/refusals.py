@@ -5,6 +5,8 @@ import re
 _TRIES = re.compile(r" \(after \d+ms in state [A-Z_]+.*\)$")
 _ALERT = re.compile(r"SSL routines:[^:]*:(?:tlsv?\d+ |sslv?\d+ )?alert (.+?)(?:: SSL alert number \d+)?$")
 """In TLS 1.3 a listener refuses a client's certificate after the handshake, with an alert."""
+_MECHANISM = re.compile(r"SASL (\S+) mechanism handshake failed: .*supported mechanisms:\s*(.*)$")
+"""The listener's mechanisms, separated by commas; none if it takes no login."""
 _NO_CERTIFICATE = "certificate required"
 HANDSHAKES = 3
 """Handshakes without a TLS answer before the listener counts as one without TLS. A stopping broker
@@ -27,7 +29,7 @@ class Refusals:
         """name: of librdkafka's error, `_SSL`; text: its message."""
         reason = _TRIES.sub("", text)
         if name == "_AUTHENTICATION":
-            self.reason = f"the broker refuses these credentials: {reason}"
+            self.reason = _mechanism_refused(reason) or f"the broker refuses these credentials: {reason}"
         elif name == "_SSL":
             self.reason = f"no TLS connection: {reason}"
         elif name == "_TRANSPORT":
@@ -50,3 +52,13 @@ class Refusals:
         self._handshakes += "SSL handshake failed" in text
         if self._handshakes >= HANDSHAKES:
             self.reason = "the listener answers no TLS handshake: set security.protocol without SSL"
+
+
+def _mechanism_refused(text: str) -> str:
+    """For a login that fails before the broker has seen a password; empty for any other."""
+    found = _MECHANISM.search(text)
+    if found is None:
+        return ""
+    if not found[2]:
+        return "the listener takes no login: set security.protocol without SASL"
+    return f"the listener does not take sasl.mechanism={found[1]}: it takes {found[2]}"

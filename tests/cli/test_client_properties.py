@@ -19,10 +19,11 @@ def test_librdkafkas_name_of_the_mechanism_reaches_both_libraries(tmp_path: Path
 
 
 def test_javas_sasl_settings_reach_both_libraries(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
+    file, trusted = tmp_path / "client.properties", tmp_path / "ca.pem"
+    trusted.touch()
     file.write_text(
         "# secret\nbootstrap.servers=b:1\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
-        f"sasl.jaas.config={JAAS}\nssl.truststore.type=PEM\nssl.truststore.location=/ca.pem\n"
+        f"sasl.jaas.config={JAAS}\nssl.truststore.type=PEM\nssl.truststore.location={trusted}\n"
         "ssl.endpoint.identification.algorithm=\n"
     )
     settings = read(file)
@@ -32,7 +33,7 @@ def test_javas_sasl_settings_reach_both_libraries(tmp_path: Path) -> None:
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": "ada",
         "sasl.password": "s;cr et",
-        "ssl.ca.location": "/ca.pem",
+        "ssl.ca.location": str(trusted),
         "ssl.endpoint.identification.algorithm": "none",
     }
     assert to_kafka_python(settings) == {
@@ -40,7 +41,7 @@ def test_javas_sasl_settings_reach_both_libraries(tmp_path: Path) -> None:
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "ada",
         "sasl_plain_password": "s;cr et",
-        "ssl_cafile": "/ca.pem",
+        "ssl_cafile": str(trusted),
         "ssl_check_hostname": False,
     }
 
@@ -88,3 +89,13 @@ def test_a_login_by_a_delegation_token_is_refused_by_name() -> None:
     with pytest.raises(UsageFailed, match="delegation token"):
         to_librdkafka({"sasl.jaas.config": JAAS.replace("username", 'tokenauth="true" username')})
     assert to_librdkafka({"sasl.jaas.config": JAAS.replace("ada", "tokenauth")})
+
+
+@pytest.mark.parametrize("key", ["ssl.truststore.location", "ssl.keystore.location", "ssl.key.location"])
+def test_a_missing_file_is_named(key: str, tmp_path: Path) -> None:
+    file, store = tmp_path / "client.properties", tmp_path / "ca.pem"
+    file.write_text(f"security.protocol=SSL\n{key}={store}\n")
+    with pytest.raises(UsageFailed, match=f"{key}: cannot read {store}: No such file or directory"):
+        read(file)
+    store.write_text("")
+    assert str(store) in read(file).values()

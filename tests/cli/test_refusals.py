@@ -1,5 +1,7 @@
 """librdkafka's errors that another try does not change, told from those that it does."""
 
+import pytest
+
 from kbroker.cli.refusals import CLOSED, HANDSHAKES, Refusals
 
 NO_HANDSHAKE = (
@@ -59,3 +61,25 @@ def test_a_broker_that_is_away_is_no_refusal() -> None:
         refusals.note("_TRANSPORT", "Connect to ipv4#h:1 failed: Connection refused")
         refusals.note("_ALL_BROKERS_DOWN", "1/1 brokers are down")
     assert refusals.reason == ""
+
+
+@pytest.mark.parametrize(
+    ("mechanisms", "reason"),
+    [
+        ("", "the listener takes no login: set security.protocol without SASL"),
+        (
+            "SCRAM-SHA-512,SCRAM-SHA-256",
+            "the listener does not take sasl.mechanism=PLAIN: it takes SCRAM-SHA-512,SCRAM-SHA-256",
+        ),
+    ],
+)
+def test_a_mechanism_that_the_listener_does_not_take_is_no_wrong_password(
+    mechanisms: str, reason: str
+) -> None:
+    refusals = Refusals()
+    refusals.note(
+        "_AUTHENTICATION",
+        "sasl_plaintext://h:1/bootstrap: SASL PLAIN mechanism handshake failed: Broker: Request not valid in "
+        f"current SASL state: broker's supported mechanisms: {mechanisms} (after 0ms in state AUTH_HANDSHAKE)",
+    )
+    assert refusals.reason == reason

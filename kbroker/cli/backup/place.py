@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kbroker.cli.backup.point import Point, SegmentFile
 from kbroker.cli.failures import UsageFailed
+from kbroker.log.files import META_PROPERTIES
 
 BUCKET = "s3://"
 
@@ -62,8 +63,16 @@ def at(place: str, *, link: bool = False, must_exist: bool = False) -> Backups:
     else:
         from kbroker.cli.backup.repository import Repository
 
+        if not must_exist and (log_dir := _log_dir_around(Path(place))):
+            raise UsageFailed(f"{log_dir} is a broker's log dir: give a folder outside of it")
         if must_exist and not (Path(place) / "points").is_dir():
             raise UsageFailed(f"{place}: no backups here")
         found = Repository(Path(place), link=link)
     found.lock()
     return found
+
+
+def _log_dir_around(folder: Path) -> Path | None:
+    """The log dir that the folder is, or lies in."""
+    real = folder.resolve()
+    return next((one for one in (real, *real.parents) if (one / META_PROPERTIES).is_file()), None)

@@ -35,8 +35,9 @@ class LogOwnership:
         self._slots.release(slots)
 
     def pass_on_counters(self, gone: Iterable[Replica], heir: Replica) -> None:
-        """Give the counts of replicas that leave a partition to one that stays. Call it before other
-        processes see that they have left: the counters of a partition and a topic never fall."""
+        """Give the counts of replicas that leave a partition to one that stays. Call it before
+        other processes see that they have left: the counters of a partition and a topic never
+        fall."""
         bases = self._shared.counter_bases
         for replica in gone:
             counted = sum(rows[replica.slot] for rows in self._shared.counters)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.cli.backup.place import at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.backup.repository import Repository, clone
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.failures import CommandFailed, UsageFailed
 from tests.syncs import Syncs
 
 
@@ -192,3 +193,12 @@ def test_a_linked_segment_takes_no_room_and_stays_as_it_is(repository: Repositor
     assert not list((repository.folder / "objects").glob("*/*.writing"))
     segment.unlink()
     assert linking.path(first).read_bytes() == b"abc" * 1000
+
+
+@pytest.mark.parametrize("inside", ["", "backups/daily"])
+def test_a_log_dir_is_no_place_for_backups(inside: str, tmp_path: Path) -> None:
+    """The broker would find the folders among those of its partitions, and restore needs both."""
+    (tmp_path / "meta.properties").touch()
+    with pytest.raises(UsageFailed, match=f"{tmp_path} is a broker's log dir"):
+        at(str(tmp_path / inside))
+    assert [one.name for one in tmp_path.iterdir()] == ["meta.properties"]
