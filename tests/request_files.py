@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -146,13 +147,12 @@ def main() -> None:
             host, _, port = broker.bootstrap.rpartition(":")
             with socket.create_connection((host, int(port)), timeout=60) as link:
                 ready(link)
-                for name, asked in requests().items():
+                for name, arguments in requests().items():
+                    one = partial(ask, link, *arguments)
                     for _ in range(WARM_UP):
-                        ask(link, *asked)
-                    rounds = [noting.files(lambda asked=asked: ask(link, *asked)) for _ in range(ROUNDS)]  # type: ignore[misc]
-                    counted = sorted(
-                        each for each in set.intersection(*rounds) if not each.startswith(LIBRARY)
-                    )
+                        one()
+                    common = set.intersection(*(noting.files(one) for _ in range(ROUNDS)))
+                    counted = sorted(each for each in common if not each.startswith(LIBRARY))
                     print(f"{name}: {len(counted)} files", *counted, sep="\n  ")
         finally:
             broker.stop()

@@ -39,8 +39,8 @@ def creation(name: str = "seen", operation: int = acls.DESCRIBE, **more: Any) ->
     return AclCreation(acls.TOPIC, name, acls.LITERAL, operation=operation, **given)
 
 
-def request(made: World, api: ApiKey, version: int, asked: Any) -> Any:
-    return asyncio.run(ask(made.broker, api, version, asked))
+def request(made: World, api: ApiKey, version: int, message: Any) -> Any:
+    return asyncio.run(ask(made.broker, api, version, message))
 
 
 def test_every_api_has_a_guard_or_a_reason_to_have_none() -> None:

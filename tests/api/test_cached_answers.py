@@ -146,8 +146,8 @@ def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World
 def test_settings_are_cached_by_override_and_request(made: World) -> None:
     asyncio.run(create_topics(made.broker, [NewTopic("c", 1), NewTopic("d", configs={"retention.ms": "7"})]))
 
-    def listed(name: str, **asked: bool) -> bytes:
-        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, name, None)], **asked)
+    def listed(name: str, **options: bool) -> bytes:
+        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, name, None)], **options)
         frame = asyncio.run(send(made.broker, ApiKey.DESCRIBE_CONFIGS, 4, request))
         assert frame is not None
         return bytes(frame[8:]).replace(b"\x02" + name.encode(), b"\x02?", 1)

@@ -191,11 +191,11 @@ def test_partitions_without_another_replica_take_no_tasks(made: World) -> None:
         tasks.append(1)
         return asyncio.Task(work, loop=loop, **how)
 
-    async def asked() -> Any:
+    async def elect_all() -> Any:
         asyncio.get_running_loop().set_task_factory(counted)
         return await ask(made.broker, ApiKey.ELECT_LEADERS, 2, request)
 
-    answer = asyncio.run(asked())
+    answer = asyncio.run(elect_all())
     results = [r.error_code for topic in answer.replica_election_results for r in topic.partition_result]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert results == [ErrorCode.ELECTION_NOT_NEEDED] * 2 + [unknown] * 998

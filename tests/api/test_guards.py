@@ -180,7 +180,7 @@ def _parts(kind: Any) -> list[Any]:
     return [kind, *(part for each in getattr(kind, "__args__", ()) for part in _parts(each))]
 
 
-def served(api: ApiKey, version: int, asked: Any, *granted: Permission) -> list[Any]:
+def served(api: ApiKey, version: int, received: Any, *granted: Permission) -> list[Any]:
     """The request that reached the handler."""
     catalogue = SimpleNamespace(topics={T: None}, by_id=lambda _: None, partition=lambda *_: None)
     ctx: Any = Context(SimpleNamespace(authorizer=Granted(*granted), catalogue=catalogue), version)
@@ -190,16 +190,16 @@ def served(api: ApiKey, version: int, asked: Any, *granted: Permission) -> list[
         seen.append(rest)
         return response_class(api)()
 
-    GUARDS[api](ctx, asked, serve)
+    GUARDS[api](ctx, received, serve)
     return seen
 
 
 def outcome(
-    api: ApiKey, version: int, asked: Any, *granted: Permission
+    api: ApiKey, version: int, received: Any, *granted: Permission
 ) -> tuple[list[Any], ErrorCode | None]:
     """The request that reached the handler, and the error of the whole request."""
     try:
-        return served(api, version, asked, *granted), None
+        return served(api, version, received, *granted), None
     except KafkaError as error:
         return [], error.code
 

@@ -52,13 +52,13 @@ def test_a_heartbeat_without_member_id_is_refused_without_a_text(tmp_path: Path)
             assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, None)
 
 
-@pytest.mark.parametrize("asked", ["max_bytes", "min_bytes", "max_records", "max_wait_ms"])
-def test_a_renewal_of_locks_asks_for_no_records(tmp_path: Path, asked: str) -> None:
+@pytest.mark.parametrize("field", ["max_bytes", "min_bytes", "max_records", "max_wait_ms"])
+def test_a_renewal_of_locks_asks_for_no_records(tmp_path: Path, field: str) -> None:
     nothing = dict.fromkeys(("max_bytes", "min_bytes", "max_records", "max_wait_ms"), 0)
     with world(tmp_path) as made:
         for values, code in (
             (nothing, NEXT_ERROR),
-            (nothing | {asked: 1}, ErrorCode.INVALID_REQUEST),
+            (nothing | {field: 1}, ErrorCode.INVALID_REQUEST),
         ):
             request = ShareFetchRequest("group", "member", 5, is_renew_ack=True, **values)
             assert asyncio.run(ask(made.broker, ApiKey.SHARE_FETCH, 2, request)).error_code == code

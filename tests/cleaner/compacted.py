@@ -34,13 +34,10 @@ from kbroker.protocol.records import (
     read_records,
 )
 from tests.io.append.plain_append import NOW, Log, topic_config
+from tests.io.deaths import Died
 
 Pair = tuple[bytes | None, bytes | None]
 DAY = 86_400_000
-
-
-class Killed(BaseException):
-    """kill -9 at a step: nothing is tidied up."""
 
 
 class Compacted:
@@ -148,7 +145,7 @@ class Compacted:
 
     def _step(self, name: str) -> None:
         if len(self.steps) == self._kill_at:
-            raise Killed(name)
+            raise Died(name)
         self.steps.append(name)
 
     @contextmanager

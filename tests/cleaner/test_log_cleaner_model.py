@@ -17,7 +17,8 @@ from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.walk import walk
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import Record, read_batches, read_records
-from tests.cleaner.compacted import DAY, Compacted, Killed
+from tests.cleaner.compacted import DAY, Compacted
+from tests.io.deaths import Died
 
 PRODUCERS = (None, 7, 8, 21, 22)  # 7 and 8 idempotent, 21 and 22 with transactions
 pair = st.tuples(st.integers(0, 9).map(lambda n: b"key%d" % n), st.one_of(st.none(), st.binary(max_size=60)))
@@ -73,7 +74,7 @@ class Story:
         end = self.case.partition.log_end
         try:
             self.case.clean(kill_at)
-        except Killed:
+        except Died:
             self.restart(clean=False)
         except MapTooSmall:
             assert self.case._map.memory_bytes < 1000

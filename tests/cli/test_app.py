@@ -153,13 +153,13 @@ def test_the_address_comes_from_option_environment_and_file_in_this_order(
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=127.0.0.1:3\n")
 
-    def asked(*arguments: object) -> str:
+    def failure(*arguments: object) -> str:
         return shell("topics", "list", "--command-config", file, *arguments, code=3).stderr.split(": ")[1]
 
-    assert asked() == "cannot connect to 127.0.0.1:3"
+    assert failure() == "cannot connect to 127.0.0.1:3"
     monkeypatch.setenv("KBROKER_BOOTSTRAP", "127.0.0.1:2")
-    assert asked() == "cannot connect to 127.0.0.1:2"
-    assert asked("-b", "127.0.0.1:1") == "cannot connect to 127.0.0.1:1"
+    assert failure() == "cannot connect to 127.0.0.1:2"
+    assert failure("-b", "127.0.0.1:1") == "cannot connect to 127.0.0.1:1"
 
 
 def test_serve_gives_its_arguments_to_the_broker(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ class Answers:
 
     def __init__(self, *codes: int) -> None:
         self._codes = list(codes)
-        self.asked = 0
+        self.calls = 0
 
     def __call__(self) -> "Future[Any]":
-        self.asked += 1
+        self.calls += 1
         future: Future[Any] = Future()
         if self._codes:
             future.set_exception(KafkaException(KafkaError(self._codes.pop(0))))
@@ -44,14 +44,14 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_request_to_a_moving_coordinator_is_retried(code: int) -> None:
     answers = Answers(code, code)
     assert coordinator_result(answers, "group g", 10.0) == "done"
-    assert answers.asked == 3
+    assert answers.calls == 3
 
 
 def test_another_error_ends_the_command_at_once() -> None:
     answers = Answers(KafkaError.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(CommandFailed, match="group g: GROUP_AUTHORIZATION_FAILED"):
         coordinator_result(answers, "group g", 10.0)
-    assert answers.asked == 1
+    assert answers.calls == 1
 
 
 def test_a_coordinator_that_never_settles_ends_the_command_in_time() -> None:

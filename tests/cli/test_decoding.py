@@ -48,10 +48,10 @@ class Known(SchemaSource):
 
     def __init__(self, schema: Schema) -> None:
         self.one = schema
-        self.asked = 0
+        self.lookups = 0
 
     def schema(self, schema_id: int) -> Schema:
-        self.asked += 1
+        self.lookups += 1
         if schema_id != 7:
             raise CommandFailed("no such schema")
         return self.one
@@ -72,7 +72,7 @@ def test_avro_is_a_document_within_the_document() -> None:
         shown = json.loads(to_json(decoder(record(framed(AVRO_BYTES), framed(AVRO_BYTES)))))
         assert shown["value"] == {"id": 7, "raw": "\x00\xff", "note": "hi", "at": "1970-01-01T00:00:00+00:00"}
     assert "key_base64" in shown
-    assert source.asked == 1
+    assert source.lookups == 1
 
 
 def test_protobuf_finds_its_message_and_imports() -> None:

@@ -17,12 +17,12 @@ def test_a_record_that_comes_meanwhile_is_not_before_a_time(monkeypatch: pytest.
     log_end = 5
 
     def list_offsets(
-        _broker: object, _admin: object, spec: Any, asked: list[Partition], *, committed: bool = False
+        _broker: object, _admin: object, spec: Any, requested: list[Partition], *, committed: bool = False
     ) -> dict[Partition, tuple[int, int]]:
         nonlocal log_end
         answer = log_end if type(spec) is type(OffsetSpec.latest()) else -1
         log_end = 6
-        return dict.fromkeys(asked, (answer, -1))
+        return dict.fromkeys(requested, (answer, -1))
 
     monkeypatch.setattr(partitions, "list_offsets", list_offsets)
     no_client = cast("Any", None)

@@ -78,7 +78,7 @@ def cached_topics(talk: Talk) -> None:
     logs."""
     name = f"{talk.prefix}-a"
 
-    def asked(label: str, *, there: bool = True) -> None:
+    def query(label: str, *, there: bool = True) -> None:
         for _ in range(TIMES):
             for version in (1, 4, 9, 12) if there else (4, 9, 12):  # older ones make the topic
                 answer: Any = talk.peer.ask(ApiKey.METADATA, version, _about(name))
@@ -95,21 +95,21 @@ def cached_topics(talk: Talk) -> None:
                 nodes += [(each.key, each.error_code, each.node_id) for each in found.coordinators]
                 talk.lines.append((f"{label}, find v{version}", nodes))
 
-    asked("not there", there=False)
+    query("not there", there=False)
     talk.create_topic("a", 2)
-    asked("made")
+    query("made")
     for count in range(3):
         _write(talk, name)
-        asked(f"written {count}")
+        query(f"written {count}")
     grown = CreatePartitionsRequest([CreatePartitionsTopic(name, 4, None)], 30_000)
     talk.ask("grow", ApiKey.CREATE_PARTITIONS, 3, grown)
     eventually(lambda: len(talk.peer.ask(ApiKey.METADATA, 12, _about(name)).topics[0].partitions) == 4)  # type: ignore[union-attr]
-    asked("grown")
+    query("grown")
     talk.ask("delete", ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest([name], [], 30_000))
     eventually(lambda: talk.peer.topic_id(name) == ZERO_UUID)
-    asked("deleted", there=False)
+    query("deleted", there=False)
     talk.create_topic("a", 2)
-    asked("made again")
+    query("made again")
 
 
 def cached_combinations(talk: Talk) -> None:
@@ -117,7 +117,7 @@ def cached_combinations(talk: Talk) -> None:
     DescribeTopicPartitions."""
     names = [f"{talk.prefix}-{letter}" for letter in "abcd"]
 
-    def asked(label: str) -> None:
+    def query(label: str) -> None:
         for turn in range(TIMES):
             for count in (1, 2, 3, 4):
                 for expected in map(list, permutations(names, count)):
@@ -132,20 +132,20 @@ def cached_combinations(talk: Talk) -> None:
 
     for letter in "abc":
         talk.create_topic(letter, 1)
-    asked("three")
+    query("three")
     talk.create_topic("d", 2)
-    asked("four")
+    query("four")
     grown = CreatePartitionsRequest([CreatePartitionsTopic(names[1], 3, None)], 30_000)
     talk.ask("grow", ApiKey.CREATE_PARTITIONS, 3, grown)
     eventually(lambda: len(talk.peer.ask(ApiKey.METADATA, 12, _about(names[1])).topics[0].partitions) == 3)  # type: ignore[union-attr]
-    asked("grown")
+    query("grown")
     gone = AlterConfigsResource(2, names[2], [AlterableConfig("retention.ms", 0, "1000000")])
     talk.ask("configure", ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([gone]))
     talk.ask("delete", ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest([names[0]], [], 30_000))
     eventually(lambda: talk.peer.topic_id(names[0]) == ZERO_UUID)
-    asked("deleted")
+    query("deleted")
     talk.create_topic("a", 2)
-    asked("made again")
+    query("made again")
 
 
 def _order(talk: Talk, request: DescribeTopicPartitionsRequest) -> tuple[object, ...]:
@@ -167,7 +167,7 @@ def cached_times(talk: Talk) -> None:
     fate = random.Random(7)
     times = range(NEW_YEAR_MS, NEW_YEAR_MS + 600_000, 7_919)
 
-    def asked(label: str) -> None:
+    def query(label: str) -> None:
         for turn in range(TIMES):
             for at in (0, *times, NEW_YEAR_MS + 10_000_000, -3):
                 version = fate.choice((7, 8, 10, 11) if at < 0 else (1, 4, 6, 11))
@@ -176,7 +176,7 @@ def cached_times(talk: Talk) -> None:
                 talk.ask(f"{label}, {at} v{version}", ApiKey.LIST_OFFSETS, version, request)
             time.sleep(SEEN_S)
 
-    asked("nothing there")
+    query("nothing there")
     for count in range(30):
         at = NEW_YEAR_MS + count * 20_000
         records = [
@@ -187,10 +187,10 @@ def cached_times(talk: Talk) -> None:
         data = [TopicProduceData(name, talk.peer.topic_id(name), [PartitionProduceData(0, batch)])]
         talk.ask(f"write {count}", ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 10_000, data))
         if count in (0, 1, 12, 29):
-            asked(f"written {count}")
+            query(f"written {count}")
     gone = [DeleteRecordsTopic(name, [DeleteRecordsPartition(0, 500)])]
     talk.ask("delete records", ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(gone, 30_000))
-    asked("without its beginning")
+    query("without its beginning")
 
 
 def _about(name: str) -> MetadataRequest:

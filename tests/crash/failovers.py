@@ -39,10 +39,16 @@ class Failovers:
         that its follower lacks; returns when the follower leads. Gives up when the broker has
         ended, or at a time (monotonic, s)."""
         self._until = until
-        if not self._wait(lambda: self._leaders_in_sync() is not None, until):
+        leaders: dict[int, int] = {}
+
+        def in_sync() -> bool:
+            nonlocal leaders
+            leaders = self._leaders_in_sync()
+            return bool(leaders)
+
+        if not self._wait(in_sync, until):
             return
-        leaders = self._leaders_in_sync() or {}
-        worker = min(leaders.values(), default=0)
+        worker = min(leaders.values())
         led = [partition for partition, leader in leaders.items() if leader == worker]
         with suppress(psutil.Error, KeyError):
             children = self._broker.children()
@@ -74,10 +80,12 @@ class Failovers:
             return {index: (one.leader - 1, len(one.isrs)) for index, one in found.items()}
         return {}
 
-    def _leaders_in_sync(self) -> dict[int, int] | None:
+    def _leaders_in_sync(self) -> dict[int, int]:
+        """Worker of the leader by partition; empty until every partition has a leader and all its
+        replicas in sync."""
         found = self._leaders()
-        if not found or any(worker < 0 or in_sync < len(self._dirs) for worker, in_sync in found.values()):
-            return None
+        if any(worker < 0 or in_sync < len(self._dirs) for worker, in_sync in found.values()):
+            return {}
         return {partition: worker for partition, (worker, _) in found.items()}
 
     def _is_ahead(self, worker: int, partition: int) -> bool:

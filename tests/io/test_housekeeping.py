@@ -34,7 +34,7 @@ class Scene:
 
     def __init__(self, root: Path, logs: int, config: TopicConfig | None = None, begins_ms: int = 0) -> None:
         self.node = Node(root, logs, config)
-        self.asked: list[tuple[str, list[int]]] = []
+        self.syncs: list[tuple[str, list[int]]] = []
         self.looked_at: list[int] = []
         self.reservations_freed_at: list[int] = []
         self.expired: list[int] = []
@@ -81,7 +81,7 @@ class Scene:
 
     def _ask(self, what: str, slots: Iterable[int]) -> None:
         if expected := list(slots):
-            self.asked.append((what, expected))
+            self.syncs.append((what, expected))
 
 
 def test_retention_looks_at_all_logs_a_slice_at_a_time(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_what_flush_ms_asks_for_is_synced_when_there_is_something_to_sync(tmp_pa
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
     scene.node.logs[1].partition.durability.flush()
     scene.housekeeping.run(1000)
-    assert scene.asked == [("now", [0, 2])]
+    assert scene.syncs == [("now", [0, 2])]
     scene.housekeeping.run(2000)  # the wall clock has not moved by flush.ms
-    assert scene.asked == [("now", [0, 2])]
+    assert scene.syncs == [("now", [0, 2])]
 
 
 def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path) -> None:
@@ -147,10 +147,10 @@ def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> Non
     log = scene.node.logs[2]
     log.partition.roll(log.now_ms)
     scene.housekeeping.run(1000)
-    assert scene.asked == [("rolled", [2])]
+    assert scene.syncs == [("rolled", [2])]
     log.partition.durability.flush()
     scene.housekeeping.run(2000)
-    assert scene.asked == [("rolled", [2])]
+    assert scene.syncs == [("rolled", [2])]
     assert log.row[AppendRow.ROLLED] == 0
 
 
@@ -161,7 +161,7 @@ def test_what_was_rolled_is_synced_soon(tmp_path: Path) -> None:
     scene.housekeeping.rolled(10)
     assert scene.housekeeping.next_due_ms == 10 + ROLLED_MS
     scene.housekeeping.run(10 + ROLLED_MS)
-    assert scene.asked == [("rolled", [1])]
+    assert scene.syncs == [("rolled", [1])]
 
 
 def test_what_flush_ms_syncs_is_not_synced_twice_for_a_roll(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_flush_ms_syncs_is_not_synced_twice_for_a_roll(tmp_path: Path) -> N
     log = scene.node.logs[1]
     log.partition.roll(log.now_ms)
     scene.housekeeping.run(1000)
-    assert scene.asked == [("now", [0, 1, 2])]
+    assert scene.syncs == [("now", [0, 1, 2])]
 
 
 def test_followers_are_synced_as_leaders_are(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_followers_are_synced_as_leaders_are(tmp_path: Path) -> None:
     scene.housekeeping.rolled(10)
     scene.housekeeping.run(10 + ROLLED_MS)
     scene.housekeeping.run(1000)
-    assert scene.asked == [("rolled", [1]), ("now", [0, 1, 2])]
+    assert scene.syncs == [("rolled", [1]), ("now", [0, 1, 2])]
 
 
 def test_a_log_that_was_closed_is_not_synced(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_log_that_was_closed_is_not_synced(tmp_path: Path) -> None:
     log.partition.roll(log.now_ms)
     log.partition.abandon()
     scene.housekeeping.run(1000)
-    assert scene.asked == []
+    assert scene.syncs == []
 
 
 def test_retention_waits_for_its_initial_delay_from_the_start_on(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_log_is_due_for_a_flush_when_flush_ms_has_passed(
     for slot, since_ms in enumerate((1000, 999)):
         scene.node.rows[slot, AppendRow.LAST_FLUSH_MS] = NOW - since_ms
     scene.housekeeping.run(1000)
-    assert scene.asked == [("now", [0])]
+    assert scene.syncs == [("now", [0])]
 
 
 def test_a_second_roll_does_not_delay_the_sync_of_the_first(tmp_path: Path) -> None:

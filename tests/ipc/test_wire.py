@@ -104,9 +104,9 @@ def test_a_message_arrives_as_it_was_sent(body: Any) -> None:
     assert read(pack(7, body)) == [(7, body)]
 
 
-@pytest.mark.parametrize(("asked", "value"), VALUES)
-def test_a_reply_has_the_type_of_its_call(asked: Any, value: Any) -> None:
-    assert read(pack(0, m.Reply(4, value)), reply_decoder(asked)) == [(0, m.Reply(4, value))]
+@pytest.mark.parametrize(("call", "value"), VALUES)
+def test_a_reply_has_the_type_of_its_call(call: Any, value: Any) -> None:
+    assert read(pack(0, m.Reply(4, value)), reply_decoder(call)) == [(0, m.Reply(4, value))]
 
 
 def test_an_error_is_a_reply_to_any_call_and_a_reply_to_none_is_passed_over() -> None:

@@ -21,14 +21,14 @@ RISING = st.lists(st.integers(1, 2**31 - 1), min_size=0, max_size=900, unique=Tr
 @given(RISING, st.lists(st.integers(0, 2**31), max_size=20), st.integers(0, 500))
 @settings(max_examples=60, deadline=None)
 def test_positions_are_those_of_a_plain_search(
-    tmp_path_factory: pytest.TempPathFactory, keys: list[int], asked: list[int], zeros: int
+    tmp_path_factory: pytest.TempPathFactory, keys: list[int], targets: list[int], zeros: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "i.index"
     path.write_bytes(
         b"".join(struct.pack(">ii", key, n + 1) for n, key in enumerate(keys)) + bytes(8 * zeros)
     )
     fd = os.open(path, os.O_RDONLY)
-    for target in [*asked, *keys[:3], *keys[-3:]]:
+    for target in [*targets, *keys[:3], *keys[-3:]]:
         found = search.find_position(fd, path.stat().st_size, 1000, 1000 + target)
         assert found == bisect_right(keys, target)
     os.close(fd)
@@ -37,7 +37,7 @@ def test_positions_are_those_of_a_plain_search(
 @given(RISING, st.lists(st.integers(0, 2**31), max_size=20), st.integers(0, 500))
 @settings(max_examples=60, deadline=None)
 def test_times_are_those_of_a_plain_search(
-    tmp_path_factory: pytest.TempPathFactory, times: list[int], asked: list[int], zeros: int
+    tmp_path_factory: pytest.TempPathFactory, times: list[int], targets: list[int], zeros: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "i.timeindex"
     path.write_bytes(
@@ -45,7 +45,7 @@ def test_times_are_those_of_a_plain_search(
     )
     fd = os.open(path, os.O_RDONLY)
     out = np.zeros(2, np.int64)
-    for target in [*asked, *times[:3], *times[-3:], 2**62]:
+    for target in [*targets, *times[:3], *times[-3:], 2**62]:
         slot = search.find_time(fd, path.stat().st_size, target, out)
         want = bisect_right(times, target) - 1
         if want >= 0:

@@ -44,7 +44,7 @@ class AnswersState(NamedTuple):
     changing: tuple[str, ...] = ()
     kept: tuple[Kept | None, ...] = (None,) * PROCESSES
     asks: tuple[Ask, ...] = ()
-    asked: int = 0
+    requests: int = 0
     broken: bool = False
 
 
@@ -69,16 +69,16 @@ class AnswersModel:
         yield AnswersState()
 
     def is_end(self, s: AnswersState) -> bool:
-        return s.asked == ASKS and not s.asks and s.answered == CHANGES
+        return s.requests == ASKS and not s.asks and s.answered == CHANGES
 
     def steps(self, s: AnswersState) -> Iterator[tuple[str, AnswersState]]:
         yield from self._change(s)
-        if s.asked < ASKS:
+        if s.requests < ASKS:
             for process in range(PROCESSES):
                 ask = Ask(process, s.answered)
                 yield (
                     f"a client asks by network {process}",
-                    s._replace(asks=(*s.asks, ask), asked=s.asked + 1),
+                    s._replace(asks=(*s.asks, ask), requests=s.requests + 1),
                 )
         for n, ask in enumerate(s.asks):
             rest = s._replace(asks=s.asks[:n] + s.asks[n + 1 :])

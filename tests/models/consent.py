@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 class ConsentState(NamedTuple):
     """ring: to the IO worker. log: numbers of batches and markers. open_in_log: the state in the
     worker's producer table. last_end: of this producer; others_end: of the other one. answers:
-    completions. waiting: held until control answers; asked: batches of the pending request to
+    completions. waiting: held until control answers; requested: batches of the pending request to
     control; allowed: to be pushed again; again: pushed again. ongoing: control's transaction;
     marker: being sent; others_marker: not sent yet. refused: batches."""
 
@@ -40,7 +40,7 @@ class ConsentState(NamedTuple):
     others_end: int = 0
     answers: tuple[Batch, ...] = ()
     waiting: tuple[Batch, ...] = ()
-    asked: tuple[Batch, ...] = ()
+    requested: tuple[Batch, ...] = ()
     allowed: tuple[Batch, ...] = ()
     again: tuple[int, ...] = ()
     ongoing: bool = True
@@ -75,7 +75,7 @@ class ConsentModel:
         yield ConsentState()
 
     def is_end(self, s: ConsentState) -> bool:
-        busy = s.to_send or s.ring or s.answers or s.waiting or s.asked or s.allowed or s.again
+        busy = s.to_send or s.ring or s.answers or s.waiting or s.requested or s.allowed or s.again
         return not busy and not s.marker and not s.ongoing and not s.open_in_log
 
     def steps(self, s: ConsentState) -> Iterator[tuple[str, ConsentState]]:
@@ -98,7 +98,7 @@ class ConsentModel:
 
     def _network(self, s: ConsentState) -> Iterator[tuple[str, ConsentState]]:
         held = (
-            s.waiting or s.asked or s.allowed or s.again
+            s.waiting or s.requested or s.allowed or s.again
         )  # Flag.VERIFYING: its connection accepts no further request
         if s.to_send and not held:
             number = s.to_send[0]
@@ -119,8 +119,8 @@ class ConsentModel:
                     again=tuple(each for each in s.again if each != batch.number),
                 ),
             )
-        if s.waiting and not s.asked:
-            yield "TransactionChecks: ask control", s._replace(asked=s.waiting, waiting=())
+        if s.waiting and not s.requested:
+            yield "TransactionChecks: ask control", s._replace(requested=s.waiting, waiting=())
         if s.allowed:
             batch = s.allowed[0]
             yield (
@@ -135,17 +135,17 @@ class ConsentModel:
     # --- control -----------------------------------------------------------------------------------------
 
     def _control(self, s: ConsentState) -> Iterator[tuple[str, ConsentState]]:
-        if s.asked:
-            numbers = [batch.number for batch in s.asked]
+        if s.requested:
+            numbers = [batch.number for batch in s.requested]
             if s.ongoing:
                 yield (
                     f"control: verify_partitions, consent to {numbers}",
-                    s._replace(asked=(), allowed=(*s.allowed, *s.asked)),
+                    s._replace(requested=(), allowed=(*s.allowed, *s.requested)),
                 )
             else:
                 yield (
                     f"control: verify_partitions, {numbers} refused",
-                    s._replace(asked=(), refused=(*s.refused, *numbers)),
+                    s._replace(requested=(), refused=(*s.refused, *numbers)),
                 )
         if s.ongoing:
             yield "control: the transaction ends, its marker is sent", s._replace(ongoing=False, marker=True)

@@ -20,7 +20,7 @@ class MoveState(NamedTuple):
     """old, new: records in the log and in its copy. dir: in which the worker has the log open, -1
     for none. paused: appends are paused. incarnation: of the worker. stored: the log dir in the
     store; believed: in control's memory. switching: what control does next in its `_switch`;
-    greeting: the incarnation that it began with; storing: the store is being written. asked: an
+    greeting: the incarnation that it began with; storing: the store is being written. opening: an
     OpenPartition call with a log dir is on its way, -1 for none."""
 
     old: int = 0
@@ -32,7 +32,7 @@ class MoveState(NamedTuple):
     believed: int = OLD
     switching: str = "begin"
     greeting: int = 0
-    asked: int = -1
+    opening: int = -1
     acknowledged: int = 0
     kills: int = 0
     lost: bool = False
@@ -67,7 +67,7 @@ class MoveModel:
         yield from self._control(s)
         if s.kills < KILLS:
             dead = s._replace(
-                dir=-1, paused=False, asked=-1, incarnation=s.incarnation + 1, kills=s.kills + 1
+                dir=-1, paused=False, opening=-1, incarnation=s.incarnation + 1, kills=s.kills + 1
             )
             yield "the IO worker is killed, its successor greets", dead
             # what is in the store may be there or not, when control dies while it writes
@@ -78,7 +78,7 @@ class MoveModel:
                         stored=stored,
                         believed=stored,
                         switching="begin",
-                        asked=-1 if s.dir < 0 else stored,
+                        opening=-1 if s.dir < 0 else stored,
                         kills=s.kills + 1,
                     ),
                 )
@@ -90,13 +90,13 @@ class MoveModel:
             records = s.acknowledged + 1
             grown = s._replace(old=records) if s.dir == OLD else s._replace(new=records)
             yield f"append record {records}, acknowledged", grown._replace(acknowledged=records)
-        if s.dir < 0 and s.asked < 0 and (self.not_decided or s.switching != "storing"):
-            yield f"greet: decided, OpenPartition in dir {s.believed}", s._replace(asked=s.believed)
-        if s.asked >= 0:
+        if s.dir < 0 and s.opening < 0 and (self.not_decided or s.switching != "storing"):
+            yield f"greet: decided, OpenPartition in dir {s.believed}", s._replace(opening=s.believed)
+        if s.opening >= 0:
             if s.dir < 0:
-                yield f"Logs.open in dir {s.asked}", _opened(s._replace(asked=-1), s.asked)
+                yield f"Logs.open in dir {s.opening}", _opened(s._replace(opening=-1), s.opening)
             else:
-                yield from self._reopened(s._replace(asked=-1), s.asked)
+                yield from self._reopened(s._replace(opening=-1), s.opening)
 
     def _reopened(self, s: MoveState, log_dir: int) -> Iterator[tuple[str, MoveState]]:
         if not s.paused or self.not_reopened:
@@ -109,7 +109,7 @@ class MoveModel:
     # --- control -------------------------------------------------------------------------------------------
 
     def _control(self, s: MoveState) -> Iterator[tuple[str, MoveState]]:
-        if s.switching == "begin" and s.believed == OLD and s.dir == OLD and s.asked < 0:
+        if s.switching == "begin" and s.believed == OLD and s.dir == OLD and s.opening < 0:
             switched = s._replace(
                 new=s.old, paused=not self.not_held_off, switching="switched", greeting=s.incarnation
             )

@@ -165,9 +165,9 @@ class ControlDouble(threading.Thread):
                     self.requests.append(body)
                     link.sendall(_frames(call_id, self.answer(body)))
 
-    def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+    def verify(self, request: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
         """Consent to every partition."""
-        return tuple((0, None) for _ in asked.partitions)
+        return tuple((0, None) for _ in request.partitions)
 
     def tell(self, image: Image) -> None:
         """Send an image and wait until it is applied."""

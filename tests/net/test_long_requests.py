@@ -70,16 +70,16 @@ def test_a_long_request_on_its_way_to_control(lag_node: NodeFactory) -> None:
     body = bytes(range(256)) * (SIZE // 256)
     assert ask(link, asking(1)) == framed(1)[4:]
 
-    def asked() -> None:
+    def ask_long() -> None:
         assert ask(link, asking(2, body=body)) == framed(2)[4:]
 
-    node.check_longest_ms(MAX_MS, asked)
+    node.check_longest_ms(MAX_MS, ask_long)
     assert ask(link, asking(3)) == framed(3)[4:]
     assert node.control.requests[1].body == body
 
 
-@pytest.mark.parametrize("asked", [asking(2), asking(2, body=bytes(1 << 17)), asking(2, body=bytes(1 << 20))])
-def test_a_long_answer_on_its_way_from_control(lag_node: NodeFactory, asked: bytes) -> None:
+@pytest.mark.parametrize("frame", [asking(2), asking(2, body=bytes(1 << 17)), asking(2, body=bytes(1 << 20))])
+def test_a_long_answer_on_its_way_from_control(lag_node: NodeFactory, frame: bytes) -> None:
     """Of a request that reached control in a block, as a message, or in pieces."""
 
     def answer(request: ClientRequest) -> bytes:
@@ -90,7 +90,7 @@ def test_a_long_answer_on_its_way_from_control(lag_node: NodeFactory, asked: byt
     assert ask(link, asking(1)) == framed(1)[4:]
 
     def answered() -> None:
-        link.sendall(asked + asking(3))
+        link.sendall(frame + asking(3))
         assert read(link, 8 + SIZE) == framed(2, SIZE)
         assert read(link, 8) == framed(3)
 

@@ -19,8 +19,8 @@ from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, put
 from tests.control.fakes import World
 
 
-def answers(asked: list[Deferred]) -> list[object]:
-    return [each.value for each in asked]
+def answers(requested: list[Deferred]) -> list[object]:
+    return [each.value for each in requested]
 
 
 async def settle() -> None:

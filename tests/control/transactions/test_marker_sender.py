@@ -24,13 +24,13 @@ class Writer:
     """Stands for the MarkerWriter: keeps what is to be written until the test says how it went."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[TopicPartition, Done]] = []
+        self.markers: list[tuple[TopicPartition, Done]] = []
         self.late: set[TopicPartition] = set()
 
     def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
         if where in self.late:
             return False
-        self.asked.append((where, done))
+        self.markers.append((where, done))
         return True
 
     async def write_order(self, order: MarkerOrder, where: TopicPartition) -> None:
@@ -42,11 +42,11 @@ class Writer:
             else:
                 written.set_exception(failure)
 
-        self.asked.append((where, done))
+        self.markers.append((where, done))
         await written
 
     def end(self, failure: ErrorCode | None = None) -> TopicPartition:
-        where, done = self.asked.pop(0)
+        where, done = self.markers.pop(0)
         done(None if failure is None else KafkaError(failure))
         return where
 
@@ -112,7 +112,7 @@ def test_a_waiting_marker_does_not_delay_others() -> None:
         scene.writer.late.add(A)
         scene.send(A, B)
         assert scene.writer.end() == B
-        await until(lambda: scene.writer.asked)
+        await until(lambda: scene.writer.markers)
         assert not scene.completions
         assert scene.writer.end() == A
         await until(lambda: scene.completions)
@@ -137,7 +137,7 @@ def test_an_order_that_was_given_up_does_nothing_more() -> None:
     async def test(scene: Scene) -> None:
         scene.writer.late.add(B)
         scene.send(A, B)
-        await until(lambda: len(scene.writer.asked) == 2)
+        await until(lambda: len(scene.writer.markers) == 2)
         went_on: list[int] = []
         scene.sender.when_settled("t", 10_000, lambda: went_on.append(1))
         scene.sender.forget("t")
@@ -155,13 +155,13 @@ def test_an_order_that_was_given_up_neither_counts_nor_repeats_what_comes_later(
         tasks = len(asyncio.all_tasks())
         scene.writer.late.add(C)
         scene.send(A, B, C)
-        await until(lambda: len(scene.writer.asked) == 3)
+        await until(lambda: len(scene.writer.markers) == 3)
         scene.sender.forget("t")
         scene.writer.end()
         scene.writer.end(ErrorCode.KAFKA_STORAGE_ERROR)
         await asyncio.sleep(0.01)
         assert scene.written == []
-        assert len(scene.writer.asked) == 1
+        assert len(scene.writer.markers) == 1
         assert len(asyncio.all_tasks()) == tasks
 
     run(test)
@@ -197,10 +197,10 @@ def test_a_marker_that_is_no_longer_due_is_not_tried_again(failure: ErrorCode, s
         scene.writer.end(failure)
         assert bool(scene.completions) is settled
         if not settled:
-            await until(lambda: scene.writer.asked)
+            await until(lambda: scene.writer.markers)
             scene.writer.end()
             await until(lambda: scene.completions)
-        assert not scene.writer.asked
+        assert not scene.writer.markers
 
     run(test)
 

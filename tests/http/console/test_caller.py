@@ -25,12 +25,12 @@ class Link:
     def __init__(self, site: int) -> None:
         self.site = site
         self.login: Any = None
-        self.asked: list[ApiKey] = []
+        self.requests: list[ApiKey] = []
         self.closed = 0
         self.fails: BaseException | None = None
 
     def ask(self, api: ApiKey, request: object, version: int | None, deadline_s: float) -> object:
-        self.asked.append(api)
+        self.requests.append(api)
         if self.fails is not None:
             raise self.fails
         return self
@@ -99,7 +99,7 @@ def test_a_change_is_never_sent_on_a_connection_that_may_have_ended(scene: Scene
     assert second is not first
     second.fails = first.fails = LinkBroken("gone")
     assert scene.change() not in (first, second)
-    assert [link.asked for link in scene.links] == [[READ], [CHANGE], [CHANGE]]
+    assert [link.requests for link in scene.links] == [[READ], [CHANGE], [CHANGE]]
 
 
 def test_a_read_whose_connection_has_ended_is_repeated_on_a_new_one(scene: Scene) -> None:

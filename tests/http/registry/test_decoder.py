@@ -43,12 +43,12 @@ class Topic(SchemaTopic):
     def __init__(self) -> None:
         super().__init__()
         self.refused = False
-        self.asked = 0
+        self.lookups = 0
         for row in ROWS:
             self.state._put(row)
 
     def refresh(self, caller: Caller) -> State:
-        self.asked += 1
+        self.lookups += 1
         if self.refused:
             raise store_failed("not for you")
         return self.state
@@ -106,10 +106,10 @@ def test_what_is_not_of_a_schema_stays_as_it_is(topic: Topic, data: bytes) -> No
 def test_schemas_are_read_once_for_an_answer_and_only_when_a_value_names_one(topic: Topic) -> None:
     decode = one(topic)
     decode(b"plain text", 1000)
-    assert topic.asked == 0
+    assert topic.lookups == 0
     for _ in range(3):
         assert decode(framed(b"\x0e\x04ab", 1), 1000)
-    assert topic.asked == 1
+    assert topic.lookups == 1
 
 
 def test_a_caller_who_may_not_read_schemas_gets_the_bytes(topic: Topic) -> None:

@@ -54,12 +54,12 @@ def test_entries_that_contradict_a_new_one_go(
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("requested", "answer"),
     [(-1, UNDEFINED), (0, (0, 5)), (2, (2, 10)), (3, (2, 10)), (4, (4, 20)), (6, (6, 99)), (7, UNDEFINED)],
 )
-def test_end_offsets_of_epochs(tmp_path: Path, asked: int, answer: tuple[int, int]) -> None:
+def test_end_offsets_of_epochs(tmp_path: Path, requested: int, answer: tuple[int, int]) -> None:
     epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
-    assert epochs.end_offset_for(asked, 99) == answer
+    assert epochs.end_offset_for(requested, 99) == answer
 
 
 def test_no_epochs_no_answer(tmp_path: Path) -> None:

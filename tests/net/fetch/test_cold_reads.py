@@ -28,7 +28,7 @@ def reading(position: int) -> Reading:
     return Reading(slot=2, place=place, range=found)
 
 
-def asked(shared: Shared) -> list[list[int]]:
+def requests(shared: Shared) -> list[list[int]]:
     out = AppendEntry.table(CAPACITY)
     count = ring_take(shared.append_ring(0, 0), CAPACITY, out)
     return cast(list[list[int]], out[:count].tolist())
@@ -39,7 +39,7 @@ def test_the_answer_continues_when_the_last_range_is_read() -> None:
         shared, cold = made()
         ended: list[str] = []
         cold.read([reading(0), reading(500)], lambda: ended.append("all"))
-        entries = asked(shared)
+        entries = requests(shared)
         assert [
             (each[AppendEntry.OPERATION], each[AppendEntry.SLOT], each[AppendEntry.GENERATION],
              each[AppendEntry.ADDRESS], each[AppendEntry.LENGTH])

@@ -19,12 +19,14 @@ from tests.net.forward.forwarded import METADATA, asking, framed, read
 from tests.net.requests import is_closed
 
 
-def first_answer_waits(asked: threading.Event, released: threading.Event) -> Callable[[ClientRequest], bytes]:
+def first_answer_waits(
+    received: threading.Event, released: threading.Event
+) -> Callable[[ClientRequest], bytes]:
     """Control answers every request, but the first (correlation id 1) only when it may go on."""
 
     def answer(request: ClientRequest) -> bytes:
         if request.correlation_id == 1:
-            asked.set()
+            received.set()
             assert released.wait(10)
         return framed(request.correlation_id)
 

@@ -43,16 +43,16 @@ class Counted(LocalAnswers):
         self._count = mmap.mmap(-1, 4)
 
     @property
-    def asked(self) -> int:
+    def requests(self) -> int:
         return int.from_bytes(self._count[:4])
 
     def known(self, frame: bytes) -> KnownRequest | None:
-        self._count[:4] = (self.asked + 1).to_bytes(4)
+        self._count[:4] = (self.requests + 1).to_bytes(4)
         return super().known(frame)
 
     def answer(self, client: ClientRequest, frame: bytes | memoryview, learn: Learn) -> bytes:
         if client.listener.startswith("SASL"):  # `known` is not asked there
-            self._count[:4] = (self.asked + 1).to_bytes(4)
+            self._count[:4] = (self.requests + 1).to_bytes(4)
         return super().answer(client, frame, learn)
 
 
@@ -90,7 +90,7 @@ def test_a_repeated_request_is_answered_without_python(started: Started) -> None
     node, answers = started()
     found = {greet(node.connect(), number) for number in (1, 2, 3, -4, 1 << 30)}
     assert len(found) == 1
-    assert answers.asked == PYTHONS
+    assert answers.requests == PYTHONS
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -101,9 +101,9 @@ def test_each_version_has_its_own_answer(started: Started, version: int) -> None
     assert len(found) == 1
     answer = decode_exact(ApiVersionsResponse, version, found.pop(), 4)
     assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys} == SERVED
-    assert answers.asked == PYTHONS
+    assert answers.requests == PYTHONS
     ask(link, greeting(5, version=(version + 1) % 5))
-    assert answers.asked == PYTHONS + 1
+    assert answers.requests == PYTHONS + 1
 
 
 def test_it_is_counted_like_pythons(started: Started) -> None:
@@ -152,7 +152,7 @@ def test_an_image_makes_it_forget(started: Started) -> None:
     after = {greet(node.connect(), number) for number in range(4)}
     assert len(before) == len(after) == 1
     assert before != after
-    assert answers.asked == 2 * PYTHONS
+    assert answers.requests == 2 * PYTHONS
 
 
 def test_more_requests_than_fit_are_answered_all_the_same(started: Started) -> None:
@@ -165,7 +165,7 @@ def test_before_a_login_it_is_pythons(started: Started) -> None:
     node, answers = started(**{name.replace(".", "_"): value for name, value in SASL.items()})
     for number in range(5):
         greet(node.connect(), number)
-    assert answers.asked == 5
+    assert answers.requests == 5
 
 
 def test_requests_wait_for_the_peer_without_counting_as_stalled(started: Started) -> None:

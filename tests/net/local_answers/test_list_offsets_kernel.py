@@ -23,7 +23,7 @@ from tests.net.doubles import NetNode, ask
 LIST_OFFSETS = 2
 VERSIONS = range(1, 12)
 EPOCH = 7
-Asked = dict[str, list[tuple[int, int, int]]]
+Spec = dict[str, list[tuple[int, int, int]]]
 """topic -> (partition, leader epoch, timestamp)"""
 
 
@@ -44,19 +44,19 @@ def node(node_factory: NodeFactory) -> NetNode:
     return made
 
 
-def frame(version: int, asked: Asked, replica_id: int = -1, isolation: int = 0) -> bytes:
+def frame(version: int, spec: Spec, replica_id: int = -1, isolation: int = 0) -> bytes:
     topics = [
         ListOffsetsTopic(name, [ListOffsetsPartition(*each) for each in parts])
-        for name, parts in asked.items()
+        for name, parts in spec.items()
     ]
     request = ListOffsetsRequest(replica_id, isolation, topics, 30_000)
     return encode_request(LIST_OFFSETS, version, 42, "test", request)
 
 
-def answered(link: socket.socket, version: int, asked: Asked, **how: int) -> dict[str, list[tuple[int, ...]]]:
+def answered(link: socket.socket, version: int, spec: Spec, **how: int) -> dict[str, list[tuple[int, ...]]]:
     """topic -> (partition, error, timestamp, offset, leader epoch); nothing when control was
     asked."""
-    answer = ask(link, frame(version, asked, **how))
+    answer = ask(link, frame(version, spec, **how))
     correlation_id, start = parse_response(answer, LIST_OFFSETS, version) if len(answer) > 4 else (42, 0)
     assert correlation_id == 42
     if not start:
@@ -75,7 +75,7 @@ def answered(link: socket.socket, version: int, asked: Asked, **how: int) -> dic
 def test_ends_are_returned_in_the_order_of_the_request(node: NetNode, version: int) -> None:
     link = node.connect()
     epoch = EPOCH if version >= 4 else -1
-    requested: Asked = {"u": [(0, -1, -1)], "t": [(2, epoch, -1), (0, -1, -1), (1, -1, -1)]}
+    requested: Spec = {"u": [(0, -1, -1)], "t": [(2, epoch, -1), (0, -1, -1), (1, -1, -1)]}
     expected = {"u": [(0, 103)], "t": [(2, 102), (0, 100), (1, 101)]}
     for isolation in (0, 1) if version >= 2 else (0,):
         assert answered(link, version, requested, isolation=isolation) == {
@@ -91,7 +91,7 @@ def test_ends_are_returned_in_the_order_of_the_request(node: NetNode, version: i
 def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -> None:
     link = node.connect()
     epochs = (-1, 0, 1) if version >= 4 else (-1, -1, -1)
-    requested: Asked = {"t": [(0, -1, -2), (1, -1, -2), (2, -1, -4 if version >= 8 else -2)]}
+    requested: Spec = {"t": [(0, -1, -2), (1, -1, -2), (2, -1, -4 if version >= 8 else -2)]}
     for isolation in (0, 1) if version >= 2 else (0,):
         assert answered(link, version, requested, isolation=isolation) == {
             "t": [(index, 0, -1, 10 + index, epochs[index]) for index in range(3)]
@@ -103,7 +103,7 @@ def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -
 
 
 @pytest.mark.parametrize(
-    ("asked", "how"),
+    ("spec", "how"),
     [
         ({"t": [(0, -1, -5)]}, {}),
         ({"t": [(0, -1, 1000)]}, {}),
@@ -122,10 +122,10 @@ def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -
         ({"t": [(0, -1, -1)]}, {"isolation": 2}),
     ],
 )
-def test_what_is_unusual_is_controls(node: NetNode, asked: Asked, how: dict[str, int]) -> None:
+def test_what_is_unusual_is_controls(node: NetNode, spec: Spec, how: dict[str, int]) -> None:
     link = node.connect()
     for version in (4, 6, 11):
-        assert answered(link, version, asked, **how) == {}
+        assert answered(link, version, spec, **how) == {}
     assert len(node.control.requests) == 3
 
 

@@ -43,7 +43,7 @@ HEADER_BYTES = 4 + 11  # of a request from "c", without tags
 
 
 class Scene:
-    """A network process, and a control that knows a number of each topic. asked: how often."""
+    """A network process, and a control that knows a number of each topic. requests: their number."""
 
     def __init__(self, node_factory: NodeFactory) -> None:
         self.numbers: dict[str, int] = {}
@@ -53,7 +53,7 @@ class Scene:
         self.link = self.node.connect()
 
     @property
-    def asked(self) -> int:
+    def requests(self) -> int:
         return len(self.node.control.requests)
 
     def response(self, api: int, version: int, body: bytes) -> Struct:
@@ -118,37 +118,37 @@ def test_parts_of_two_answers_make_a_third_one(scene: Scene, version: int) -> No
     scene.numbers = {"a": 1, "b": 2, "c": 3, "d": 4}
     scene.metadata("a", "b", version=version)
     scene.metadata("c", version=version)
-    assert scene.asked == 2
+    assert scene.requests == 2
     for names in (["a"], ["b", "c"], ["c", "b", "a"], ["c", "a"]):
         scene.metadata(*names, version=version)
-    assert scene.asked == 2
+    assert scene.requests == 2
     scene.metadata("a", "d", version=version)
     scene.metadata("d", "c", version=version)
-    assert scene.asked == 3
+    assert scene.requests == 3
 
 
 def test_described_topics_come_sorted_whatever_their_order_in_the_request(scene: Scene) -> None:
     names = [f"t{number}" for number in range(40)] + ["t", "T", "t1-", "é", "\U0001f600"]
     for name in names:
         scene.describe(name)
-    requested, random = scene.asked, Random(3)
+    requested, random = scene.requests, Random(3)
     for count in (2, 3, 10, 45):
         for _ in range(30):
             scene.describe(*random.sample(names, count))
     scene.describe(*sorted(names))
     scene.describe(*sorted(names, reverse=True))
-    assert scene.asked == requested
+    assert scene.requests == requested
 
 
 def test_more_partitions_than_fit_on_a_page_are_controls(scene: Scene) -> None:
     names = [f"t{number:03}" for number in range(ROOM + 1)]
     for name in names:
         scene.describe(name)
-    requested = scene.asked
+    requested = scene.requests
     scene.describe(*names[:-1])
-    assert scene.asked == requested
+    assert scene.requests == requested
     scene.describe(*names)
-    assert scene.asked == requested + 1
+    assert scene.requests == requested + 1
 
 
 def test_after_a_change_no_part_is_seen_again(scene: Scene) -> None:
@@ -156,18 +156,18 @@ def test_after_a_change_no_part_is_seen_again(scene: Scene) -> None:
     for number in range(2, 6):
         scene.metadata("a")
         scene.metadata("b")
-        requested = scene.asked
+        requested = scene.requests
         scene.metadata("b", "a")
-        assert scene.asked == requested
+        assert scene.requests == requested
         scene.numbers = {"a": number, "b": number}
         scene.words.topics_changed()
         scene.metadata("a", "b")  # both anew
         scene.metadata("b", "a")
-        assert scene.asked == requested + 1
+        assert scene.requests == requested + 1
         scene.words.topics_changed()
         scene.metadata("b")
         scene.metadata("a", "b")  # of a there is none that stands
-        assert scene.asked == requested + 3
+        assert scene.requests == requested + 3
 
 
 def test_a_part_that_grows_or_shrinks_is_cached_again(scene: Scene) -> None:
@@ -176,14 +176,14 @@ def test_a_part_that_grows_or_shrinks_is_cached_again(scene: Scene) -> None:
         scene.metadata("a", "b")
         scene.metadata("b")
         scene.metadata("b", "a")
-        assert scene.asked == turn
+        assert scene.requests == turn
 
 
 def test_nothing_is_composed_while_a_log_dir_has_failed(scene: Scene) -> None:
     scene.metadata("a", "b")
     scene.node.shared.log_dir_errors[-1] = 5
     scene.metadata("b", "a")
-    assert scene.asked == 2
+    assert scene.requests == 2
 
 
 def test_options_and_version_are_part_of_the_question(scene: Scene) -> None:
@@ -193,9 +193,9 @@ def test_options_and_version_are_part_of_the_question(scene: Scene) -> None:
         (MetadataRequest(topics, False), MetadataRequest(topics, True, False, True)), 2
     ):
         scene.check(ApiKey.METADATA, 12, request)
-        assert scene.asked == requested
+        assert scene.requests == requested
     scene.metadata("b", "a", version=11)
-    assert scene.asked == 4
+    assert scene.requests == 4
 
 
 @pytest.mark.parametrize("version", [1, 4, 8, 9, 12])
@@ -258,4 +258,4 @@ def test_answers_that_the_socket_does_not_take_arrive_complete_and_in_order(scen
     reported = scene.response(ApiKey.METADATA, 12, frames[0][HEADER_BYTES + 1 :])
     for number in range(len(frames)):
         assert read_frame(scene.link) == encode_response(ApiKey.METADATA, 12, number, reported)[4:]
-    assert scene.asked == len(names)
+    assert scene.requests == len(names)

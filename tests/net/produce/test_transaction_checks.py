@@ -91,17 +91,17 @@ class CarefulControl(ControlDouble):
     arrived."""
 
     def prepare(self) -> "CarefulControl":
-        self.asked: list[VerifyTransaction] = []
+        self.verifications: list[VerifyTransaction] = []
         self.codes: dict[int, tuple[int, str | None]] = {}
         self.heard, self.go = threading.Event(), threading.Event()
         self.go.set()
         return self
 
-    def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
-        self.asked.append(asked)
+    def verify(self, request: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+        self.verifications.append(request)
         self.heard.set()
         assert self.go.wait(10)
-        return tuple(self.codes.get(index, (0, None)) for _, index in asked.partitions)
+        return tuple(self.codes.get(index, (0, None)) for _, index in request.partitions)
 
 
 class Scene:
@@ -181,7 +181,7 @@ def test_first_batch_is_appended_again_with_controls_consent(
         (0, 0),
         (0, 1),
     ]
-    assert scene.control.asked == [VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)]
+    assert scene.control.verifications == [VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)]
     plain = Operation.APPEND
     assert scene.worker.entries == [(plain, 0, 0), (operation, LAST_END, 0), (plain, 0, 1)]
 
@@ -229,7 +229,9 @@ def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
     assert (bad.error_code, bad.error_message) == (ErrorCode.INVALID_TXN_STATE, "not added")
     assert (bad.base_offset, bad.log_start_offset) == (-1, -1)
     # in one request, or in two if the IO worker saw the second batch later
-    partitions = [partition for question in scene.control.asked for _, partition in question.partitions]
+    partitions = [
+        partition for question in scene.control.verifications for _, partition in question.partitions
+    ]
     assert sorted(partitions) == [0, 1]
 
 
@@ -242,7 +244,7 @@ def test_control_verifies_records_that_are_refused(scene: Scene, version: int, c
     with closing(scene.node.connect()) as link:
         (answer,) = answers(ask(link, frame(version, 0, key=None)), version)
         (next_one,) = answers(ask(link, frame(version, 0, partition=1)), version)
-    assert scene.control.asked[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
+    assert scene.control.verifications[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
     assert answer.error_code == (code or ErrorCode.INVALID_RECORD)
     assert answer.error_message == "not added" or [error.batch_index for error in answer.record_errors] == [0]
     assert next_one.error_code == ErrorCode.NONE
@@ -266,7 +268,7 @@ def test_control_verifies_a_batch_that_is_refused(
     with closing(scene.node.connect()) as link:
         (answer,) = answers(ask(link, request), version)
         (next_one,) = answers(ask(link, frame(version, 0, partition=1)), version)
-    assert scene.control.asked[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
+    assert scene.control.verifications[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
     assert (answer.error_code, answer.log_start_offset) == (code or why, -1)
     assert next_one.error_code == ErrorCode.NONE
     assert len(scene.worker.entries) == 2, "the refused batch reaches no worker"
@@ -302,7 +304,7 @@ def test_a_request_to_a_restarted_control_is_repeated(scene: Scene) -> None:
         scene.control.go.set()
         (answer,) = answers(read_frame(link), 12)
     assert (answer.error_code, answer.base_offset) == (0, 0)
-    assert len(scene.control.asked) == 2
+    assert len(scene.control.verifications) == 2
 
 
 def test_a_client_id_that_is_no_text_is_read_as_kafka_reads_it(scene: Scene) -> None:

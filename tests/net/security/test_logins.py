@@ -67,7 +67,7 @@ class Scene:
         self.refused: list[str] = []
         self.closed: list[str] = []
         self.timers: list[Timer] = []
-        self.asked: list[object] = []
+        self.sent: list[object] = []
         self.wait_s: float | None = 0
         self.slept: list[float] = []
         self.connection: Any = SimpleNamespace(
@@ -86,11 +86,11 @@ class Scene:
             refuse=lambda _, why: self.refused.append(why),
             close=lambda _, why: self.closed.append(why),
         )
-        control: Any = SimpleNamespace(attempt_login=self._attempt, send=self.asked.append)
+        control: Any = SimpleNamespace(attempt_login=self._attempt, send=self.sent.append)
         self.logins = Logins(process, control)
 
     async def _attempt(self, attempt: AttemptLogin) -> float | None:
-        self.asked.append(attempt)
+        self.sent.append(attempt)
         return self.wait_s
 
     def take(self, *frames: bytes) -> list[bool]:
@@ -184,7 +184,7 @@ def test_the_right_password_lets_its_user_in_and_nothing_is_served_before(scene:
     assert (case.connection.user, case.known) == ("alice", ["alice"])
     assert (case.answer().error_code, case.answer().session_lifetime_ms) == (0, 0)
     assert case.audited == [("PLAIN", "alice", True)]
-    assert case.asked == [AttemptLogin("10.0.0.1", "alice"), LoginSucceeded("10.0.0.1", "alice")]
+    assert case.sent == [AttemptLogin("10.0.0.1", "alice"), LoginSucceeded("10.0.0.1", "alice")]
     assert case.take(METADATA) == [False]
     assert (case.timers, case.refused, case.closed) == ([], [], [])
 
@@ -202,7 +202,7 @@ def test_a_wrong_password_is_answered_after_the_delay_and_closes(
     assert case.answer().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert len(case.refused) == 1
     assert case.audited == [("PLAIN", user, False)]
-    assert LoginSucceeded("10.0.0.1", user) not in case.asked
+    assert LoginSucceeded("10.0.0.1", user) not in case.sent
 
 
 def test_a_client_that_has_gone_gets_no_answer(scene: Make) -> None:
@@ -225,7 +225,7 @@ def test_any_other_request_closes_before_a_login(scene: Make, before: tuple[byte
 def test_a_token_without_a_handshake_closes(scene: Make) -> None:
     case = scene()
     assert case.take(token()) == [True]
-    assert (len(case.refused), case.replies, case.asked) == (1, [], [])
+    assert (len(case.refused), case.replies, case.sent) == (1, [], [])
 
 
 def test_versions_are_reported_once_and_before_the_handshake(scene: Make) -> None:
@@ -291,7 +291,7 @@ def test_guessed_passwords_wait_or_are_refused_unseen(scene: Make) -> None:
     case.wait_s = None
     case.log_in()
     assert (case.slept, case.is_served) == ([], False)
-    assert case.asked == [AttemptLogin("10.0.0.1", "alice")]
+    assert case.sent == [AttemptLogin("10.0.0.1", "alice")]
 
 
 # --- sessions ------------------------------------------------------------------------------------------------

@@ -18,16 +18,16 @@ class Known:
     """Control: one user and one token, of the same name and password."""
 
     def __init__(self, expiry_ms: int) -> None:
-        self.asked: list[object] = []
+        self.requests: list[object] = []
         self.expiry_ms = expiry_ms
 
-    async def find_credential(self, asked: FindScramCredential) -> ScramCredential | None:
-        self.asked.append(asked)
-        return credential() if asked.user == "it" else None
+    async def find_credential(self, request: FindScramCredential) -> ScramCredential | None:
+        self.requests.append(request)
+        return credential() if request.user == "it" else None
 
-    async def find_token(self, asked: FindTokenCredential) -> TokenCredential | None:
-        self.asked.append(asked)
-        return TokenCredential(credential(), "owner", self.expiry_ms) if asked.token_id == "it" else None
+    async def find_token(self, request: FindTokenCredential) -> TokenCredential | None:
+        self.requests.append(request)
+        return TokenCredential(credential(), "owner", self.expiry_ms) if request.token_id == "it" else None
 
 
 def login(exchange: ScramExchange, name: str, extensions: str, password: bytes = PASSWORD) -> None:
@@ -47,7 +47,7 @@ def test_a_client_with_a_token_becomes_its_owner() -> None:
     exchange = ScramExchange("SCRAM-SHA-256", known)
     login(exchange, "it", ",tokenauth=true")
     assert (exchange.done, exchange.user, exchange.token_authenticated) == (True, "owner", True)
-    assert known.asked == [FindTokenCredential("it", 1)]
+    assert known.requests == [FindTokenCredential("it", 1)]
     left_ms = exchange.left_ms()
     assert left_ms is not None
     assert HOUR_MS - 60_000 < left_ms <= HOUR_MS
@@ -61,7 +61,7 @@ def test_without_the_extension_the_name_is_a_users(extensions: str) -> None:
     exchange = ScramExchange("SCRAM-SHA-256", known)
     login(exchange, "it", extensions)
     assert (exchange.user, exchange.token_authenticated, exchange.left_ms()) == ("it", False, None)
-    assert known.asked == [FindScramCredential("it", 1)]
+    assert known.requests == [FindScramCredential("it", 1)]
 
 
 @pytest.mark.parametrize(("name", "password"), [("it", b"wrong"), ("unknown", PASSWORD)])

@@ -8,7 +8,7 @@ from tests.tuning.knobs.asking import ask
 from tuning.finding import Finding, Severity
 
 
-def asked(tmp_path: Path, name: str, **mount: object) -> Finding:
+def checked(tmp_path: Path, name: str, **mount: object) -> Finding:
     return ask(on(situation(tmp_path), mounts=(replace(MOUNT, **mount),)), name)  # type: ignore[arg-type]
 
 
@@ -25,7 +25,7 @@ def asked(tmp_path: Path, name: str, **mount: object) -> Finding:
     ],
 )
 def test_file_systems_are_judged_by_what_they_keep(tmp_path: Path, kind: str, severity: Severity) -> None:
-    assert asked(tmp_path, ": file system", kind=kind).severity is severity
+    assert checked(tmp_path, ": file system", kind=kind).severity is severity
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_file_systems_are_judged_by_what_they_keep(tmp_path: Path, kind: str, se
 def test_options_that_lose_or_cost_are_reported_with_the_way_back(
     tmp_path: Path, option: str, name: str, severity: Severity, apply: str
 ) -> None:
-    assert asked(tmp_path, f": {name}").severity is Severity.OK
-    found = asked(tmp_path, f": {name}", options=frozenset({"rw", option}))
+    assert checked(tmp_path, f": {name}").severity is Severity.OK
+    found = checked(tmp_path, f": {name}", options=frozenset({"rw", option}))
     assert found.severity is severity
     assert found.remedy is not None
     assert found.remedy.apply == apply
@@ -52,7 +52,7 @@ def test_options_that_lose_or_cost_are_reported_with_the_way_back(
 
 def test_little_space_is_advice_and_hardly_any_is_serious(tmp_path: Path) -> None:
     shares = {share: int(MOUNT.total_bytes * share) for share in (0.5, 0.1, 0.04)}
-    severities = [asked(tmp_path, "free space", free_bytes=free).severity for free in shares.values()]
+    severities = [checked(tmp_path, "free space", free_bytes=free).severity for free in shares.values()]
     assert severities == [Severity.OK, Severity.ADVICE, Severity.SERIOUS]
 
 
@@ -63,13 +63,13 @@ def test_active_segments_that_fill_the_disk_are_reported_when_partitions_are_kno
 
 
 def test_too_few_inodes_are_serious_where_inodes_are_counted(tmp_path: Path) -> None:
-    assert asked(tmp_path, "free inodes", free_inodes=1000).severity is Severity.SERIOUS
-    assert asked(tmp_path, "free inodes", free_inodes=0, total_inodes=0).severity is Severity.UNSEEN
+    assert checked(tmp_path, "free inodes", free_inodes=1000).severity is Severity.SERIOUS
+    assert checked(tmp_path, "free inodes", free_inodes=0, total_inodes=0).severity is Severity.UNSEEN
 
 
 def test_a_folder_that_is_swept_is_serious(tmp_path: Path) -> None:
-    assert asked(tmp_path, "place of log.dirs", dirs=("/tmp/kafka-logs",)).severity is Severity.SERIOUS
-    assert asked(tmp_path, "place of log.dirs", dirs=("/tmpfiles/a",)).severity is Severity.OK
+    assert checked(tmp_path, "place of log.dirs", dirs=("/tmp/kafka-logs",)).severity is Severity.SERIOUS
+    assert checked(tmp_path, "place of log.dirs", dirs=("/tmpfiles/a",)).severity is Severity.OK
 
 
 def test_a_log_dir_that_cannot_be_written_to_is_serious(tmp_path: Path) -> None:

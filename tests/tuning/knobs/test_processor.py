@@ -9,30 +9,30 @@ from tuning.host.features import Features
 from tuning.host.upkeep import Upkeep
 
 
-def asked(tmp_path: Path, name: str, **facts: object) -> Finding:
+def checked(tmp_path: Path, name: str, **facts: object) -> Finding:
     base = situation(tmp_path)
     return ask(on(base, processors=replace(base.host.processors, **facts)), name)  # type: ignore[arg-type]
 
 
 def test_a_governor_that_saves_power_is_advised_against(tmp_path: Path) -> None:
-    assert asked(tmp_path, "scaling governor", governor="powersave").proposed == "performance"
-    assert asked(tmp_path, "scaling governor", governor=None).severity is Severity.UNSEEN
+    assert checked(tmp_path, "scaling governor", governor="powersave").proposed == "performance"
+    assert checked(tmp_path, "scaling governor", governor=None).severity is Severity.UNSEEN
 
 
 def test_a_slow_clock_is_recognised_by_name_or_by_measurement(tmp_path: Path) -> None:
-    assert asked(tmp_path, "clocksource", clocksource="hpet").proposed == "tsc"
-    assert asked(tmp_path, "clocksource", clocksource="kvm-clock").severity is Severity.OK
+    assert checked(tmp_path, "clocksource", clocksource="hpet").proposed == "tsc"
+    assert checked(tmp_path, "clocksource", clocksource="kvm-clock").severity is Severity.OK
     slow = replace(situation(tmp_path), coefficients=Coefficients("measured", clock_s=2e-6))
     assert ask(slow, "clocksource").severity is Severity.ADVICE
 
 
 def test_a_quota_below_the_processes_is_serious(tmp_path: Path) -> None:
-    assert asked(tmp_path, "cgroup cpu quota", quota_cores=2.0).severity is Severity.SERIOUS
-    assert asked(tmp_path, "cgroup cpu quota", quota_cores=8.0).severity is Severity.OK
+    assert checked(tmp_path, "cgroup cpu quota", quota_cores=2.0).severity is Severity.SERIOUS
+    assert checked(tmp_path, "cgroup cpu quota", quota_cores=8.0).severity is Severity.OK
 
 
 def test_nodes_are_a_note(tmp_path: Path) -> None:
-    assert asked(tmp_path, "NUMA nodes", nodes=2).severity is Severity.NOTE
+    assert checked(tmp_path, "NUMA nodes", nodes=2).severity is Severity.NOTE
 
 
 def test_missing_abilities_of_the_kernel_are_reported(tmp_path: Path) -> None:

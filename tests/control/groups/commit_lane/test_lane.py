@@ -81,21 +81,21 @@ PARTITIONS = st.lists(
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     version=st.integers(2, 10),
-    asked=st.lists(
+    commits=st.lists(
         st.tuples(st.dictionaries(st.sampled_from(["a", "b", "c"]), PARTITIONS, min_size=1), st.booleans()),
         min_size=1,
         max_size=8,
     ),
 )
 def test_every_answer_is_the_machines(
-    tmp_path_factory: pytest.TempPathFactory, version: int, asked: list[Any]
+    tmp_path_factory: pytest.TempPathFactory, version: int, commits: list[Any]
 ) -> None:
     async def test(scene: Scene) -> None:
         await learnt(scene, version)
         ids = ids_of(scene)
         frames = [
             commit(version, topics, ids, generation=GENERATION if right else GENERATION + 1)
-            for topics, right in asked
+            for topics, right in commits
         ]
         by_lane = await scene.send(*frames)
         alone = [await scene._serve(PEER, frame[4:]) for frame in frames]
