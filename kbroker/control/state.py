@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
@@ -18,13 +18,12 @@ from kbroker.control.broker import Broker, absolute
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import rename_copy, retire_all
-from kbroker.control.kraft.import_metadata import import_metadata
-from kbroker.control.metadata import adoption, kafka_metadata
+from kbroker.control.kraft.metadata_folder import folder_of
+from kbroker.control.metadata import adoption
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.clamp import broker_min_isr_note
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
-from kbroker.control.metadata.kafka_metadata import KafkaMetadata
 from kbroker.control.metadata.placement import place
 from kbroker.control.replication.election import choose_leaders
 from kbroker.control.store.change import Change, Deletion, Stored
@@ -35,6 +34,9 @@ from kbroker.ipc.layout import SlotState
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
 from kbroker.protocol.epochs import MAX_EPOCH
+
+if TYPE_CHECKING:
+    from kbroker.control.metadata.kafka_metadata import KafkaMetadata
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +71,8 @@ def build(
     store = chosen.store
     store.begin_run()
     store.put_meta("cluster_id", cluster_id)
-    import_metadata(store, log_dirs, static)
+    if folder_of(log_dirs) is not None:
+        _import_metadata(store, log_dirs, static)
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
         broker.dir_errors.fail(log_dir, errno.ENODEV)
@@ -198,6 +201,21 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     )
 
 
+def _import_metadata(store: Store, log_dirs: Sequence[str], static: BrokerConfig) -> None:
+    from kbroker.control.kraft.import_metadata import import_metadata  # few starts need its messages
+
+    import_metadata(store, log_dirs, static)
+
+
+def _kafka_metadata(log_dirs: Sequence[str]) -> "KafkaMetadata | None":
+    """Kafka's metadata log, if there is one."""
+    if folder_of(log_dirs) is None:
+        return None
+    from kbroker.control.metadata import kafka_metadata
+
+    return kafka_metadata.read(log_dirs)
+
+
 def _adopt(broker: Broker, store: Store) -> None:
     """Take over partition folders that the store does not know."""
     doomed = {(one.topic_id, one.partition.index) for one in store.deletions()}
@@ -206,7 +224,7 @@ def _adopt(broker: Broker, store: Store) -> None:
     found = adoption.unknown(left, broker.catalogue)
     if not found:
         return
-    kafka = kafka_metadata.read(broker.online_dirs)
+    kafka = _kafka_metadata(broker.online_dirs)
     # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their
     # sequences are in the logs
     count = kafka.next_producer_id if kafka is not None else None
@@ -229,7 +247,7 @@ def _adopt(broker: Broker, store: Store) -> None:
         log.info("topic %s taken over with %d partitions found on disk", name, len(partitions))
 
 
-def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[str, str]:
+def _configs(broker: Broker, topic: Topic, kafka: "KafkaMetadata | None") -> dict[str, str]:
     """Config overrides of a topic found on disk: those in Kafka's metadata log, else an internal
     topic's usual ones."""
     if kafka is not None and kafka.topics.get(topic.name) == topic.topic_id:

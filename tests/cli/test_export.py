@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.app import run
+from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.meta_properties import verify_or_create
@@ -33,7 +34,7 @@ def test_a_stopped_brokers_log_dir_is_exported(stopped: LogDir, capsys: pytest.C
     found = km.read([stopped.path])
     assert found is not None
     assert set(found.topics) == {"orders", "doomed"}
-    (written,) = Path(stopped.path, km.FOLDER).iterdir()
+    (written,) = Path(stopped.path, FOLDER).iterdir()
     assert written.stat().st_mode & 0o777 == 0o600
     # a broker whose marker has another epoch than its record loses its place in the in-sync sets
     assert '"brokerEpoch":1' in Path(stopped.path, files.CLEAN_SHUTDOWN).read_text()
@@ -53,4 +54,4 @@ def test_an_unclean_stop_a_running_broker_and_other_folders_are_refused(
     assert [("in use" in reported[0]), ("not clean" in reported[1]), ("no kbroker.db" in reported[2])] == [
         True
     ] * 3
-    assert not Path(stopped.path, km.FOLDER).exists()
+    assert not Path(stopped.path, FOLDER).exists()

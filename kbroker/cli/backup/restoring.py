@@ -13,8 +13,8 @@ from pathlib import Path
 from kbroker.cli.backup.place import Backups
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.kraft.snapshot import SnapshotId
-from kbroker.control.metadata.kafka_metadata import FOLDER
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.io.files.meta_properties import MetaProperties, write
 from kbroker.log import checkpoint, files

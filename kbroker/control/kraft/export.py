@@ -10,7 +10,7 @@ in the in-sync sets (KIP-966). Settings that only kbroker knows stay in the stor
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Final
 
 from kbroker.config.topic import SYNONYM
 from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.metadata_folder import FOLDER, MARK, fingerprint, folder_of
 from kbroker.control.kraft.snapshot import SnapshotId, build, write
 from kbroker.control.metadata import kafka_metadata
 from kbroker.control.metadata.features import FEATURES
@@ -26,8 +27,6 @@ from kbroker.control.store.change import Stored
 from kbroker.control.store.store import Store
 from kbroker.protocol.schema import Struct
 
-MARK: Final = "kafka_metadata"
-"""Key in the store's meta table: files of the metadata log as kbroker last saw or wrote them."""
 NEWEST: Final = "4.3"
 RELEASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
     {
@@ -74,16 +73,6 @@ def is_own(name: str) -> bool:
     )
 
 
-def fingerprint(log_dirs: Iterable[str]) -> str:
-    """Which files the metadata log has and how long they are: they differ after each run of Kafka.
-    Empty without one."""
-    folder = kafka_metadata.folder_of(log_dirs)
-    if folder is None:
-        return ""
-    kept = (path for path in folder.iterdir() if path.suffix in (".log", ".checkpoint"))
-    return ",".join(sorted(f"{path.name}:{path.stat().st_size}" for path in kept))
-
-
 def export(
     store: Store,
     log_dirs: Sequence[str],
@@ -97,7 +86,7 @@ def export(
     Raises ExportError, OSError."""
     stored = store.load()
     _check(stored, log_dirs)
-    folder = kafka_metadata.folder_of(log_dirs)
+    folder = folder_of(log_dirs)
     before = kafka_metadata.read(log_dirs)
     if folder is not None and before is None:
         raise ExportError(f"{folder} cannot be read: move it out of the way, then only kbroker's data goes")
@@ -114,7 +103,7 @@ def export(
     )
     voters = [found.voters[kind] for kind in sorted(found.voters)]
     place = write(
-        folder or Path(log_dirs[0], kafka_metadata.FOLDER),
+        folder or Path(log_dirs[0], FOLDER),
         snapshot,
         build(messages, voters, snapshot.epoch, now_ms),
     )

@@ -15,7 +15,8 @@ from kbroker.config.alter import Alteration, AlterError, Op, alter_broker, alter
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
-from kbroker.control.kraft.export import MARK, fingerprint, is_own
+from kbroker.control.kraft.export import is_own
+from kbroker.control.kraft.metadata_folder import MARK, fingerprint
 from kbroker.control.metadata import adoption, kafka_metadata
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC

@@ -17,12 +17,11 @@ from typing import Final
 from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity, entity_of
 from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.metadata_folder import folder_of
 from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, NAME, SnapshotId, control_type
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.delegation_tokens import DelegationToken
-from kbroker.control.metadata.topic_name import CLUSTER_METADATA
 from kbroker.ipc.messages import ScramCredential
-from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
@@ -34,7 +33,6 @@ from kbroker.protocol.schema import ProtocolError, Struct
 
 log = logging.getLogger(__name__)
 
-FOLDER: Final = files.folder_name(CLUSTER_METADATA, 0)
 NOTHING: Final = SnapshotId(0, 0)
 
 
@@ -165,11 +163,6 @@ def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
         log.error("%s cannot be read, so configs of topics found on disk are the defaults: %s", folder, error)
         return None
     return found
-
-
-def folder_of(log_dirs: Iterable[str]) -> Path | None:
-    """The metadata log's folder in the first log dir that has one."""
-    return next((path for log_dir in log_dirs if (path := Path(log_dir, FOLDER)).is_dir()), None)
 
 
 def newest_snapshot(folder: Path) -> tuple[SnapshotId, Path] | None:

@@ -14,6 +14,7 @@ from kbroker.cli.backup.taking import take
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.control.store.change import Change
@@ -183,7 +184,7 @@ def test_the_newest_of_several_stores_is_backed_up(tmp_path: Path, newest: int) 
     store = Store(places[newest])
     store.apply(Change(configs={(2, "orders"): {"retention.ms": "9"}}))
     store.close()
-    folder = tmp_path / km.FOLDER
+    folder = tmp_path / FOLDER
     folder.mkdir()
     (folder / SnapshotId(1, 1).file_name).write_bytes(taking._metadata(made.dirs, 1, "A" * 22, 5))
     found = km.read([str(tmp_path)])
@@ -213,7 +214,7 @@ def test_chosen_topics_are_restored_with_the_internal_ones_under_their_ids(
     assert syncs.taken()[-1] == "."
     assert [one.topic for one in chosen] == ["__consumer_offsets", "orders"]
     assert sorted(path.name for path in target.iterdir() if path.is_dir()) == [
-        km.FOLDER, "__consumer_offsets-0", "orders-0",
+        FOLDER, "__consumer_offsets-0", "orders-0",
     ]  # fmt: skip
     assert checkpoint.read_topic_id(str(target / "orders-0")) == b"\1" * 16
     assert [path.name for path in (target / "__consumer_offsets-0").glob("*.log")] == [f"{9:020d}.log"]

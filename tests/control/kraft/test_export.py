@@ -12,15 +12,14 @@ from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.kraft import export as module
 from kbroker.control.kraft import records as kr
 from kbroker.control.kraft.export import (
-    MARK,
     NEWEST,
     RELEASES,
     ExportError,
-    fingerprint,
     is_own,
     portable,
     sample_properties,
 )
+from kbroker.control.kraft.metadata_folder import FOLDER, MARK, fingerprint
 from kbroker.control.kraft.records import FeatureLevelRecord
 from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, SnapshotId, build
 from kbroker.control.metadata import kafka_metadata as km
@@ -121,7 +120,7 @@ def test_the_format_of_the_metadata_comes_first_and_levels_are_those_in_force(
 def test_producer_ids_that_kafka_gave_out_are_not_given_out_again(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         fill(made)
-        folder = Path(made.dirs[0], km.FOLDER)
+        folder = Path(made.dirs[0], FOLDER)
         folder.mkdir()
         (folder / SnapshotId(40, 6).file_name).write_bytes(
             build([FeatureLevelRecord("metadata.version", 25), kr.ProducerIdsRecord(1, -1, 5000)], (), 6, 1)
@@ -183,7 +182,7 @@ def test_a_metadata_log_of_kafkas_is_replaced_and_its_voters_stay(tmp_path: Path
         (bytes((0, 0, 0, KRAFT_VOTERS)), b"w", (), 1),
     ]
     with world(tmp_path) as made:
-        folder = Path(made.dirs[0], km.FOLDER)
+        folder = Path(made.dirs[0], FOLDER)
         folder.mkdir()
         old = folder / "00000000000000000040-0000000006.checkpoint"
         old.write_bytes(build([FeatureLevelRecord("metadata.version", 25)], voters, 6, 1))
@@ -221,7 +220,7 @@ def test_what_one_kafka_node_can_not_hold_is_refused(tmp_path: Path) -> None:
 
 def test_an_unreadable_metadata_log_is_kept(tmp_path: Path) -> None:
     with world(tmp_path) as made:
-        folder = Path(made.dirs[0], km.FOLDER)
+        folder = Path(made.dirs[0], FOLDER)
         folder.mkdir()
         damaged = folder / "00000000000000000040-0000000006.checkpoint"
         damaged.write_bytes(b"\0" * 100)

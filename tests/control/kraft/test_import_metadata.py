@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.kraft.records import framed
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.control.metadata.config_resource import BROKER, GROUP, TOPIC
@@ -28,7 +29,7 @@ def kafka_runs(made: World, *records: Struct, offset: int = 1) -> None:
     batch = build_batch(
         [(None, value, (), 1) for value in values], base_offset=offset, partition_leader_epoch=2
     )
-    Path(files.path(f"{made.dirs[0]}/{km.FOLDER}", offset, files.LOG)).write_bytes(batch)
+    Path(files.path(f"{made.dirs[0]}/{FOLDER}", offset, files.LOG)).write_bytes(batch)
 
 
 def grow(made: World, name: str, topic_id: bytes, epoch: int = 0) -> None:
@@ -174,7 +175,7 @@ def test_a_partition_that_kafka_moved_is_found_in_its_log_dir(tmp_path: Path) ->
 
 
 def test_a_new_store_takes_users_and_quotas_of_kafkas(tmp_path: Path) -> None:
-    folder = tmp_path / "d0" / km.FOLDER
+    folder = tmp_path / "d0" / FOLDER
     folder.mkdir(parents=True)
     values = [framed(kr.UserScramCredentialRecord("bob", 2, *CREDENTIAL))]
     values.append(framed(kr.ClientQuotaRecord([kr.QuotaEntity("user", None)], "consumer_byte_rate", 3.0)))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.kraft.records import framed
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.log import files
@@ -24,7 +25,7 @@ def batch(*messages: Struct | bytes, base_offset: int = 0) -> bytes:
 
 
 def metadata_log(log_dir: Path, *batches: bytes, snapshot: tuple[int, bytes] | None = None) -> None:
-    folder = log_dir / km.FOLDER
+    folder = log_dir / FOLDER
     folder.mkdir(parents=True)
     start = 0
     if snapshot is not None:
