@@ -15,8 +15,9 @@ from kbroker.api.error_counts import NONE
 from kbroker.api.rebalance_requests import FIRST_VERSIONS
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.coordinator.machine import Deferred
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.member_answers import FramedAnswer
 from kbroker.control.requests import SLICED_FROM_BYTES, Requests
 from kbroker.ipc.background import Background

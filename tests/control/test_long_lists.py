@@ -16,8 +16,8 @@ import pytest
 from kbroker.config.acls import ALLOW, GROUP, LITERAL, READ, Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.config.client_quotas import QuotaTable
-from kbroker.control.groups.classic_group import ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
 from kbroker.control.groups.summary import send_summaries
 from kbroker.control.requests import LISTS

@@ -2,12 +2,13 @@
 rebalance."""
 
 from collections.abc import Collection
-from enum import StrEnum
 from typing import ClassVar, Final
 
 from kbroker.control.coordinator.machine import Deferred, Record
 from kbroker.control.groups.classic_member import ClassicMember, Protocols
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group import Group
+from kbroker.control.groups.protocol_votes import ProtocolVotes
 from kbroker.control.groups.subscription import subscribed_topics
 from kbroker.protocol.coordinator_records.group_metadata import GroupMetadataKey
 from kbroker.protocol.epochs import next_epoch
@@ -18,29 +19,6 @@ from kbroker.protocol.record_types import encode_key
 
 CONSUMER: Final = "consumer"
 """Protocol type of consumers; the coordinator reads their metadata."""
-
-
-class ClassicState(StrEnum):
-    """States, named as clients see them."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-_BEFORE: Final = {
-    ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE},
-    ClassicState.PREPARING_REBALANCE: {
-        ClassicState.STABLE,
-        ClassicState.COMPLETING_REBALANCE,
-        ClassicState.EMPTY,
-    },
-    ClassicState.COMPLETING_REBALANCE: {ClassicState.PREPARING_REBALANCE},
-    ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
-    ClassicState.DEAD: set(ClassicState),
-}
 
 
 class ClassicGroup(Group):
@@ -77,7 +55,7 @@ class ClassicGroup(Group):
         self.awaiting_join = 0
         self.new_member_added = False
         self.subscribed_topics: frozenset[str] | None = None
-        self._support: dict[str, int] = {}
+        self._votes = ProtocolVotes()
 
     # --- state
 
@@ -94,11 +72,11 @@ class ClassicGroup(Group):
 
     @property
     def can_rebalance(self) -> bool:
-        return self.state in _BEFORE[ClassicState.PREPARING_REBALANCE]
+        return ClassicState.PREPARING_REBALANCE.may_follow(self.state)
 
     def transition(self, state: ClassicState, now_ms: int) -> None:
         """Raises RuntimeError for a transition that the state machine does not have."""
-        if self.state not in _BEFORE[state]:
+        if not state.may_follow(self.state):
             raise RuntimeError(f"group {self.group_id} cannot go from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.state_timestamp = now_ms
@@ -125,7 +103,7 @@ class ClassicGroup(Group):
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self._count(member, 1)
+        self._votes.add(member)
         member.awaiting_join = deferred
         if deferred is not None:
             self.awaiting_join += 1
@@ -135,7 +113,7 @@ class ClassicGroup(Group):
         """Remove a member or a pending one; another leads if it was the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._count(member, -1)
+            self._votes.remove(member)
             if member.awaiting_join is not None:
                 self.awaiting_join -= 1
             if member.instance_id is not None:
@@ -157,9 +135,9 @@ class ClassicGroup(Group):
         if [name for name, _ in member.protocols] == [name for name, _ in protocols]:
             member.protocols = protocols
         else:
-            self._count(member, -1)
+            self._votes.remove(member)
             member.protocols = protocols
-            self._count(member, 1)
+            self._votes.add(member)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         self.awaiting_join += (deferred is not None) - (member.awaiting_join is not None)
@@ -258,20 +236,11 @@ class ClassicGroup(Group):
         """Whether a member of this type and with these protocols may join the current members."""
         if self.is_empty:
             return bool(protocol_type) and bool(names)
-        everybody = len(self.members)
-        return self.protocol_type == protocol_type and any(
-            self._support.get(name, 0) == everybody for name in names
-        )
+        return self.protocol_type == protocol_type and any(map(self._votes.all_support, names))
 
     def select_protocol(self) -> str:
         """The protocol that most members prefer among those that all support."""
-        everybody = len(self.members)
-        candidates = {name for name, count in self._support.items() if count == everybody}
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            favourite = member.vote(candidates)
-            votes[favourite] = votes.get(favourite, 0) + 1
-        return max(votes, key=votes.__getitem__)
+        return self._votes.select(self.members.values())
 
     @property
     def listed_protocol_type(self) -> str:
@@ -371,7 +340,3 @@ class ClassicGroup(Group):
 
     def tombstones(self) -> list[Record]:
         return [Record(encode_key(GroupMetadataKey(self.group_id)), None)]
-
-    def _count(self, member: ClassicMember, step: int) -> None:
-        for name in member.protocol_names():
-            self._support[name] = self._support.get(name, 0) + step

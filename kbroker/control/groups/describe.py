@@ -6,8 +6,9 @@ from functools import lru_cache
 from kbroker.config.java_hash import concurrent_map_order, map_order, string_hash, timeline_order
 from kbroker.control.coordinator.key_hash import positive_hash
 from kbroker.control.coordinator.machine import Outcome
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_expiration import delete_offsets_of_group
 from kbroker.control.groups.table import GroupTable

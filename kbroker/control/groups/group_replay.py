@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable, Set
 from typing import Any
 
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer, join_timer, sync_timer
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue

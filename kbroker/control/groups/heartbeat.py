@@ -1,6 +1,7 @@
 """Heartbeat on classic groups: keeps a member's session alive and reports a rebalance."""
 
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest

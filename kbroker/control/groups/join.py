@@ -5,8 +5,9 @@ import uuid
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.groups.caller import Caller
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember, Protocols
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group_records import empty_group_metadata, group_metadata
 from kbroker.control.groups.member_answers import FramedAnswer
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer

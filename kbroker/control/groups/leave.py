@@ -4,7 +4,8 @@
 import logging
 
 from kbroker.control.coordinator.machine import Outcome
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.join import UNKNOWN_MEMBER
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.table import GroupTable

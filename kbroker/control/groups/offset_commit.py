@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from kbroker.control.coordinator.machine import Outcome, Record
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.commit_lane.cached_decisions import Renewal
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group import Group

@@ -6,8 +6,9 @@ Every step returns the Outcome of the operation that took it. Timer names are Ka
 import logging
 
 from kbroker.control.coordinator.machine import Outcome
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.member_answers import JoinAnswers, SyncAnswers
 from kbroker.control.groups.table import GroupTable

@@ -3,7 +3,8 @@
 import logging
 
 from kbroker.control.coordinator.machine import Deferred, Outcome
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.member_answers import FramedAnswer, SyncAnswers, sync_response
 from kbroker.control.groups.rebalance import Rebalance

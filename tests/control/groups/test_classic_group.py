@@ -2,8 +2,9 @@
 
 import pytest
 
-from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EMPTY, STABLE, DEAD = ClassicState.EMPTY, ClassicState.STABLE, ClassicState.DEAD

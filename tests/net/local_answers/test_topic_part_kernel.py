@@ -43,7 +43,8 @@ HEADER_BYTES = 4 + 11  # of a request from "c", without tags
 
 
 class Scene:
-    """A network process, and a control that knows a number of each topic. requests: their number."""
+    """A network process, and a control that knows a number of each topic. requests: their
+    number."""
 
     def __init__(self, node_factory: NodeFactory) -> None:
         self.numbers: dict[str, int] = {}

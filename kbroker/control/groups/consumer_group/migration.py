@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 
 from kbroker.control.coordinator.machine import Outcome, Record
-from kbroker.control.groups.classic_group import CONSUMER, ClassicGroup, ClassicState
+from kbroker.control.groups.classic_group import CONSUMER, ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ClassicMetadata, ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
