@@ -24,6 +24,7 @@ from kbroker.io.replication.copy_kernel import any_lagging
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Follow
 from kbroker.ipc.ring import wake_process
 from kbroker.ipc.shared import Shared
@@ -59,9 +60,16 @@ class Following:
     """Runs in: io. Owner: the worker's Replicas."""
 
     def __init__(
-        self, shared: Shared, drain: Drain, logs: Logs, durability: Durability, throttle: Throttle
+        self,
+        shared: Shared,
+        drain: Drain,
+        logs: Logs,
+        durability: Durability,
+        throttle: Throttle,
+        errors: LogDirErrors,
     ) -> None:
         self._throttle = throttle
+        self._errors = errors
         self._shared = shared
         self._drain = drain
         self._logs = logs
@@ -167,6 +175,7 @@ class Following:
             gone = isinstance(error, FileNotFoundError)  # the leader's retention was faster
             if not gone:
                 log.error("%s cannot be copied: %s", partition.folder, error)
+                self._errors.report(followed.body.leader_folder, error)
             self._pause(followed, BREATH_NS if gone else PAUSE_NS)
         return False
 

@@ -11,6 +11,7 @@ from kbroker.io.replication.following import Following
 from kbroker.io.replication.leading import Leading
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode
 
@@ -28,7 +29,8 @@ class Replicas:
         shared, sites = context.shared, len(sites_of(context.config))
         throttle = Throttle(shared, context.index, context.config.node_id, sites)
         self.leading = Leading(shared, drain, logs, durability.advanced)
-        self.following = Following(shared, drain, logs, durability, throttle)
+        errors = LogDirErrors(context.config.log_dirs, shared)
+        self.following = Following(shared, drain, logs, durability, throttle, errors)
         self.active = False
         self._drain = drain
         self._logs = logs

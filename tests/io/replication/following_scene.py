@@ -8,6 +8,7 @@ from kbroker.io.append.drain import Drain
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.replication.following import Following
 from kbroker.ipc.layout import Slot
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Follow
 from kbroker.ipc.shared import Shared, Sizes
 from tests.io.append.plain_append import Log, topic_config
@@ -47,7 +48,8 @@ class Scene:
         throttle: Any = SimpleNamespace(
             limits=lambda *_: self.limits, holds=lambda *_: self.held, copied=lambda *_: None
         )
-        self.following = Following(self.shared, self.drain, logs, durability, throttle)
+        self.errors = LogDirErrors([str(root / "leader"), str(root / "own")], self.shared)
+        self.following = Following(self.shared, self.drain, logs, durability, throttle, self.errors)
 
     def _log(self, root: Path, slot: int, flags: int, config: Any) -> Log:
         root.mkdir()

@@ -197,6 +197,27 @@ def test_an_error_of_the_own_log_dir_is_reported_and_no_other(
     assert case.end == 0
 
 
+def test_a_read_error_of_the_leaders_disk_takes_its_log_dir_offline(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one of its file alone takes none offline."""
+    case = scene()
+    case.write(b"a")
+    number = errno.EINVAL
+
+    def refuse(*_: object) -> int:
+        raise OSError(number, "broken")
+
+    monkeypatch.setattr(copier.os, "preadv", refuse)
+    case.follow()
+    assert (case.failed, case.errors.failed) == ([], ())
+    number = errno.EIO
+    case.check(later_ns=module.PAUSE_NS)
+    assert case.failed == []
+    assert case.errors.failed == (str(case.leader.folder.parent),)
+    assert case.errors.of(str(case.leader.folder.parent)) == errno.EIO
+
+
 def test_a_copy_continues_after_its_log_was_away_or_paused(scene: Make) -> None:
     case = scene()
     case.own.partition.role.pause()
