@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
-from kbroker.io.files.log_dir import finish_future
+from kbroker.io.files.log_dir import LogDir, finish_future
 from kbroker.io.files.segment import ActiveState, open_files
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.recovery import loaded_log, recovery
@@ -191,6 +191,7 @@ class Openings:
                     producer_expiration_ms=self._producers.expiration_ms,
                 )
                 opening.loaded = recovery.load(request)
+            lower_recovery_point(message.log_dir, key, points.get(key, 0), opening.loaded.recovery_point)
         except Exception as error:
             opening.error = error
         opening.nanoseconds = time.monotonic_ns() - began
@@ -231,6 +232,14 @@ class Openings:
         """Stop loading; returns when the current loads have ended."""
         for executor in (self._executor, self._creators):
             executor.shutdown(wait=True, cancel_futures=True)
+
+
+def lower_recovery_point(log_dir: str, key: TopicPartition, checkpointed: int, point: int) -> None:
+    """Write the recovery point of a loaded log that ends below the checkpointed one, before it
+    grows: after a power cut, its new records below the old point would not be scanned. Raises
+    OSError."""
+    if point < checkpointed:
+        LogDir(log_dir).update_recovery_points({key: point})
 
 
 def bytes_from(folder: str, offset: int) -> int:

@@ -4,8 +4,11 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.files.log_dir import LogDir
 from kbroker.io.openings import Opening, Openings, RecoveryProgress, bytes_from
 from kbroker.io.recovery.loaded_log import LoadedLog
 from kbroker.ipc.clock import wall_clock_ms
@@ -70,22 +73,28 @@ def test_the_bytes_to_check_are_those_of_segments_beyond_the_recovery_point(tmp_
     assert bytes_from(str(tmp_path / "empty"), 0) == 0
 
 
-class NoCheckpoints:
+class Checkpoints:
+    def __init__(self, recovery_points: dict[TopicPartition, int]) -> None:
+        self._points = recovery_points
+
     def at_start(self, log_dir: str) -> tuple[dict[TopicPartition, int], ...]:
-        return {}, {}, {}
+        return self._points, {}, {}
 
 
-def opened(log_dir: Path, expiration_ms: int, left: dict[str, list[bytes]] | None = None) -> LoadedLog:
+def opened(
+    log_dir: Path, expiration_ms: int = DAY_MS, clean: bool = True, recovery_point: int | None = None
+) -> LoadedLog:
     """The log t-0, as a start of an IO worker loads it."""
     config, _ = BrokerConfig.load({"log.dirs": str(log_dir)})
     context = SimpleNamespace(
-        clean_dirs=frozenset([str(log_dir)]), first_start=True, shared=SimpleNamespace(slots=Slot.table(4)),
-        closed_logs=left or {}, config=config, log_dirs=(str(log_dir),), index=0,
+        clean_dirs=frozenset([str(log_dir)] if clean else ()), first_start=True,
+        shared=SimpleNamespace(slots=Slot.table(4)), closed_logs={}, config=config, log_dirs=(str(log_dir),), index=0,
     )  # fmt: skip
     table = ProducerTable(64)
     table.expiration_ms = expiration_ms
     finished = threading.Event()
-    openings = Openings(context, NoCheckpoints(), table, finished.set)
+    points = {} if recovery_point is None else {("t", 0): recovery_point}
+    openings = Openings(context, Checkpoints(points), table, finished.set)
     message = OpenPartition(3, 1, "t", 0, TOPIC_ID, str(log_dir), 0, topic_config())
     openings.load(Opening(message), None)
     assert finished.wait(30)
@@ -104,3 +113,22 @@ def test_producers_expire_at_a_start_by_the_setting(tmp_path: Path) -> None:
     log.partition.close()
     assert [entry.producer_id for entry in opened(log.folder.parent, 3 * DAY_MS).producers] == [7]
     assert not opened(log.folder.parent, DAY_MS).producers
+
+
+@pytest.mark.parametrize(("torn", "written"), [(True, 2), (False, 3)])
+def test_a_recovery_point_above_the_logs_end_is_lowered_before_the_log_is_served(
+    tmp_path: Path, torn: bool, written: int
+) -> None:
+    """Otherwise new records below the old point would not be scanned after a power cut."""
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(3):
+        log.append(batch(0, [b"v"]))
+    log.partition.abandon()
+    (path,) = log.folder.glob("*.log")
+    if torn:
+        path.write_bytes(path.read_bytes()[:-1])
+    log_dir = LogDir(str(log.folder.parent))
+    log_dir.update_recovery_points({("t", 0): 3, ("other", 0): 9})
+    assert opened(log.folder.parent, clean=False, recovery_point=3).active.next_offset == written
+    assert log_dir.recovery_points() == {("t", 0): written, ("other", 0): 9}
