@@ -108,6 +108,18 @@ def test_a_checkpoint_outside_of_the_log_counts_as_none(tmp_path: Path) -> None:
     assert cleanable_range(case.partition, NOW).first_dirty == 4
 
 
+def test_a_log_is_as_large_as_its_files_after_a_cleaning(tmp_path: Path) -> None:
+    """Retention by size, and the size that tools show, go by it."""
+    case = Compacted(tmp_path)
+    with_segments(case, 3)
+    before = case.partition.active.log_bytes
+    case.clean()
+    assert case.partition.active.log_bytes == sum(
+        path.stat().st_size for path in case.log.folder.glob("*.log")
+    )
+    assert case.partition.active.log_bytes < before
+
+
 def test_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 3)
