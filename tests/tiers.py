@@ -40,10 +40,6 @@ WAITING = (*PARALLEL, "--no-loadscope-reorder")
 # of them.
 CROWDED = ("-n", "3", *WAITING[2:])
 
-# What no caller sees (an exception in a destructor, a coroutine that nobody awaits) fails a unit
-# test. Sockets of tests that are left to the garbage collector do not.
-UNRAISABLE = ("-W", "ignore::ResourceWarning", "-W", "error::pytest.PytestUnraisableExceptionWarning")
-
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")
 ENVIRONMENT = {"plain": {"KBROKER_NO_KERNELS": "1"}}
 """Environment variables that a tier sets."""
@@ -53,12 +49,12 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "fast": (
         "units, properties and house rules",
         "not (slow or compat or kafka or crash or fuzz or spark)",
-        (*PARALLEL, *UNRAISABLE),
+        PARALLEL,
     ),
     "plain": (
         "code with kernels as plain Python over checked memory",
         "not (slow or compat or kafka or crash or fuzz or spark)",
-        (*PARALLEL, *UNRAISABLE, *PLAIN_FOLDERS),
+        (*PARALLEL, *PLAIN_FOLDERS),
     ),
     "short": (
         "a cross-section: recorded answers of Apache Kafka, a client of each kind, ten kills",

@@ -1,4 +1,4 @@
-"""What crash tests are held to: chance that can be repeated, and no exception that is lost.
+"""Chance that can be repeated.
 
 Every test that draws from the seed prints it, and KBROKER_CRASH_SEED repeats the run, as far as a
 machine's timing allows.
@@ -7,10 +7,6 @@ machine's timing allows.
 import os
 import random
 
-import pytest
-
-UNRAISABLE = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-"""An exception that nobody can catch, in a finalizer or a callback of C, fails its test."""
 VARIABLE = "KBROKER_CRASH_SEED"
 SEED = int(os.environ.get(VARIABLE) or random.SystemRandom().randrange(1, 1 << 30))
 

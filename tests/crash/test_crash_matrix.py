@@ -21,13 +21,13 @@ from kbroker.ipc.crash_point import POINTS, VARIABLE
 from tests.crash.crash_load import PIECES
 from tests.crash.failovers import Failovers
 from tests.crash.load import PARTITIONS, Load, judge, read_all
-from tests.crash.seeds import UNRAISABLE, chances
+from tests.crash.seeds import chances
 from tests.crash.sited import create, start_sites
 from tests.peer.kbroker_node import BrokerFailed, KBroker
 
 CRASHES = int(os.environ.get("KBROKER_CRASHES", "6"))
 PLACES = tuple(os.environ.get("KBROKER_CRASH_PLACES", "").split(","))  # beginnings of their names
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600 + 12 * CRASHES), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600 + 12 * CRASHES)]
 
 TOPIC = "plain"
 KILLED = f"kbroker ended with {-signal.SIGKILL}"

@@ -10,12 +10,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.crash.load import PARTITIONS, Load, create_topic
-from tests.crash.seeds import UNRAISABLE
 from tests.crash.sited import create, described, start_sites, wait_for_in_sync
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 TOPIC = "expiring"
 TTL_MS = 3000

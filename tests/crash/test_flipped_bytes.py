@@ -19,11 +19,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.crash.seeds import UNRAISABLE, chances
+from tests.crash.seeds import chances
 from tests.peer.kbroker_node import BrokerFailed, KBroker
 
 FLIPS = int(os.environ.get("KBROKER_FLIPS", "3"))
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 20 * FLIPS), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 20 * FLIPS)]
 
 TOPICS = {
     "plain": {},

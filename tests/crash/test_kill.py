@@ -10,10 +10,9 @@ import psutil
 import pytest
 
 from tests.crash.load import Load, create_topic, judge, read_all
-from tests.crash.seeds import UNRAISABLE
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 KILLS = int(os.environ.get("KBROKER_KILLS", "8"))
 SETTINGS = {"log.segment.bytes": "1048576"}  # small segments, so that kills meet rolls too

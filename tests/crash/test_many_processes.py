@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.crash.load import Load, create_topic, judge, read_all
-from tests.crash.seeds import UNRAISABLE, chances
+from tests.crash.seeds import chances
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 PROCESSES = 8
 LOADS = 8

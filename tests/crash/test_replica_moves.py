@@ -11,11 +11,11 @@ import pytest
 from kbroker.protocol.errors import ErrorCode
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.mover import TOPIC, Mover
-from tests.crash.seeds import UNRAISABLE, chances
+from tests.crash.seeds import chances
 from tests.crash.sited import create, described, free_ports, log_bytes, wait_for_in_sync
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 MOVES = max(1, int(os.environ.get("KBROKER_KILLS", "1")) // 4)
 

@@ -17,11 +17,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.crash.seeds import UNRAISABLE
 from tests.crash.share_consumer import GROUP, TOPIC, share
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 COUNT = 20
 RELEASED = {b"3", b"4", b"11"}

@@ -16,10 +16,10 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from tests.crash.seeds import SEED, UNRAISABLE, chances
+from tests.crash.seeds import SEED, chances
 from tests.peer.kbroker_node import ROOT, KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600)]
 
 STOPS = int(os.environ.get("KBROKER_STOPS", "8"))
 LATEST_S = 3.0  # after the first line of the program; a start takes about half a second

@@ -18,10 +18,10 @@ from kbroker.protocol.records import build_batch
 from tests.compat import admin_cases as admin
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
-from tests.crash.seeds import UNRAISABLE, chances
+from tests.crash.seeds import chances
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, UNRAISABLE]
+pytestmark = pytest.mark.crash
 
 KILLS = 20
 PARTITIONS = 2

@@ -15,10 +15,9 @@ from confluent_kafka import Producer
 from tests.compat.clients.transactional_clients import read_to_end
 from tests.crash.copier import transform
 from tests.crash.load import PARTITIONS, create_topic
-from tests.crash.seeds import UNRAISABLE
 from tests.peer.kbroker_node import ROOT, KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 KILLS = int(os.environ.get("KBROKER_KILLS", "8"))
 RECORDS = 3000

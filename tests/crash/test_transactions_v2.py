@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.compat.clients.transactional_clients import read_to_end
 from tests.crash.load import PARTITIONS, create_topic
-from tests.crash.seeds import UNRAISABLE, chances
+from tests.crash.seeds import chances
 from tests.crash.v2_producer import V2Producer
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), UNRAISABLE]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 KILLS = int(os.environ.get("KBROKER_V2_KILLS", "12"))
 VICTIMS = ("control", "network 0", "io 0", "everything")
