@@ -97,6 +97,19 @@ def test_aborted_transactions_are_indexed_with_what_was_stable_then(log: Transac
     assert log.aborted() == [AbortedTransaction(2, 1, 2, 0), AbortedTransaction(1, 0, 3, 4)]
 
 
+def test_a_committed_transaction_is_not_indexed(log: Transactions) -> None:
+    """Readers of committed records would not be given it."""
+    log.write(1)
+    log.end(1, True)
+    assert log.aborted() == []
+    assert log.log.partition.active.last_aborted == -1
+
+
+def test_a_marker_without_a_producer_id_makes_no_producer(log: Transactions) -> None:
+    log.log.partition.complete_transaction(EndTxnMarker(-1, 0, False, 4, NOW, 0))
+    assert log.log.producers.entries(log.log.partition.slot) == []
+
+
 def test_a_transaction_stays_open_if_the_index_cannot_be_written(log: Transactions) -> None:
     log.write(1)
     index = log.log.folder / f"{0:020d}.txnindex"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.rows import AppendRow
-from kbroker.ipc.layout import Slot
+from kbroker.io.append.rows import AppendRow, AppendState
+from kbroker.ipc.layout import Slot, SlotState
 from tests.io.append.plain_append import NOW, Log, offsets
 from tests.log.batch_bytes import batch
 from tests.syncs import Syncs
@@ -51,6 +51,36 @@ def test_a_leader_does_not_tell_its_end_before_its_mark_is_at_the_start_of_its_e
     assert not is_behind(log)
     log.append(batch(0, [b"later"]))
     assert not is_behind(log)
+
+
+def test_a_known_mark_above_the_end_is_the_end(log: Log) -> None:
+    """The log may have lost its end with its predecessor."""
+    reopened(log, leads=True, mark=99)
+    assert log.words[Slot.HIGH_WATERMARK] == 3
+
+
+def test_a_log_takes_appends_only_while_it_leads_and_is_not_paused(log: Log) -> None:
+    role = log.partition.role
+    states = []
+    for step in (
+        lambda: role.lead(2),
+        role.pause,
+        lambda: role.lead(3),
+        role.resume,
+        lambda: role.follow(-1),
+    ):
+        step()
+        states.append((int(log.row[AppendRow.STATE]) == AppendState.OPEN, int(log.words[Slot.STATE])))
+    role.let_append()
+    assert log.row[AppendRow.STATE] != AppendState.OPEN
+    online, recovering = SlotState.ONLINE, SlotState.RECOVERING
+    assert states == [
+        (True, online),
+        (False, recovering),
+        (False, recovering),
+        (True, online),
+        (False, online),
+    ]
 
 
 def test_a_follower_does_not_tell_its_end(log: Log) -> None:

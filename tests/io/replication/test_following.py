@@ -1,7 +1,6 @@
 """A follower's log becomes its leader's: copied from the leader's files, cut where the two
 differ."""
 
-import errno
 import os
 from collections.abc import Callable
 
@@ -182,42 +181,6 @@ def test_a_durable_topics_copy_is_flushed_at_once(scene: Make) -> None:
     assert case.flushed == [(OWN,)]
 
 
-def test_an_error_of_the_own_log_dir_is_reported_and_no_other(
-    scene: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = scene()
-    case.write(b"a")
-
-    def refuse() -> None:
-        raise OSError(errno.EIO, "broken")
-
-    monkeypatch.setattr(case.own.partition.active, "open_files", refuse)
-    case.follow()
-    assert [error.errno for error in case.failed] == [errno.EIO]
-    assert case.end == 0
-
-
-def test_a_read_error_of_the_leaders_disk_takes_its_log_dir_offline(
-    scene: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And one of its file alone takes none offline."""
-    case = scene()
-    case.write(b"a")
-    number = errno.EINVAL
-
-    def refuse(*_: object) -> int:
-        raise OSError(number, "broken")
-
-    monkeypatch.setattr(copier.os, "preadv", refuse)
-    case.follow()
-    assert (case.failed, case.errors.failed) == ([], ())
-    number = errno.EIO
-    case.check(later_ns=module.PAUSE_NS)
-    assert case.failed == []
-    assert case.errors.failed == (str(case.leader.folder.parent),)
-    assert case.errors.of(str(case.leader.folder.parent)) == errno.EIO
-
-
 def test_a_copy_continues_after_its_log_was_away_or_paused(scene: Make) -> None:
     case = scene()
     case.own.partition.role.pause()
@@ -284,22 +247,6 @@ def test_the_producers_of_a_leader_are_known_in_its_copy_however_many(scene: Mak
     assert own_part == its
 
 
-def test_a_write_that_fails_is_an_error_of_the_own_log_dir_and_ends_nowhere(scene: Make) -> None:
-    case = scene()
-    case.write(b"a")
-    full = os.open("/dev/full", os.O_RDWR)
-    try:
-        fds = case.own.partition.active.files
-        os.dup2(full, fds.log)
-        case.follow()
-    finally:
-        os.close(full)
-    assert [error.errno for error in case.failed] == [errno.ENOSPC]
-    assert case.end == 0
-    assert case.own.row[AppendRow.STATE] != 1
-    assert case.following.waiting
-
-
 def test_a_copy_that_lost_its_end_continues_where_it_ends_now(scene: Make) -> None:
     """And not at the place in the leader's file where it was: batches above the end leave a gap."""
     case = scene()
@@ -313,21 +260,6 @@ def test_a_copy_that_lost_its_end_continues_where_it_ends_now(scene: Make) -> No
         case.check(later_ns=1_000_000_000)
     case.assert_equal()
     assert offsets(case.own) == [0, 1, 2]
-
-
-def test_a_copy_waits_while_its_disk_is_full(scene: Make) -> None:
-    case = scene()
-    case.write(b"a")
-    case.follow()
-    case.own.partition.active.refuse_appends()
-    case.write(b"b")
-    case.check(later_ns=2_000_000_000)
-    assert (case.end, case.failed) == (1, [])
-    assert case.following.waiting
-    case.own.partition.role.let_append()
-    case.check(later_ns=2_000_000_000)
-    case.assert_equal()
-    assert case.end == 2
 
 
 def test_a_copy_says_that_it_follows_only_once_it_agrees(scene: Make) -> None:
