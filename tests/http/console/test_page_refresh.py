@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.http.console.browser import program
 from tests.http.console.page import Page
@@ -81,6 +82,47 @@ def test_the_head_of_a_topic_follows_while_its_messages_stay(page: Page, node: K
     page.browser.wait("document.querySelector('.facts').innerText !== window.facts")
     assert page.browser.run("document.querySelectorAll('.message[open]').length") == 1
     assert page.browser.run("document.activeElement === window.typed && window.typed.value") == "half"
+
+
+def test_new_messages_are_offered_and_shown_on_request(page: Page, node: KBroker) -> None:
+    page.show("topics/orders")
+    page.browser.wait("document.querySelector('.message')")
+    page.browser.run("window.first = document.querySelector('.message')")
+    produce(node, 7)
+    page.sees("Show 7 new records")
+    assert page.browser.run("window.first.isConnected")
+    page.click("Show 7 new records")
+    page.browser.wait("!window.first.isConnected && document.querySelector('.message')")
+    produce(node, 1)
+    page.sees("Show 1 new record")
+    page.click("Live tail")
+    page.sees("Waiting for records")
+    assert "new record" not in page.browser.text().replace("New records appear", "")
+
+
+def test_the_settings_of_a_topic_follow_and_a_search_stays(page: Page, node: KBroker) -> None:
+    page.show("topics/orders/settings")
+    page.enter("main input[type=search]", "retention.ms")
+    page.browser.wait(cell("retention.ms", "Value"))
+    page.browser.run("window.row = document.querySelector(\"[data-key='retention.ms']\")")
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for value in ("86400001", "86400002"):
+        entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(30)
+        page.browser.wait(f"{cell('retention.ms', 'Value')} === '{value}'")
+    assert page.browser.run("document.querySelector('main input[type=search]').value") == "retention.ms"
+    assert page.browser.run("window.row.isConnected")
+
+
+def test_the_settings_of_the_broker_follow(page: Page, node: KBroker) -> None:
+    page.show("settings")
+    page.enter("main input[type=search]", "log.cleaner.threads")
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    entry = ConfigEntry("log.cleaner.threads", "2", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    page.browser.wait(f"{cell('log.cleaner.threads', 'Value')} === '2'")
 
 
 def test_a_group_follows_its_commits_and_keeps_the_keyboards_place(page: Page, node: KBroker) -> None:

@@ -1,11 +1,12 @@
 import { get, listen, path } from "../api.js";
-import { bytes, count, empty, failed, fill, h, loading, panel, tag, time } from "../dom.js";
+import { bytes, count, counted, empty, failed, fill, h, loading, panel, tag, time, update } from "../dom.js";
 import { choice, field } from "../dialog.js";
 
 const SHOWN = 500;
 const LIMIT = 50;
 const SCHEMAS = { AVRO: "Avro", JSON: "JSON", PROTOBUF: "Protobuf" };
 
+// Returns the element, and a function that takes the topic as it is now and offers its new records.
 export function messages(context, topic) {
   const partition = choice([["", "All"], ...topic.partitions.slice(0, 1000).map((row) => [String(row.partition), String(row.partition)])], "");
   const start = choice([["latest", "Latest"], ["earliest", "Earliest"], ["offset", "Offset"], ["time", "Time"]], "latest");
@@ -17,9 +18,10 @@ export function messages(context, topic) {
   const tail = h("button", { class: "button", type: "button", "aria-pressed": "false", onclick: () => (stop ? follow(false) : follow(true)) }, "Live tail");
   const offsetField = field("Offset", offset), timeField = field("From", at);
   const note = h("span", { class: "end", role: "status" });
+  const fresh = h("div", { role: "status" });
   const list = h("div", {}, loading());
   const foot = h("div");
-  let stop = null, control = null;
+  let stop = null, control = null, now = topic, ends = new Map(), latest = false;
   const filters = () => ({ partition: partition.value, key: key.value, value: value.value, committed: committed.checked ? "true" : "" });
   const where = path("topics", topic.name, "messages");
 
@@ -32,13 +34,14 @@ export function messages(context, topic) {
     const asked = { ...filters(), start: start.value, limit: LIMIT, ...more };
     if (start.value === "offset") asked.offset = offset.value || 0;
     if (start.value === "time") asked.time_ms = at.value ? new Date(at.value).getTime() : 0;
-    if (!more.cursor) fill(list, loading());
+    if (!more.cursor) { latest = false; show(); fill(list, loading()); }
     try {
       const found = await get(where, asked, control.signal);
       const newest = start.value === "latest" && !more.cursor;
       const records = newest ? found.records.toReversed() : found.records;
       if (!more.cursor) fill(list);
       list.append(...records.map(message));
+      if (newest) shownUpTo(records);
       if (!list.children.length) fill(list, nothing(found));
       fill(note, found.scanned_bytes > 2e6 ? `${bytes(found.scanned_bytes)} searched` : "");
       fill(foot, !newest && !found.complete && h("div", { class: "pager" }, h("button", { class: "button", onclick: () => read({ cursor: found.cursor }) }, found.records.length ? "More" : "Continue the search")),
@@ -46,6 +49,19 @@ export function messages(context, topic) {
     } catch (error) {
       if (error.name !== "AbortError") { fill(list, failed(error, () => read())); fill(foot); }
     }
+  }
+
+  function shownUpTo(records) {
+    latest = true;
+    ends = new Map(now.partitions.map((row) => [row.partition, row.high_watermark]));
+    for (const one of records) ends.set(one.partition, Math.max(ends.get(one.partition) ?? 0, one.offset + 1));
+  }
+
+  function show(found = now) {
+    now = found;
+    const rows = latest ? now.partitions.filter((row) => !partition.value || String(row.partition) === partition.value) : [];
+    const added = rows.reduce((sum, row) => sum + Math.max(0, row.high_watermark - (ends.get(row.partition) ?? 0)), 0);
+    update(fresh, added > 0 && h("div", { class: "pager" }, h("button", { class: "button", type: "button", onclick: () => read() }, `Show ${counted(added, "new record")}`)));
   }
 
   const filtered = () => key.value || value.value || committed.checked;
@@ -60,6 +76,8 @@ export function messages(context, topic) {
     tail.textContent = on ? "Stop" : "Live tail";
     if (!on) { fill(note); return; }
     control?.abort();
+    latest = false;
+    show();
     fill(foot);
     fill(list, empty("Waiting for records", "New records appear here."));
     let first = true, left = 0;
@@ -85,7 +103,7 @@ export function messages(context, topic) {
   const tools = h("div", { class: "tools" }, field("Partition", partition), field("Start at", start), offsetField, timeField, field("Key", key), field("Value or header", value),
     h("label", { class: "check" }, committed, "Committed only"), tail, note);
   read();
-  return panel(null, [tools, list, foot]);
+  return { element: panel(null, [tools, fresh, list, foot]), show };
 }
 
 const text = (data) => (data === null ? h("span", { class: "muted" }, "null") : data.encoding === "base64" ? h("span", { class: "muted" }, `${bytes(data.size)} binary`) : data.text || h("span", { class: "muted" }, "empty"));

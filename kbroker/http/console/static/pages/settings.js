@@ -1,8 +1,12 @@
 import { get, path, post, session } from "../api.js";
-import { broken, empty, fill, h, head, panel, table, tag, toast } from "../dom.js";
+import { broken, empty, fill, h, head, panel, table, tag, toast, update } from "../dom.js";
 import { ask, field } from "../dialog.js";
+import { follow, stale } from "./refresh.js";
 
-// change: async (changes by name) or null where nothing may be changed
+const EVERY_MS = 10000;
+
+// change: async (changes by name) or null where nothing may be changed. Returns the element, and a function that shows
+// other rows with the same search.
 export function settingsTable(rows, change) {
   const search = h("input", { type: "search", placeholder: "Search   /", "aria-label": "Search settings", oninput: () => draw() });
   const only = h("input", { type: "checkbox", onchange: () => draw() });
@@ -12,15 +16,16 @@ export function settingsTable(rows, change) {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = rows.filter((row) => (!only.checked || row.source !== "default") && words.every((word) => `${row.name} ${row.text}`.toLowerCase().includes(word)));
     fill(total, `${shown.length} of ${rows.length}`);
-    fill(box, shown.length ? table([
+    update(box, shown.length ? table([
       { title: "Setting", wrap: true, cell: (row) => [h("span", { class: "name mono" }, broken(row.name)), row.text && h("div", { class: "muted small" }, row.text)] },
       { title: "Value", wrap: true, cell: (row) => (row.sensitive ? tag("hidden") : row.value ? h("span", { class: "mono" }, broken(row.value)) : h("span", { class: "muted" }, row.value === null ? "not set" : "empty")) },
       { title: "Source", cell: (row) => (row.source === "default" ? h("span", { class: "muted" }, "default") : tag(row.source, "good")) },
       ...(change ? [{ title: "", label: "Change", number: true, cell: (row) => !row.read_only && h("button", { class: "button quiet", onclick: () => edit(row, change) }, "Change") }] : []),
-    ], shown) : empty("Nothing found", only.checked && !words.length ? "Every setting has its default." : "No setting matches."));
+    ], shown, { key: (row) => row.name }) : empty("Nothing found", only.checked && !words.length ? "Every setting has its default." : "No setting matches."));
   }
   draw();
-  return panel(null, [h("div", { class: "tools" }, search, h("label", { class: "check" }, only, "Changed only"), total), box]);
+  const element = panel(null, [h("div", { class: "tools" }, search, h("label", { class: "check" }, only, "Changed only"), total), box]);
+  return { element, show: (now) => { rows = now; draw(); } };
 }
 
 function edit(row, change) {
@@ -37,5 +42,9 @@ export async function settings(context) {
     toast("The setting is changed.");
     context.again();
   };
-  return h("div", { class: "flow" }, head("Settings", { facts: ["of this broker"] }), settingsTable(found.settings, change));
+  const shown = settingsTable(found.settings, change), notice = h("div");
+  follow(context, shown.element, async () => {
+    try { shown.show((await get(path("settings"), {}, context.signal)).settings); update(notice); } catch (error) { stale(notice, error); }
+  }, EVERY_MS);
+  return h("div", { class: "flow" }, notice, head("Settings", { facts: ["of this broker"] }), shown.element);
 }

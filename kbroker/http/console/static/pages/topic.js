@@ -7,19 +7,21 @@ import { settingsTable } from "./settings.js";
 
 const EVERY_MS = 2000;
 
-// The head and the partitions follow the stream. Messages have a live tail, and settings a search: they stay as they are.
+// All follows the stream, but messages stay as they are: a button shows the new ones.
 export async function topic(context) {
   const { name, tab = "messages", signal } = context;
   const where = path("topics", name);
   const found = await get(where, {}, signal);
   const notice = h("div"), top = h("div", {}, front(found, tab, context));
-  const body = h("div", {}, { messages: () => messages(context, found), partitions: () => partitions(found), settings: () => settings(found, context) }[tab]?.());
+  const part = { messages: () => messages(context, found), partitions: () => partitions(found), settings: () => settings(found, context) }[tab]?.();
+  const body = h("div", {}, part?.element ?? part);
   const page = h("div", { class: "flow" }, notice, top, body);
-  follow(context, tab === "partitions" ? page : top, async () => {
+  follow(context, tab === "messages" ? top : page, async () => {
     try {
       const now = await get(where, {}, signal);
       update(top, front(now, tab, context));
       if (tab === "partitions") update(body, partitions(now));
+      part?.show?.(tab === "settings" ? now.settings : now);
       update(notice);
     } catch (error) { stale(notice, error); }
   }, EVERY_MS);
