@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kbroker.cli.bytecode import keep_bytecode
-from kbroker.cli.early_stop import end_at_once_on_signals
+from kbroker.cli.early_stop import end_at_once_on_signals, interrupt_ends_at_once
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.serve_arguments import parse
 
@@ -26,9 +26,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         end_at_once_on_signals()
     if words[:1] == ["serve"] and (plain := parse(words[1:])) is not None:
         return _serve(*plain)
-    from kbroker.cli.commands import app
-    from kbroker.cli.failures import explain
-    from kbroker.cli.output import say
+    with interrupt_ends_at_once(ExitCode.INTERRUPTED):
+        from kbroker.cli.commands import app
+        from kbroker.cli.failures import explain
+        from kbroker.cli.output import say
 
     if (
         words[:1]

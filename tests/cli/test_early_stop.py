@@ -58,3 +58,22 @@ def test_a_stop_while_kernels_compile_ends_all_with_code_0(tmp_path: Path, numbe
     finally:
         broker.kill()
         broker.wait()
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_interrupt_while_modules_are_imported_is_no_traceback(ignored: bool, tmp_path: Path) -> None:
+    """Unless the parent ignores it, as shells do for commands in the background of a script."""
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('not interrupted')\n"
+    )
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "kbroker", "topics", "list"],
+            env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert ("not interrupted" in done.stderr) is ignored
+    if not ignored:
+        assert (done.returncode, done.stderr) == (130, "")
