@@ -28,6 +28,7 @@ from kbroker.control.metadata.placement import place
 from kbroker.control.replication.election import choose_leaders
 from kbroker.control.store.change import Change, Deletion, Stored
 from kbroker.control.store.choice import open_newest
+from kbroker.control.store.moved_dirs import follow_moved
 from kbroker.control.store.store import Store
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotState
@@ -71,6 +72,7 @@ def build(
     store = chosen.store
     store.begin_run()
     store.put_meta("cluster_id", cluster_id)
+    follow_moved(store, [absolute(log_dir) for log_dir in static.log_dirs], online.directory_ids)
     if folder_of(log_dirs) is not None:
         _import_metadata(store, log_dirs, static)
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
@@ -167,6 +169,8 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
             )
         elif here != known:
             store.put_meta(f"directory.{log_dir}", here)
+    for log_dir in held.keys() - set(broker.log_dirs):
+        log.error("%s is not in log.dirs: its %d partitions stay offline", log_dir, held[log_dir])
 
 
 def _restart_copies(broker: Broker, store: Store, log_dir: str, usable: set[str]) -> bool:
@@ -301,7 +305,7 @@ def _retire_moved(broker: Broker) -> None:
             continue
         known = topic.partitions[found.index]
         local = _replica_on_site(broker, known, found.log_dir) or known.leader
-        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(local):
+        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(broker, local):
             left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
     retire_all(left)
 
@@ -317,8 +321,11 @@ def _replica_on_site(broker: Broker, partition: Partition, log_dir: str) -> Repl
     return next((one for one in partition.replicas if broker.site_of(one.log_dir) is site), None)
 
 
-def _is_there(replica: Replica) -> bool:
-    """Whether the folder is there, or the complete copy that becomes it."""
+def _is_there(broker: Broker, replica: Replica) -> bool:
+    """Whether the folder is there, or the complete copy that becomes it. Outside of log.dirs none
+    is: another broker may have it."""
+    if broker.dir_errors.of(replica.log_dir):
+        return False
     copies = {(one.topic, one.index) for one in adoption.futures([replica.log_dir])}
     return Path(replica.folder).is_dir() or (replica.topic, replica.index) in copies
 

@@ -41,7 +41,7 @@ class LogDirErrors:
     def fail(self, path: str, number: int) -> bool:
         """Take a log dir offline because of an errno; returns whether it was online. A path outside
         of log.dirs is ignored."""
-        if path not in self.paths or self.of(path):
+        if self.of(path):
             return False
         self._words[self.paths.index(path)] = number
         return True
@@ -54,8 +54,10 @@ class LogDirErrors:
             log.error("log dir %s goes offline: %s", log_dir, error)
 
     def of(self, path: str) -> int:
-        """The errno that took a log dir offline, 0 while it is in use."""
-        return int(self._words[self.paths.index(path)]) if path in self.paths else 0
+        """The errno that took a log dir offline, 0 while it is in use.
+
+        ENODEV for a path outside of log.dirs: it is not locked, so another broker may use it."""
+        return int(self._words[self.paths.index(path)]) if path in self.paths else errno.ENODEV
 
     @property
     def any(self) -> bool:

@@ -16,10 +16,10 @@ def test_what_one_has_failed_is_offline_for_all_and_for_good() -> None:
     assert (other.online, other.failed) == (("/a",), ("/b",))
 
 
-def test_a_path_that_is_no_log_dir_never_fails() -> None:
+def test_a_path_outside_of_log_dirs_is_offline_and_never_fails() -> None:
     errors = LogDirErrors(["/a"], Shared(Sizes(1, 1, 8, 16, 1 << 16, log_dirs=1)))
     assert not errors.fail("/elsewhere", errno.EIO)
-    assert errors.of("/elsewhere") == 0
+    assert errors.of("/elsewhere") == errno.ENODEV
     assert errors.online == ("/a",)
 
 

@@ -9,7 +9,7 @@ of a newer version is refused, and so is a file whose rows do not match their di
 import json
 import sqlite3
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -58,7 +58,10 @@ class Store:
     def __init__(self, path: Path, reserve: bool = True) -> None:
         """reserve: keep space for changes on a full disk. Raises StoreError."""
         self.path = path
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}") from error
         close_to_others(path)
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -124,6 +127,20 @@ class Store:
     def put_copies(self, log_dirs: Sequence[str]) -> None:
         """Set the current copies; every other copy is out of date from now on."""
         self.put_meta("copies", json.dumps(sorted(log_dirs)))
+
+    def directory_ids(self) -> dict[str, str]:
+        """The directory.id of each log dir at the last start, by path."""
+        rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'directory.%'")
+        return {str(key).removeprefix("directory."): str(value) for key, value in rows}
+
+    def rename_log_dirs(self, moved: Mapping[str, str]) -> None:
+        """Set new paths of log dirs, by their old ones."""
+        with self._transaction() as db:
+            for old, new in moved.items():
+                for table in ("partitions", "replicas", "deletions"):
+                    db.execute(f"UPDATE {table} SET log_dir = ? WHERE log_dir = ?", (new, old))
+                self._put_meta(f"directory.{new}", self.meta(f"directory.{old}", ""))
+                db.execute("DELETE FROM meta WHERE key = ?", (f"directory.{old}",))
 
     def begin_run(self) -> None:
         """Begin a new run: later writes are newer than those of any missing copy."""
