@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.plain_file import open_plain
 
 if TYPE_CHECKING:  # imported when a store needs it: most brokers have none
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
@@ -108,7 +109,7 @@ def expires_s(store: KeyStore) -> float:
 
 def _content(location: str) -> bytes:
     try:
-        with Path(location).open("rb") as file:
+        with open_plain(location) as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise KeyStoreError(f"{location}: {error.strerror or os.strerror(error.errno or 0)}") from None

@@ -5,6 +5,7 @@ MetaProperties, version 1).
 import time
 from dataclasses import dataclass
 
+from kbroker.config.plain_file import open_plain
 from kbroker.log.checkpoint import replace_file
 from kbroker.log.files import META_PROPERTIES
 from kbroker.protocol.kafka_uuid import random_uuid
@@ -30,8 +31,8 @@ def read(folder: str) -> MetaProperties | None:
     """The file's contents, None when there is none. Raises MetaPropertiesError."""
     path = f"{folder}/{META_PROPERTIES}"
     try:
-        with open(path, encoding="latin-1") as source:
-            fields = _parse(source.read())
+        with open_plain(path) as source:
+            fields = _parse(source.read().decode("latin-1"))
     except FileNotFoundError:
         return None
     version = fields.get("version")

@@ -3,11 +3,11 @@
 import time
 import urllib.request
 from http.client import HTTPMessage
-from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
+from kbroker.config.plain_file import open_plain
 from kbroker.net.security.key_address import FILE, SCHEMES
 
 FETCH_S: Final = 10.0
@@ -43,7 +43,7 @@ class SameHost(urllib.request.HTTPRedirectHandler):
 def read_keys(url: str) -> bytes:
     """The content at the address. Raises OSError, or ValueError for an answer that is too long."""
     if url.startswith(FILE):
-        with Path(url2pathname(urlsplit(url).path)).open("rb") as file:
+        with open_plain(url2pathname(urlsplit(url).path)) as file:
             return _bounded(file)
     if not url.startswith(SCHEMES):
         raise ValueError(f"an address of {' or '.join(SCHEMES)} is needed")
