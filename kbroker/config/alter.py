@@ -32,7 +32,8 @@ _CLUSTER_LEVEL_LISTENER = ("max.connection.creation.rate", "max.connections", "n
 _ONLY_WITH_PREFIX = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
 _PROCESS_COUNTS = (
     "num.network.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "background.threads",
-    "num.replica.fetchers", "log.cleaner.threads",
+    "num.replica.fetchers", "log.cleaner.threads", "remote.log.reader.threads",
+    *(f"remote.log.manager.{pool}.thread.pool.size" for pool in ("copier", "expiration", "follower")),
 )  # fmt: skip
 _NOT_REQUIRED = ("Error creating ", "Invalid value ", "conflict ")  # other problems fail Kafka's require()
 
@@ -306,7 +307,7 @@ def _check_effective(broker: BrokerConfig, changed: Stored, *, own: bool) -> Non
         first = str(error).splitlines()[0]
         required = "" if first.startswith(_NOT_REQUIRED) else "requirement failed: "
         raise AlterError(INVALID_REQUEST, required + first) from None
-    for why in (*_jumps(broker, after), *_local_retention(after)):
+    for why in (*_jumps(broker, after), *_local_retention(after), *_reporters(broker, after)):
         raise AlterError(INVALID_REQUEST, invalid_update(why))
 
 
@@ -348,3 +349,13 @@ def _local_retention(config: BrokerConfig) -> Iterator[str]:
                 f"Invalid value {local} for configuration {name}: "
                 f"Value must not be more than {whole} property value: {most}"
             )
+
+
+def _reporters(before: BrokerConfig, after: BrokerConfig) -> Iterator[str]:
+    """No class of Java can be loaded here: new metric reporters cannot follow the change."""
+    name = "metric.reporters"
+    if set(after.get_list(name)) - set(before.get_list(name)):
+        yield (
+            f"Validation of dynamic config update of Set({name}) failed "
+            "with class class kafka.server.DynamicMetricsReporters"
+        )

@@ -316,17 +316,17 @@ CONFIGS: list[Case] = [
     *(
         case(f"alter, refused {number}", K.INCREMENTAL_ALTER_CONFIGS, (0, 1), request, same_text=True)
         for number, request in enumerate((
-            altered(TOPIC, "absent", ("retention.ms", SET, "1")),
-            altered(TOPIC, "bad name", ("retention.ms", SET, "1")),
-            altered(TOPIC, "one", ("bogus", SET, "1")),
-            altered(TOPIC, "one", ("retention.ms", SET, "x")),
-            altered(TOPIC, "one", ("retention.ms", APPEND, "1")),
+            *(altered(TOPIC, name, ("retention.ms", SET, "1")) for name in ("absent", "bad name", "")),
+            *(altered(TOPIC, "one", one) for one in (
+                ("bogus", SET, "1"), ("retention.ms", SET, "x"), ("retention.ms", APPEND, "1"))),
             altered(BROKER, "", ("log.retention.ms", 9, "1")),
             altered(TOPIC, "one", ("retention.ms", SET, None)),
             altered(TOPIC, "one", ("retention.ms", SET, "1"), ("retention.ms", SET, "2")),
             altered(BROKER, "9", ("log.retention.ms", SET, "1")),
             altered(BROKER, "", ("node.id", SET, "1")),
             altered(BROKER, "1", ("log.retention.ms", SET, "x")),
+            *(altered(BROKER, "1", (name, SET, "21")) for name in ("metric.reporters", "remote.log.reader.threads", *(
+                f"remote.log.manager.{pool}.thread.pool.size" for pool in ("copier", "expiration", "follower")))),
             altered(GROUP, "", ("consumer.session.timeout.ms", SET, "1")),
             altered(METRICS, "", ("interval.ms", SET, "1000")),
             altered(METRICS, "m", ("interval.ms", SET, "1")),

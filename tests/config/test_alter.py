@@ -132,6 +132,15 @@ def not_followed(why: str) -> str:
         ("1", "num.io.threads", "3",
          not_followed("Dynamic thread count update validation failed for num.io.threads=3, "
          "value should be at least half the current value 8")),
+        ("1", "metric.reporters", "no.such.Reporter",
+         not_followed("Validation of dynamic config update of Set(metric.reporters) failed "
+         "with class class kafka.server.DynamicMetricsReporters")),
+        ("1", "remote.log.manager.copier.thread.pool.size", "3",
+         not_followed("Dynamic thread count update validation failed for remote.log.manager.copier.thread.pool.size=3, "
+         "value should be at least half the current value 10")),
+        ("1", "remote.log.reader.threads", "21",
+         not_followed("Dynamic thread count update validation failed for remote.log.reader.threads=21, "
+         "value should not be greater than double the current value 10")),
         ("1", "log.cleaner.threads", "3",
          not_followed("Log cleaner threads cannot be increased to more than double the current value 1")),
         ("1", "log.local.retention.ms", "-1", not_followed("Invalid value -1 for configuration log.local.retention.ms: "

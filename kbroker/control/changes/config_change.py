@@ -122,6 +122,8 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
     """The resource's configs after the operations. Raises AlterError or KafkaError."""
     if kind == TOPIC:
         changed = alter_topic(broker.override(kind, name), alterations, broker.config, name in WRITTEN_HERE)
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if broker.catalogue.get(name) is None:
             validate(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")

@@ -88,6 +88,12 @@ def test_an_unknown_topic_has_no_configs(made: World) -> None:
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_there_are_no_settings_for_all_topics(made: World) -> None:
+    with pytest.raises(KafkaError, match="Default topic resources are not allowed") as refused:
+        change(made, TOPIC, "", ("retention.ms", Op.SET, "1"))
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
 def test_a_refused_change_leaves_everything_as_it_was(made: World) -> None:
     with pytest.raises(KafkaError) as refused:
         change(made, TOPIC, "a", ("flush.ms", Op.SET, "5"), ("retention.ms", Op.SET, "x"))
