@@ -2,7 +2,7 @@
 
 Runs in: acceptor. Time is counted in checks of a second or two at most, so no child is blamed when
 the host was suspended or the parent stopped. A process that was stopped by a signal or waits for a
-disk is not stuck either.
+disk is not stuck either: that it does not move is logged, and when it moves again.
 """
 
 import logging
@@ -24,15 +24,23 @@ MAX_OF_A_CHECK_MS = 2000
 STACK_MS = 500
 """Time from the request for a stack to SIGKILL."""
 STOPPED, WAITS_FOR_DISK = "Tt", "D"
+STILL = dict.fromkeys(STOPPED, "a signal or a debugger has stopped it; SIGCONT continues it") | {
+    WAITS_FOR_DISK: "it waits for a disk"
+}
+"""Reasons why a child that does not move is not restarted, by the state of its process."""
 
 
 @dataclass(slots=True)
 class LastHeartbeat:
-    """The last heartbeat of one child, and the time since then."""
+    """The last heartbeat of one child, and the time since then. unchanged_ms: without the time that
+    it was stopped or waited for a disk; still_ms: with it. reported: a line says that it is
+    still."""
 
     pid: int = 0
     beat: int = 0
     unchanged_ms: int = 0
+    still_ms: int = 0
+    reported: bool = False
     kill_at_ms: int = 0
 
 
@@ -82,9 +90,14 @@ class Watchdog:
         beat = int(line[ProcessLine.HEARTBEAT_NS])
         started = line[ProcessLine.READY] == line[ProcessLine.EPOCH]
         if not started or not beat or beat != last.beat:  # the cleaner has no heartbeat
-            last.beat, last.unchanged_ms = beat, 0
+            if last.reported:
+                log.warning("%s moves again, after %d s", child.name, last.still_ms // 1000)
+            last.beat, last.unchanged_ms, last.still_ms, last.reported = beat, 0, 0, False
             return
         state = self._state_of(child.pid)
+        last.still_ms += passed_ms
+        if reason := STILL.get(state):
+            self._report_still(child, last, reason)
         if state in STOPPED:
             last.unchanged_ms = 0
         elif state not in WAITS_FOR_DISK:
@@ -100,6 +113,12 @@ class Watchdog:
         child.signal(STACK_SIGNAL)
         last.kill_at_ms = now_ms + STACK_MS
         self._count(child)
+
+    def _report_still(self, child: Child, last: LastHeartbeat, reason: str) -> None:
+        """Log once that a child does not move, and why it is not restarted."""
+        if not last.reported and last.still_ms >= self._limits_ms[child.role.name]:
+            last.reported = True
+            log.warning("%s has not moved for %d s: %s", child.name, last.still_ms // 1000, reason)
 
 
 def process_state(pid: int) -> str:

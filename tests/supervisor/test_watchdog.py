@@ -105,3 +105,21 @@ def test_a_successor_starts_over(scene: Scene) -> None:
     scene.child.pid += 1
     scene.pass_time(LIMIT_MS - CHECK_MS)
     assert scene.child.signals == []
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"), [("T", "has stopped it"), ("t", "has stopped it"), ("D", "a disk")]
+)
+def test_a_still_process_and_its_return_are_logged_once(
+    state: str, reason: str, scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.state = state
+    scene.pass_time(LIMIT_MS - CHECK_MS)
+    assert caplog.messages == []
+    scene.pass_time(5 * LIMIT_MS)
+    scene.pass_time(2 * CHECK_MS, beats=True)
+    first, second = caplog.messages
+    assert first.startswith("control 0 has not moved for 10 s: ")
+    assert reason in first
+    assert second == "control 0 moves again, after 58 s"
+    assert scene.child.signals == []
