@@ -22,6 +22,7 @@ from tests.crash.crash_load import PIECES
 from tests.crash.failovers import Failovers
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.seeds import chances
+from tests.crash.segment_chain import all_faults
 from tests.crash.sited import create, start_sites
 from tests.peer.kbroker_node import BrokerFailed, KBroker
 
@@ -95,6 +96,9 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
         load.stop()
         for piece in pieces:
             piece.stop()
+    broker.stop()
+    assert all_faults(dirs, TOPIC) == []
+    broker.start()
     judge(load, read_all(broker.bootstrap, TOPIC))
     for piece in pieces:
         piece.judge()
@@ -133,6 +137,7 @@ def _die(broker: KBroker, dirs: list[Path], name: str, count: int) -> bool:
         time.sleep(0.02)
     psutil.wait_procs(family, timeout=10)
     broker.process = None
+    assert all_faults(dirs, TOPIC) == [], name
     return True
 
 
