@@ -43,6 +43,13 @@ class Deferred:
             self._callback(response)
         return True
 
+    def follow(self, response: Any) -> None:
+        """Complete with the response, or once the response, a Deferred, is complete."""
+        if isinstance(response, Deferred):
+            response.on_complete(self.complete)
+        else:
+            self.complete(response)
+
     @property
     def value(self) -> Any:
         """The answer; None while there is none."""

@@ -1,5 +1,5 @@
-"""Runs a coordinator: the machine decides, its records are appended and replayed, and the answer is
-sent.
+"""Runs a coordinator: the machine decides the operations of a key in turn, and an OutcomeWriter
+writes the outcomes.
 
 As Kafka's CoordinatorRuntime, with one difference: operations of one key run one after the other,
 each sees the replayed records of the previous one, so nothing is ever rolled back.
@@ -14,25 +14,15 @@ from functools import partial
 from typing import Any, Final
 
 from kbroker.control.broker import Broker
-from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
-from kbroker.control.coordinator.gathering import MIN_RECORD_BYTES, Gathering, bytes_of
-from kbroker.control.coordinator.machine import (
-    Deferred,
-    Lane,
-    Operation,
-    Outcome,
-    Record,
-    TransactionalMachine,
-)
+from kbroker.control.coordinator.machine import Deferred, Lane, Operation
 from kbroker.control.coordinator.operation_timers import OperationTimers
+from kbroker.control.coordinator.outcome_writer import OutcomeWriter
 from kbroker.control.coordinator.running import Running, completion
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
-from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.records import build_batch
-from kbroker.protocol.slices import is_sliced, paced
+from kbroker.protocol.slices import is_sliced
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +66,13 @@ class Runtime(CoordinatorTopic):
     ) -> None:
         super().__init__(broker, topic)
         self.lane: Lane | None = None
-        self._appender = appender
         self.timeout_ms = timeout_ms
         self._wheel = WheelTimers(loop)
         self._timers = OperationTimers(self._wheel, self.start)
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._independent: dict[str, Independent] = {}
         self._queued: dict[str, Queued] = {}
-        self._gathering = Gathering(appender, self._max_bytes, loop, timeout_ms)
+        self._writer = OutcomeWriter(self, broker, appender, loop, timeout_ms)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
 
@@ -129,7 +118,7 @@ class Runtime(CoordinatorTopic):
             return outcome.response
         own_tail: asyncio.Future[None] = self._loop.create_future()
         self._tails[key] = own_tail
-        return self._store(partition, outcome, partial(self._next_turn, key, own_tail))
+        return self._writer.submit(partition, outcome, partial(self._next_turn, key, own_tail))
 
     def is_idle(self, key: str) -> bool:
         """Whether no operation of a key is pending. Raises KafkaError while its partition is not
@@ -164,11 +153,11 @@ class Runtime(CoordinatorTopic):
                 outcome = operation(self._broker.now_ms())
                 if outcome.records:
                     next_ones = partial(self._loop.call_soon, self._decide, key, queued)
-                    self._store(partition, outcome, next_ones).on_complete(answer.complete)
+                    self._writer.submit(partition, outcome, next_ones).on_complete(answer.complete)
                     return
                 if outcome.then is not None:
                     outcome.then(ErrorCode.NONE)
-                _give(answer, outcome.response)
+                answer.follow(outcome.response)
             except Exception as error:
                 error.__traceback__ = None  # its frames hold the request
                 if not answer.complete(error):
@@ -191,51 +180,7 @@ class Runtime(CoordinatorTopic):
             group = self._independent[key] = Independent(self._loop.create_future())
             self._tails[key] = group.tail
         group.count += 1
-        return self._store(partition, outcome, partial(self._ended, key, group))
-
-    def _store(self, partition: Partition, outcome: Outcome, ended: Callable[[], object]) -> Deferred:
-        """The response, once the records are in the log and replayed. ended: called before it is
-        given."""
-        answer, now_ms = Deferred(), self._broker.now_ms()
-        stored = partial(self._stored, partition.index, outcome, now_ms, ended, answer)
-        self._gathering.add(partition, outcome.records, now_ms, stored)
-        return answer
-
-    def _stored(
-        self,
-        index: int,
-        outcome: Outcome,
-        now_ms: int,
-        ended: Callable[[], object],
-        answer: Deferred,
-        failure: KafkaError | None,
-    ) -> None:
-        response = outcome.response
-        try:
-            code = (
-                self._replay_all(index, outcome, now_ms) if failure is None else self._failed(index, failure)
-            )
-            if outcome.then is not None:
-                outcome.then(code)
-            elif code is not ErrorCode.NONE:
-                response = KafkaError(code)
-        except Exception as error:
-            log.exception("%s-%d: an operation failed after its append", self.topic, index)
-            response = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-        ended()
-        _give(answer, response)
-
-    def _replay_all(self, index: int, outcome: Outcome, now_ms: int) -> ErrorCode:
-        if outcome.apply is not None:
-            outcome.apply(index)
-            return ErrorCode.NONE
-        for record in paced(outcome.records):
-            self.machine.replay(index, record.key, record.value, now_ms)
-        return ErrorCode.NONE
-
-    def _failed(self, index: int, failure: KafkaError) -> ErrorCode:
-        log.warning("%s-%d: append failed: %s", self.topic, index, failure)
-        return coordinator_error(failure.code)
+        return self._writer.submit(partition, outcome, partial(self._ended, key, group))
 
     def _ended(self, key: str, group: Independent) -> None:
         group.count -= 1
@@ -275,52 +220,12 @@ class Runtime(CoordinatorTopic):
             partition = self._partition(key)
             outcome = operation(self._broker.now_ms())
             if outcome.records:
-                await self._write(partition, outcome, producer)
+                await self._writer.write(partition, outcome, producer)
             elif outcome.then is not None:
                 outcome.then(ErrorCode.NONE)
             return outcome.response
         finally:
             self._next_turn(key, own_tail)
-
-    async def _write(self, partition: Partition, outcome: Outcome, producer: tuple[int, int] | None) -> None:
-        now_ms = self._broker.now_ms()
-        try:
-            await self._append(partition, outcome.records, now_ms, producer)
-        except KafkaError as error:
-            coordinators = coordinator_error(error.code)
-            log.warning("%s-%d: append failed: %s", self.topic, partition.index, error)
-            if outcome.then is None:
-                raise KafkaError(coordinators) from error
-            outcome.then(coordinators)
-            return
-        if producer is None:
-            self._replay_all(partition.index, outcome, now_ms)
-        else:
-            self._replay_in_transaction(partition.index, outcome, producer[0])
-        if outcome.then is not None:
-            outcome.then(ErrorCode.NONE)
-
-    def _replay_in_transaction(self, index: int, outcome: Outcome, producer_id: int) -> None:
-        assert isinstance(self.machine, TransactionalMachine)
-        for record in paced(outcome.records):
-            self.machine.replay_in_transaction(index, producer_id, record.key, record.value)
-
-    async def _append(
-        self, partition: Partition, records: list[Record], now_ms: int, producer: tuple[int, int] | None
-    ) -> None:
-        if producer is None:
-            await self._gathering.append(partition, records, now_ms)
-            return
-        if bytes_of(records) + len(records) * MIN_RECORD_BYTES > self._max_bytes():
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
-        content = [(record.key, record.value, (), now_ms) for record in paced(records)]
-        batch = build_batch(content, producer=(*producer, -1), transactional=True)
-        if len(batch) > self._max_bytes():
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
-        await self._appender.append(partition, batch, timeout_ms=self.timeout_ms)
-
-    def _max_bytes(self) -> int:
-        return self._broker.topic_config(self.topic).max_message_bytes
 
     # --- timers -----------------------------------------------------------------------------------------
 
@@ -381,11 +286,3 @@ class Runtime(CoordinatorTopic):
         self._timers.close()
         for task in self._tasks:
             task.cancel()
-
-
-def _give(answer: Deferred, response: Any) -> None:
-    """Complete the answer with the response, or once the response, a Deferred, is complete."""
-    if isinstance(response, Deferred):
-        response.on_complete(answer.complete)
-    else:
-        answer.complete(response)

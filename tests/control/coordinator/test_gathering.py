@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from greenlet import getcurrent
 
-from kbroker.control.coordinator import gathering
-from kbroker.control.coordinator import runtime as runtime_module
+from kbroker.control.coordinator import gathering, outcome_writer
 from kbroker.control.coordinator.gathering import TOGETHER
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
@@ -131,7 +130,7 @@ def test_what_no_batch_can_hold_is_refused_before_a_batch_is_built(
         raise AssertionError("a batch is built")
 
     monkeypatch.setattr(gathering, "build_batch", never)
-    monkeypatch.setattr(runtime_module, "build_batch", never)
+    monkeypatch.setattr(outcome_writer, "build_batch", never)
     many = [Record(b"%d" % number, b"v" * 100) for number in range(20_000)]
 
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:

@@ -1,0 +1,126 @@
+"""Writes outcomes: the records are appended, replayed once they are in the log, and then the
+response is given."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kbroker.control.broker import Broker
+from kbroker.control.coordinator.append_error import coordinator_error
+from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
+from kbroker.control.coordinator.gathering import MIN_RECORD_BYTES, Gathering, bytes_of
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record, TransactionalMachine
+from kbroker.control.links.appender import Appender
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import build_batch
+from kbroker.protocol.slices import paced
+
+log = logging.getLogger(__name__)
+
+
+class OutcomeWriter:
+    """Runs in: control. Owner: a Runtime, which decides the order of outcomes. Outcomes of one
+    partition are replayed in the order in which they were written."""
+
+    def __init__(
+        self,
+        topic: CoordinatorTopic,
+        broker: Broker,
+        appender: Appender,
+        loop: asyncio.AbstractEventLoop,
+        timeout_ms: int,
+    ) -> None:
+        self._topic = topic
+        self._broker = broker
+        self._appender = appender
+        self._timeout_ms = timeout_ms
+        self._gathering = Gathering(appender, self._max_bytes, loop, timeout_ms)
+
+    def submit(self, partition: Partition, outcome: Outcome, ended: Callable[[], object]) -> Deferred:
+        """The response, once the records are in the log and replayed. ended: called before it is
+        given."""
+        answer, now_ms = Deferred(), self._broker.now_ms()
+        stored = partial(self._stored, partition.index, outcome, now_ms, ended, answer)
+        self._gathering.add(partition, outcome.records, now_ms, stored)
+        return answer
+
+    async def write(self, partition: Partition, outcome: Outcome, producer: tuple[int, int] | None) -> None:
+        """As `submit`, and wait. producer: (id, epoch) of the transaction that the records belong
+        to. Raises KafkaError: the append's error when the outcome has no `then`."""
+        now_ms = self._broker.now_ms()
+        try:
+            await self._append(partition, outcome.records, now_ms, producer)
+        except KafkaError as error:
+            code = self._failed(partition.index, error)
+            if outcome.then is None:
+                raise KafkaError(code) from error
+            outcome.then(code)
+            return
+        if producer is None:
+            self._replay(partition.index, outcome, now_ms)
+        else:
+            self._replay_in_transaction(partition.index, outcome, producer[0])
+        if outcome.then is not None:
+            outcome.then(ErrorCode.NONE)
+
+    def _stored(
+        self,
+        index: int,
+        outcome: Outcome,
+        now_ms: int,
+        ended: Callable[[], object],
+        answer: Deferred,
+        failure: KafkaError | None,
+    ) -> None:
+        response = outcome.response
+        try:
+            code = ErrorCode.NONE
+            if failure is None:
+                self._replay(index, outcome, now_ms)
+            else:
+                code = self._failed(index, failure)
+            if outcome.then is not None:
+                outcome.then(code)
+            elif code is not ErrorCode.NONE:
+                response = KafkaError(code)
+        except Exception as error:
+            log.exception("%s-%d: an operation failed after its append", self._topic.topic, index)
+            response = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        ended()
+        answer.follow(response)
+
+    def _replay(self, index: int, outcome: Outcome, now_ms: int) -> None:
+        if outcome.apply is not None:
+            outcome.apply(index)
+            return
+        for record in paced(outcome.records):
+            self._topic.machine.replay(index, record.key, record.value, now_ms)
+
+    def _failed(self, index: int, failure: KafkaError) -> ErrorCode:
+        """The coordinator's error for an append's."""
+        log.warning("%s-%d: append failed: %s", self._topic.topic, index, failure)
+        return coordinator_error(failure.code)
+
+    def _replay_in_transaction(self, index: int, outcome: Outcome, producer_id: int) -> None:
+        assert isinstance(self._topic.machine, TransactionalMachine)
+        for record in paced(outcome.records):
+            self._topic.machine.replay_in_transaction(index, producer_id, record.key, record.value)
+
+    async def _append(
+        self, partition: Partition, records: list[Record], now_ms: int, producer: tuple[int, int] | None
+    ) -> None:
+        if producer is None:
+            await self._gathering.append(partition, records, now_ms)
+            return
+        if bytes_of(records) + len(records) * MIN_RECORD_BYTES > self._max_bytes():
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        content = [(record.key, record.value, (), now_ms) for record in paced(records)]
+        batch = build_batch(content, producer=(*producer, -1), transactional=True)
+        if len(batch) > self._max_bytes():
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        await self._appender.append(partition, batch, timeout_ms=self._timeout_ms)
+
+    def _max_bytes(self) -> int:
+        return self._broker.topic_config(self._topic.topic).max_message_bytes

@@ -1,0 +1,107 @@
+"""The records of an outcome are replayed once they are in the log; then the response is given."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record
+from kbroker.control.coordinator.outcome_writer import OutcomeWriter
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, run
+
+K, V = b"k", b"v"
+
+
+def write(folder: Path, test: Callable[[OutcomeWriter, Partition, Machine, Log], Awaitable[None]]) -> None:
+    """Run a test with the writer of a loaded topic, and its first partition."""
+
+    async def body(runtime: Any, machine: Machine, log: Log, made: Any) -> None:
+        appender: Any = log
+        writer = OutcomeWriter(runtime, made.broker, appender, asyncio.get_running_loop(), 1000)
+        await test(writer, made.broker.catalogue.topics[TOPIC].partitions[0], machine, log)
+
+    run(folder, body)
+
+
+async def settled(answer: Deferred) -> Any:
+    arrived = asyncio.get_running_loop().create_future()
+    answer.on_complete(arrived.set_result)
+    return await asyncio.wait_for(arrived, 30)
+
+
+def test_the_response_follows_the_replay(tmp_path: Path) -> None:
+    async def test(writer: OutcomeWriter, partition: Partition, machine: Machine, log: Log) -> None:
+        seen: list[dict[bytes, bytes | None]] = []
+        answer = writer.submit(
+            partition, Outcome([Record(K, V)], "done"), lambda: seen.append({**machine.state})
+        )
+        assert not answer.done
+        assert await settled(answer) == "done"
+        assert (seen, log.timeout_ms) == ([{K: V}], 1000)
+
+    write(tmp_path, test)
+
+
+def test_a_late_response_is_given_when_it_is_complete(tmp_path: Path) -> None:
+    async def test(writer: OutcomeWriter, partition: Partition, machine: Machine, _: Log) -> None:
+        late = Deferred()
+        ended = asyncio.Event()
+        answer = writer.submit(partition, Outcome([Record(K, V)], late), ended.set)
+        await ended.wait()
+        assert machine.state == {K: V}
+        assert not answer.done
+        late.complete("at last")
+        assert answer.value == "at last"
+
+    write(tmp_path, test)
+
+
+def test_a_known_effect_is_applied_instead_of_the_replay(tmp_path: Path) -> None:
+    async def test(writer: OutcomeWriter, partition: Partition, machine: Machine, _: Log) -> None:
+        applied: list[int] = []
+        outcome = Outcome([Record(K, V)], "done", apply=applied.append)
+        assert await settled(writer.submit(partition, outcome, lambda: None)) == "done"
+        assert (applied, machine.state) == ([partition.index], {})
+
+    write(tmp_path, test)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_failed_append_is_the_coordinators_error_and_is_not_replayed(tmp_path: Path, waits: bool) -> None:
+    async def test(writer: OutcomeWriter, partition: Partition, machine: Machine, log: Log) -> None:
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        codes: list[ErrorCode] = []
+        with_then = Outcome([Record(K, V)], "done", then=codes.append)
+        if waits:
+            with pytest.raises(KafkaError) as refused:
+                await writer.write(partition, Outcome([Record(K, V)]), None)
+            error: Any = refused.value
+            await writer.write(partition, with_then, None)
+        else:
+            error = await settled(writer.submit(partition, Outcome([Record(K, V)]), lambda: None))
+            await settled(writer.submit(partition, with_then, lambda: None))
+        assert (error.code, codes) == (
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            [ErrorCode.COORDINATOR_NOT_AVAILABLE],
+        )
+        assert machine.state == {}
+
+    write(tmp_path, test)
+
+
+def test_an_operation_that_fails_after_its_append_ends_its_turn(tmp_path: Path) -> None:
+    async def test(writer: OutcomeWriter, partition: Partition, _: Machine, __: Log) -> None:
+        def fail(_: int) -> None:
+            raise ValueError("a bug")
+
+        ended: list[bool] = []
+        outcome = Outcome([Record(K, V)], "done", apply=fail)
+        answer = await settled(writer.submit(partition, outcome, lambda: ended.append(True)))
+        assert isinstance(answer, KafkaError)
+        assert (answer.code, ended) == (ErrorCode.UNKNOWN_SERVER_ERROR, [True])
+
+    write(tmp_path, test)
