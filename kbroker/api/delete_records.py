@@ -61,7 +61,8 @@ def _delete(
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL or name == CLUSTER_METADATA:
         return _failed(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if not broker.topic_config(name).delete:
+    config = broker.topic_config(name)
+    if config.compact and not config.delete:  # with neither, records are kept until a request deletes them
         return _failed(index, ErrorCode.POLICY_VIOLATION)
 
     answer = Deferred()

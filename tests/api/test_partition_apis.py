@@ -34,6 +34,7 @@ from tests.control.fakes import World, world
 def made(tmp_path: Path):  # type: ignore[no-untyped-def]
     with world(tmp_path, dirs=2) as one:
         specs = [NewTopic("a", 2), NewTopic("compacted", configs={"cleanup.policy": "compact"})]
+        specs.append(NewTopic("kept", configs={"cleanup.policy": ""}))
         asyncio.run(create_topics(one.broker, specs))
         one.worker.append(one.broker.catalogue.topics["a"].partitions[0], *[(None, b"v", (), 1)] * 5)
         yield one
@@ -70,6 +71,11 @@ def test_each_partition_has_its_own_result(made: World) -> None:
 def test_a_topic_that_is_only_compacted_keeps_its_records(made: World) -> None:
     assert delete(made, "compacted", (0, -1)) == {0: (ErrorCode.POLICY_VIOLATION, -1)}
     assert not [call for call in made.worker.calls if isinstance(call, m.DeleteRecords)]
+
+
+def test_records_of_a_topic_without_a_cleanup_policy_are_deleted_by_request(made: World) -> None:
+    made.worker.append(made.broker.catalogue.topics["kept"].partitions[0], *[(None, b"v", (), 1)] * 5)
+    assert delete(made, "kept", (0, 3)) == {0: (0, 3)}
 
 
 def epoch_end(made: World, current: int, epoch: int, index: int = 0) -> tuple[int, int, int]:

@@ -180,7 +180,7 @@ PARTITIONS: list[Case] = [
     case("delete records beyond", K.DELETE_RECORDS, (0, 2), deletion("one", (0, 1 << 40), (9, 0), (1, -2))),
     case("delete records", K.DELETE_RECORDS, (0, 2), deletion("one", (0, 1), (1, -1))),
     case("delete internal", K.DELETE_RECORDS, (0, 2), deletion("__consumer_offsets", (0, -1))),
-    case("delete compacted", K.DELETE_RECORDS, (0, 2), deletion("compacted", (0, -1))),
+    *(case(f"delete {name}", K.DELETE_RECORDS, (0, 2), deletion(name, (0, -1))) for name in ("compacted", "kept")),
     case("offset after", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -2), ("one", 0, 0))),
 ]  # fmt: skip
 
@@ -383,10 +383,10 @@ CASES: list[Case] = [
 
 def prepare(peer: Peer) -> None:
     """Topics that the cases build on, with the same records in one-0 and one-1 (see `records`)."""
-    peer.ask(K.CREATE_TOPICS, 7, create(topic("compacted", configs={"cleanup.policy": "compact"})))
-    for _ in range(
-        100
-    ):  # Kafka answers COORDINATOR_LOAD_IN_PROGRESS until it has its first block of producer ids
+    for name, policy in (("compacted", "compact"), ("kept", "")):
+        peer.ask(K.CREATE_TOPICS, 7, create(topic(name, configs={"cleanup.policy": policy})))
+    # Kafka answers COORDINATOR_LOAD_IN_PROGRESS until it has its first block of producer ids
+    for _ in range(100):
         answer: Any = peer.ask(K.INIT_PRODUCER_ID, 5, ip.InitProducerIdRequest(None, 60_000))
         if answer.error_code == 0:
             return
