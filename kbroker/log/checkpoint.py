@@ -151,9 +151,9 @@ def write_topic_id(folder: str, topic_id: bytes) -> None:
 
 
 def _text(path: str) -> str:
-    """A small file in three calls of the system: thousands are read at a start. Raises
-    CorruptCheckpoint, OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """A small file in three calls of the system: thousands are read at a start. A named pipe in its
+    place is not waited for, it is an empty file. Raises CorruptCheckpoint, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         parts = [os.read(fd, PIECE)]
         while len(parts[-1]) == PIECE:

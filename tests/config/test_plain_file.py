@@ -8,6 +8,8 @@ import pytest
 from kbroker.config.key_store import KeyStoreError, key_store
 from kbroker.config.plain_file import open_plain
 from kbroker.io.files import meta_properties
+from kbroker.io.files.log_dir import take_closed
+from kbroker.log import checkpoint, files
 from kbroker.net.security.key_source import read_keys
 
 
@@ -50,3 +52,16 @@ def test_a_pipe_in_place_of_meta_properties_is_refused(tmp_path: Path) -> None:
     pipe(tmp_path, "meta.properties")
     with pytest.raises(OSError, match="not a plain file"):
         meta_properties.read(str(tmp_path))
+
+
+def test_a_pipe_in_place_of_the_state_of_a_stop_is_refused(tmp_path: Path) -> None:
+    pipe(tmp_path, f"{files.CLOSED_LOGS}0")
+    with pytest.raises(OSError, match="not a plain file"):
+        take_closed(str(tmp_path))
+
+
+def test_a_pipe_in_place_of_a_file_of_a_partition_is_not_waited_for(tmp_path: Path) -> None:
+    pipe(tmp_path, files.PARTITION_METADATA)
+    pipe(tmp_path, files.LEADER_EPOCH_CHECKPOINT)
+    assert checkpoint.read_topic_id(str(tmp_path)) is None
+    assert checkpoint.known_leader_epochs(str(tmp_path)) == []

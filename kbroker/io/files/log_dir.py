@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from kbroker.config.plain_file import open_plain
 from kbroker.log import checkpoint, files
 from kbroker.log.checkpoint import CorruptCheckpoint, TopicPartition
 
@@ -181,7 +182,8 @@ def take_closed(log_dir: str) -> list[bytes]:
     with os.scandir(log_dir) as entries:
         paths = [Path(entry.path) for entry in entries if entry.name.startswith(files.CLOSED_LOGS)]
     for path in paths:
-        contents.append(path.read_bytes())
+        with open_plain(path) as file:
+            contents.append(file.read())
         path.unlink()
     return contents
 
