@@ -1,7 +1,7 @@
 """CreateAcls (key 30), v1-3: add ACLs (KIP-140); without an authorizer the answer is
 SECURITY_DISABLED.
 
-v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
+v1 pattern types (KIP-290; v0 was removed in Kafka 4.0); v2 flexible; v3 user resources.
 """
 
 from kbroker.api.context import RequestContext

@@ -1,10 +1,10 @@
 """CreateTopics (key 19), v2-7.
 
-v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the
-default; v5 flexible, the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED;
-v7 topic id in the answer (KIP-516). The answer is sent when every process has the topic. A
-replication factor above the number of replica sites is refused; with one site a topic that
-asks for two or three gets its one replica, and the answer's text says so
+v2 throttle time (v0-1 were removed in Kafka 4.0), validate only; v4 -1 partitions or replicas is
+the default; v5 flexible, the answer has the topic's configs; v6 may answer
+THROTTLING_QUOTA_EXCEEDED; v7 topic id in the answer (KIP-516). The answer is sent when every
+process has the topic. A replication factor above the number of replica sites is refused; with one
+site a topic that asks for two or three gets its one replica, and the answer's text says so
 (kbroker.clamp.replication.factor). Clients only read that text beside an error, so it is harmless
 without one.
 """

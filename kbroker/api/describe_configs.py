@@ -1,7 +1,7 @@
 """DescribeConfigs (key 32), v1-4: settings of topics, brokers, loggers, groups and client metrics
 subscriptions.
 
-v1 synonyms and sources in place of "is default" (v0 is gone since Kafka 4.0); v3 documentation and
+v1 synonyms and sources in place of "is default" (v0 was removed in Kafka 4.0); v3 documentation and
 types; v4 flexible. Null or empty keys ask for all settings. Sensitive values are null.
 """
 

@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35), v1-5: log directories, the sizes of their logs, and the space of their
 disks.
 
-v1 throttle time (v0 is gone since Kafka 4.0); v2 flexible; v3 top-level error; v4 total and usable
+v1 throttle time (v0 was removed in Kafka 4.0); v2 flexible; v3 top-level error; v4 total and usable
 bytes (KIP-827); v5 cordoned directories (KIP-1066).
 """
 

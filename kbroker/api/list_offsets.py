@@ -1,6 +1,6 @@
 """ListOffsets (key 2), v1-11: offsets by position or by time.
 
-v1 one offset per partition (v0 is gone since Kafka 4.0); v2 isolation level; v4 leader epochs; v5
+v1 one offset per partition (v0 was removed in Kafka 4.0); v2 isolation level; v4 leader epochs; v5
 OFFSET_NOT_AVAILABLE (KIP-207); v6 flexible; v7 -3 is the record with the largest timestamp; v8 -4
 the earliest local offset; v9 -5 the last tiered offset (KIP-1005); v10 timeout; v11 -6 the earliest
 offset that waits for tiering (KIP-1023). Without tiered storage -4 equals -2, and -5 and -6 find

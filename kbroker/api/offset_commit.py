@@ -2,7 +2,7 @@
 
 v2-4 retention of its own; v3 throttle time; v6 leader epoch; v7 group instance id (KIP-345); v8
 flexible; v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topic ids (v0-1
-are gone since Kafka 4.0).
+were removed in Kafka 4.0).
 """
 
 from typing import Any

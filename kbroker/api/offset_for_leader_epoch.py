@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (key 23), v2-4: the end offset of a leader epoch, by which consumers detect
 truncation.
 
-v2 current leader epoch (v0-1 are gone since Kafka 4.0); v3 replica id; v4 flexible. The current
+v2 current leader epoch (v0-1 were removed in Kafka 4.0); v3 replica id; v4 flexible. The current
 epoch ends at the log end; an unknown epoch is (-1, -1); an older one ends where the next
 one starts (KIP-101, KIP-320).
 """

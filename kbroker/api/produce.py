@@ -1,6 +1,6 @@
 """Produce (key 0), v0-13, of which v0-2 are advertised and closed upon.
 
-v0-2: record format 0 and 1, gone since Kafka 4.0; still in the advertised range because librdkafka
+v0-2: record format 0 and 1, removed in Kafka 4.0; still in the advertised range because librdkafka
 before 2.4 drops compression otherwise (KAFKA-18659). v3 transactional id, record batches of format
 2; v5 log start offset; v7 zstd; v8 record errors and their text (KIP-467); v9 flexible; v10 current
 leader and node endpoints (KIP-951); v11 transaction verification; v12 implicit AddPartitionsToTxn

@@ -172,8 +172,8 @@ def _refusals(refused: dict[str, str] | list[Alteration]) -> Iterator[None]:
 
 
 def _check_min_isr(alterations: Iterable[Alteration], own: bool, stored: Stored) -> None:
-    """Who may lead is decided by one min.insync.replicas for all brokers. One of a broker's own,
-    from before that, may go. Raises AlterError."""
+    """Leaders are elected by one min.insync.replicas for all brokers. A broker's own value, from
+    before that, may only be deleted. Raises AlterError."""
     for alteration in alterations:
         deletes = alteration.op == Op.DELETE
         if alteration.name != MIN_ISR or (own and deletes and MIN_ISR in stored):

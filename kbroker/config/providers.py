@@ -42,7 +42,7 @@ def resolved(pairs: Mapping[str, str]) -> dict[str, str]:
         def value(reference: re.Match[str], name: str = name) -> str:
             provider = providers.get(reference[1])
             if provider is None:
-                return reference[0]  # as in Apache Kafka: it is none of ours
+                return reference[0]  # as in Apache Kafka: it is not a reference
             try:
                 return provider(reference[2] or "", reference[3])
             except ConfigError as error:

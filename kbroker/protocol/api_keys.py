@@ -1,5 +1,5 @@
-"""API keys by Kafka's names (org.apache.kafka.common.protocol.ApiKeys, 4.3). Keys 4-7 are gone
-since 4.0."""
+"""API keys by Kafka's names (org.apache.kafka.common.protocol.ApiKeys, 4.3). Kafka 4.0
+removed keys 4-7."""
 
 from enum import IntEnum
 

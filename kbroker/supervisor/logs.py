@@ -60,10 +60,10 @@ def log_to_stderr(level: str, written_as: str = "text") -> list[str]:
     are then the defaults."""
     problems = []
     if level.upper() not in LEVELS:
-        problems.append(f"{LEVEL}={level} is none of {', '.join(LEVELS)}")
+        problems.append(f"{LEVEL}={level} is not one of {', '.join(LEVELS)}")
         level = "INFO"
     if written_as.lower() not in FORMATS:
-        problems.append(f"{FORMAT}={written_as} is none of {', '.join(FORMATS)}")
+        problems.append(f"{FORMAT}={written_as} is not one of {', '.join(FORMATS)}")
         written_as = "text"
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(FORMATS[written_as.lower()]())

@@ -78,8 +78,8 @@ def test_wrong_settings_of_the_log_end_the_start_with_one_line_each() -> None:
     )
     assert done.returncode == 2
     level, written_as = done.stderr.splitlines()
-    assert level.endswith("KBROKER_LOG_LEVEL=loud is none of DEBUG, INFO, WARNING, ERROR")
-    assert written_as.endswith("KBROKER_LOG_FORMAT=xml is none of text, json")
+    assert level.endswith("KBROKER_LOG_LEVEL=loud is not one of DEBUG, INFO, WARNING, ERROR")
+    assert written_as.endswith("KBROKER_LOG_FORMAT=xml is not one of text, json")
 
 
 HOSTILE = "g\n2026-01-31T12:00:00.123Z ERROR control[1] forged\x1b[2J\x07\x9b2J\x7f\r\u2028é"

@@ -132,7 +132,7 @@ class Bucket:
         return found
 
     def add(self, point: Point) -> str:
-        """Raises CommandFailed when an object is gone."""
+        """Raises CommandFailed when an object is missing."""
         self.lock_again()
         for one in point.objects():
             if self._held.get(one.sha256) != one.size:

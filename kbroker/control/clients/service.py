@@ -32,7 +32,7 @@ class ClientReports:
             self._top.add(moved, self._clock_ms())
 
     def lost(self, link: object) -> None:
-        """The process, or its link, is gone."""
+        """The process or its link has ended."""
         self._software.pop(link, None)
 
     def use(self) -> ClientUse:

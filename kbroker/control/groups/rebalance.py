@@ -236,7 +236,7 @@ class Rebalance:
         return self.remove_member(group, member, f"session of {member_id} expired", now_ms)
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember, reason: str, now_ms: int) -> Outcome:
-        """Take a member out and rebalance what is left."""
+        """Remove a member and rebalance the others."""
         group.complete_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
         if group.is_in(_STABLE, _COMPLETING):

@@ -217,7 +217,7 @@ class AccessControlEntryRecord(Struct):
 
 
 class RemoveAccessControlEntryRecord(Struct):
-    """An ACL is gone."""
+    """An ACL was removed."""
 
     acl_id: bytes = ZERO_UUID
 
@@ -247,7 +247,7 @@ class DelegationTokenRecord(Struct):
 
 
 class RemoveDelegationTokenRecord(Struct):
-    """A delegation token is gone."""
+    """A delegation token was removed."""
 
     token_id: str = ""
 
