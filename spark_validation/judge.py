@@ -51,6 +51,7 @@ TIMED = {
     "commit of a former owner was confirmed",
     "two owners at the same time",
     ownership.AFTER,
+    ownership.BEFORE,
     stable_reads.ABOVE,
     deletions.SERVED,
     shares.HELD,
@@ -211,6 +212,7 @@ class Judge:
             self.take(ownership.owners(self.evidence))
             self.take(ownership.former_owners(self.evidence))
             self.take(ownership.given_after_the_end(self.evidence))
+            self.take(ownership.given_before_the_start(self.evidence))
 
     def judge_shares(self) -> None:
         """V19, and V03, V10 and V11 of share groups."""

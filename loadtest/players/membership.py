@@ -159,6 +159,7 @@ class Membership:
 
     def rewind(self, offsets: dict[int, int]) -> None:
         """Goes back to these offsets (a transaction was given up); counts as a new assignment."""
+        self.take_held()  # they belong to the assignment before
         at_ns = self.player.clock.now_ns()
         for partition, offset in offsets.items():
             if partition in self.ordinals:

@@ -145,17 +145,20 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
     never falls.
 
     Markers have their producer's epoch, or with a transaction's end the next one: what comes later
-    with a lower one was written by a fenced producer.
+    with a lower one was written by a fenced producer. A marker's coordinator epoch does not fall
+    either: the one with the lower was written by a coordinator that had been replaced.
     """
     own = sound.where(F.col("producer_id") >= 0)
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     data = ~bit(CONTROL_BIT) & (F.col("base_sequence") >= 0)
+    marks = bit(CONTROL_BIT) & F.col("control_type").isin(0, 1)
     facts = F.struct(F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count")
     linked = own.withColumns(
         {
             "last": F.last(F.when(data, facts), ignorenulls=True).over(before),
             "epoch_before": F.max("producer_epoch").over(before),
+            "coordinator_before": F.max(F.when(marks, F.col("coordinator_epoch"))).over(before),
         }
     )
     due = F.pmod(F.col("last.base_sequence").cast("bigint") + F.col("last.record_count"), F.lit(SEQUENCES))
@@ -166,6 +169,7 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
         linked,
         {
             "producer epoch steps back": F.expr("producer_epoch < epoch_before"),
+            "coordinator epoch steps back": marks & F.expr("coordinator_epoch < coordinator_before"),
             "sequence numbers do not follow": chained
             & (
                 F.expr("producer_epoch = last.epoch and base_sequence != due")

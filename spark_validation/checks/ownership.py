@@ -10,6 +10,7 @@ from spark_validation.evidence import Evidence
 ASSIGNED, REVOKED, LOST = range(3)
 KEY = ["consumer", "assignment", *GROUP]
 AFTER = "delivered after its assignment had ended"
+BEFORE = "delivered before its assignment began"
 
 
 def former_owners(evidence: Evidence) -> DataFrame:
@@ -71,6 +72,23 @@ def owners(evidence: Evidence) -> DataFrame:
     both = both.groupBy(*KEY, "offset").agg(F.min("other").alias("other"))
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("other consumer"), "other")
     return findings(both, "V08", "two owners at the same time", detail)
+
+
+def given_before_the_start(evidence: Evidence) -> DataFrame:
+    """V08: records that a member was given in an assignment that had not begun yet.
+
+    A member notes when an assignment began before its client library could fetch for it.
+    """
+    key = ["consumer", "assignment", "topic", "partition"]
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = begun.groupBy(*key, "group").agg(F.min("at_ns").alias("began_ns"))
+    first = evidence.reads.where("assignment >= 0").groupBy(*key).agg(F.min("seen_ns").alias("first_ns"))
+    early = F.broadcast(first.join(begun, key).where("first_ns < began_ns").drop("first_ns"))
+    found = evidence.reads.join(early, key).where("seen_ns < began_ns")
+    detail = F.concat_ws(
+        " ", F.lit("group"), "group", F.lit("assignment"), "assignment", F.lit("began"), "began_ns"
+    )
+    return findings(found, "V08", BEFORE, detail)
 
 
 def given_after_the_end(evidence: Evidence) -> DataFrame:

@@ -110,6 +110,7 @@ BATCH: dict[str, int] = {
     "base_sequence": layout.BASE_SEQUENCE,
     "record_count": layout.RECORD_COUNT,
     "control_type": layout.CONTROL_TYPE,
+    "coordinator_epoch": layout.COORDINATOR_EPOCH,
     "fault": layout.FAULT,
 }
 NUMPY = {"int": np.int32, "bigint": np.int64}

@@ -57,7 +57,8 @@ def scan(buffer: NDArray[np.uint8], length: int, position: int, check_crc: bool)
         check(data, at, rows, head["crc"])
     for n in np.flatnonzero(rows[:, layout.ATTRIBUTES] & layout.CONTROL).tolist():
         start = int(at[n]) + layout.HEADER_BYTES
-        rows[n, layout.CONTROL_TYPE] = control_type(data[start : int(at[n] + rows[n, layout.SIZE])])
+        marker = control_record(data[start : int(at[n] + rows[n, layout.SIZE])])
+        rows[n, layout.CONTROL_TYPE], rows[n, layout.COORDINATOR_EPOCH] = marker
     return Scanned(rows, consumed, stop)
 
 
@@ -97,18 +98,26 @@ def check(data: memoryview, at: Words, rows: Words, expected: NDArray[np.uint32]
     rows[wrong & np.isin(rows[:, layout.FAULT], (Fault.SOUND, Fault.BAD_COUNT)), layout.FAULT] = Fault.BAD_CRC
 
 
-def control_type(records: memoryview) -> int:
-    """The type in the key of a marker's only record: 0 abort, 1 commit; -1 when there is none."""
+def control_record(records: memoryview) -> tuple[int, int]:
+    """Of a marker's only record: the type in its key, 0 abort, 1 commit, and the coordinator epoch
+    in its value; -1 where there is none."""
     try:
         _, at = varint(records, 0)
         _, at = varint(records, at + 1)  # timestamp, after the attributes
         _, at = varint(records, at)  # offset
         size, at = varint(records, at)
     except IndexError:
-        return -1
+        return -1, -1
     if size < 4 or at + 4 > len(records):
-        return -1
-    return int.from_bytes(records[at + 2 : at + 4], signed=True)
+        return -1, -1
+    kind = int.from_bytes(records[at + 2 : at + 4], signed=True)
+    try:
+        length, at = varint(records, at + size)
+    except IndexError:
+        return kind, -1
+    if length < 6 or at + 6 > len(records):
+        return kind, -1
+    return kind, int.from_bytes(records[at + 2 : at + 6], signed=True)
 
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:

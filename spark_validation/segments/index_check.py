@@ -11,6 +11,7 @@ from spark_validation.segments.aborted_check import Transactions, aborted_index,
 from spark_validation.segments.index_entries import Problem, content, entries_of, torn
 from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
+from spark_validation.segments.snapshot_check import Producers, snapshot_problems, snapshots_in
 from spark_validation.segments.walk import chunks
 
 BEGINS_LATE = "has no entry for the batch at"
@@ -28,15 +29,19 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
     for entry, offset, falls in falling_epochs(epochs):
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, offset, falls))
     uncovered = (Path(work.folder) / layout.EPOCHS_FILE).exists()  # as far as nothing was read
-    begun, end = Transactions(), 0
+    begun, producers, end = Transactions(), Producers(), 0
+    snapshots = snapshots_in(work.folder)
     for piece in work.pieces:
         found = [chunk.rows for chunk in chunks(work.folder, (piece,), False)]
         rows = np.concatenate(found) if found else np.empty((0, layout.BATCH_COLUMNS), np.int64)
         named_otherwise = list(other_name(piece.segment, rows[:1]))
         rows = rows[rows[:, layout.FAULT] == Fault.SOUND]
         end = max(end, piece.segment, *(rows[-1:, layout.LAST_OFFSET] + 1))
+        due = [offset for offset in snapshots if piece.segment <= offset <= end]
+        snapshots = [offset for offset in snapshots if offset > end]  # one at the end is not the next's, too
         problems = [
             *named_otherwise,
+            *checked_snapshots(work.folder, due, rows, producers),
             *torn(work.folder, piece.segment),
             *offset_index(work.folder, piece.segment, rows),
             *time_index(work.folder, piece.segment, rows),
@@ -61,6 +66,17 @@ def other_name(segment: int, first: Words) -> Iterator[Problem]:
         if row[layout.FAULT] == Fault.SOUND and base != segment:
             side = "below" if base < segment else "above"
             yield layout.LOG_FILE, 0, base, f"starts {side} the offset in its name"
+
+
+def checked_snapshots(folder: str, due: list[int], rows: Words, producers: Producers) -> Iterator[Problem]:
+    """Of the snapshots within a segment, or at its end: what its rows add is in producers then."""
+    at = 0
+    for offset in due:
+        below = int(np.searchsorted(rows[:, layout.LAST_OFFSET], offset))
+        producers.add(rows[at:below])
+        at = below
+        yield from snapshot_problems(folder, offset, producers)
+    producers.add(rows[at:])
 
 
 def row_of(work: Range, names: list[str], segment: int, found: Problem) -> pa.RecordBatch:

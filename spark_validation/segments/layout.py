@@ -59,7 +59,8 @@ BASE_SEQUENCE = 10
 RECORD_COUNT = 11
 CONTROL_TYPE = 12  # 0 abort, 1 commit, -1: no marker, or one that cannot be read
 FAULT = 13
-BATCH_COLUMNS = 14
+COORDINATOR_EPOCH = 14  # of a marker, -1 as for its type
+BATCH_COLUMNS = 15
 
 
 class Fault(IntEnum):

@@ -52,6 +52,7 @@ BATCH: dict[str, str] = {
     "base_sequence": "int",
     "record_count": "int",
     "control_type": "int",
+    "coordinator_epoch": "int",
     "fault": "int",
 }
 INDEX: dict[str, str] = {

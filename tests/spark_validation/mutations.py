@@ -173,7 +173,7 @@ def deliver_below_the_commit(topic: Topic) -> None:
     rows = topic.rows["reads"]
     first = next(row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 1)
     before = topic.reads_of(topic.reader, 0)[topic.reads_of(topic.reader, 0).index(first) - 1]
-    rows.insert(rows.index(first), before | {"assignment": 1})
+    rows.insert(rows.index(first), before | {"assignment": 1, "seen_ns": first["seen_ns"]})
 
 
 def drain_ends_early(topic: Topic) -> None:

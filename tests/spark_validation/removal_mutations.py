@@ -34,12 +34,13 @@ def remove_the_first_segment(topic: Topic) -> None:
 
 def regroup(topic: Topic) -> None:
     """Commits and starts as they were before anything was removed."""
+    given_ns = min(row["seen_ns"] for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 1)
     for kind in ("commits", "assignments"):
         for row in topic.rows[kind]:
             if row["partition"] == 0 and row["assignment"] == 1 and kind == "assignments":
-                row["start_offset"] = 30
+                row |= {"start_offset": 30, "at_ns": given_ns - MS // 8}
             if row["partition"] == 0 and row["assignment"] == 0 and kind == "commits":
-                row["offset"] = 30
+                row |= {"offset": 30, "asked_ns": given_ns - MS // 2, "answered_ns": given_ns - MS // 4}
 
 
 def expire(topic: Topic) -> None:
@@ -99,12 +100,25 @@ def delete_within_a_segment(topic: Topic) -> None:
     ]
 
 
+def begin_late(topic: Topic) -> None:
+    """The second assignment of partition 0, and what is given in it, come 20 s after the start of
+    the run."""
+    late_ns = START_NS + 20_000 * MS
+    for row in topic.rows["assignments"]:
+        if (row["partition"], row["assignment"]) == (0, 1):
+            row["at_ns"] = late_ns
+    for row in topic.reads_of(topic.reader, 0):
+        if row["assignment"] == 1:
+            row["seen_ns"] += 20_000 * MS
+
+
 def delete_between_assignments(answered_ms: int, confirmed: bool = True):  # type: ignore[no-untyped-def]
     """Of partition 0 the group's second assignment begins at offset 30, 20 s after the start of the
     run, and is given records below the log's new start at 33."""
 
     def mutate(topic: Topic) -> None:
         topic.start_offset = 33
+        begin_late(topic)
         asked_ns, answered_ns = START_NS + 10_000 * MS, START_NS + answered_ms * MS
         topic.deletions = [Deletion(topic.name, 0, 33, confirmed, asked_ns, answered_ns)]
         topic.rows["reads"] = [

@@ -39,8 +39,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Record:
-    """One record of the log; `value` overrides what it should hold, `timestamp_ms` when it was
-    sent."""
+    """One record of the log; `value` overrides what it holds, `timestamp_ms` when it was sent."""
 
     producer: int
     seq: int
@@ -99,6 +98,7 @@ class Batch:
     broken_crc: bool = False
     producer_epoch: int = 0
     leader_epoch: int = 0
+    coordinator_epoch: int = 0  # of a marker
     append_ms: int | None = None  # LogAppendTime
     patch: dict[str, int] = field(default_factory=dict)  # header fields that differ, checksum right
 
@@ -108,7 +108,7 @@ class Batch:
                 self.control,
                 producer_id=self.producer_id,
                 producer_epoch=self.producer_epoch,
-                coordinator_epoch=0,
+                coordinator_epoch=self.coordinator_epoch,
                 timestamp_ms=START_NS // MS,
                 base_offset=self.base,
             )
@@ -371,14 +371,14 @@ def read_everything(topic: Topic) -> None:
                 topic.rows["reads"].append(row)
     for partition in range(PARTITIONS):
         own = topic.reads_of(topic.reader, partition)
-        middle, end = own[len(own) // 2]["offset"], topic.log[partition][-1].end
-        topic.rows["commits"] += [
-            commit_row(topic, partition, 0, middle, 1),
-            commit_row(topic, partition, 1, end, 3),
-        ]
+        middle, seen_ns = (own[len(own) // 2][name] for name in ("offset", "seen_ns"))
+        end = topic.log[partition][-1].end
+        times = {"asked_ns": seen_ns - MS // 2, "answered_ns": seen_ns - MS // 4}
+        topic.rows["commits"].append(commit_row(topic, partition, 0, middle, 1) | times)
+        topic.rows["commits"].append(commit_row(topic, partition, 1, end, 3))
         topic.rows["assignments"] += [
             assignment_row(topic, partition, 0, EARLIEST, 0),
-            assignment_row(topic, partition, 1, middle, 2),
+            assignment_row(topic, partition, 1, middle, 2) | {"at_ns": seen_ns - MS // 8},
         ]
         topic.committed[partition] = end
 

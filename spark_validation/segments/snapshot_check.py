@@ -1,0 +1,147 @@
+"""V13's facts of the producer snapshots: entries against the batches and markers below their
+offset."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from crc32c import crc32c
+
+from spark_validation.segments import layout
+from spark_validation.segments.index_entries import Problem
+from spark_validation.segments.layout import Words
+
+SNAPSHOT_FILE = ".snapshot"
+HEAD = struct.Struct(">hIi")  # version, CRC-32C of all from the count on, count
+CHECKED_FROM = 6
+ENTRY = np.dtype(
+    [
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("last_sequence", ">i4"),
+        ("last_offset", ">i8"),
+        ("offset_delta", ">i4"),
+        ("timestamp", ">i8"),
+        ("coordinator_epoch", ">i4"),
+        ("first_offset", ">i8"),  # of its open transaction, -1 outside of one
+    ]
+)
+VERSION = 1
+SEQUENCES = 1 << 31
+
+
+@dataclass
+class Producer:
+    """What the log holds of a producer id below an offset. batch, marker: the rows of its last
+    ones, and open: the first offset of its open transaction (-1 without one)."""
+
+    batch: Words | None = None
+    marker: Words | None = None
+    open: int = -1
+
+
+class Producers:
+    """Of a log, as far as it has been walked. Owner: one reading of its segments."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Producer] = {}
+
+    def add(self, rows: Words) -> None:
+        for row in rows[rows[:, layout.PRODUCER_ID] >= 0]:
+            known = self.by_id.setdefault(int(row[layout.PRODUCER_ID]), Producer())
+            if row[layout.ATTRIBUTES] & layout.CONTROL:
+                known.marker, known.open = row, -1
+                continue
+            known.batch = row
+            holds = row[layout.RECORD_COUNT] > 0  # compaction keeps an empty batch without its marker
+            if known.open < 0 and holds and row[layout.ATTRIBUTES] & layout.TRANSACTIONAL:
+                known.open = int(row[layout.BASE_OFFSET])
+
+
+def snapshots_in(folder: str) -> list[int]:
+    """Their offsets, ascending."""
+    stems = (path.stem for path in Path(folder).glob(f"*{SNAPSHOT_FILE}"))
+    return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())
+
+
+def snapshot_problems(folder: str, offset: int, below: Producers) -> Iterator[Problem]:
+    """Of one snapshot. below: what the log holds below its offset. A producer that it does not have
+    proves nothing: entries expire."""
+    try:
+        data = (Path(folder) / f"{offset:020d}{SNAPSHOT_FILE}").read_bytes()
+    except FileNotFoundError:  # removed since the folder was listed
+        return
+    entries = read_entries(data)
+    if entries is None:
+        yield SNAPSHOT_FILE, 0, offset, "cannot be read"
+        return
+    for n, entry in enumerate(entries):
+        known = below.by_id.get(int(entry["producer_id"]), Producer())
+        for at, problem in entry_problems(entry, offset, known):
+            yield SNAPSHOT_FILE, n, at, problem
+
+
+def read_entries(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.void]] | None:
+    """None where a file is damaged. What follows the entries is not Kafka's."""
+    if len(data) < HEAD.size:
+        return None
+    version, crc, count = HEAD.unpack_from(data)
+    whole = 0 <= count <= (len(data) - HEAD.size) // ENTRY.itemsize
+    if version != VERSION or crc != crc32c(data[CHECKED_FROM:]) or not whole:
+        return None
+    return np.frombuffer(data, ENTRY, count, HEAD.size)
+
+
+def entry_problems(entry: np.void, offset: int, known: Producer) -> Iterator[tuple[int, str]]:
+    """Offset and what is wrong there."""
+    last, epoch = int(entry["last_offset"]), int(entry["producer_epoch"])
+    if last >= offset:
+        yield last, "ends at or after its snapshot"
+    if known.batch is not None and last < offset:
+        yield from batch_problems(entry, known.batch)
+    rows = [row for row in (known.batch, known.marker) if row is not None]
+    highest = max((int(row[layout.PRODUCER_EPOCH]) for row in rows), default=epoch)
+    # A higher one may be of a marker that compaction took, but not with the batch of a lower one.
+    held = -1 if known.batch is None else int(known.batch[layout.LAST_OFFSET])
+    if epoch < highest or (epoch > highest and last == held):
+        at = max(int(row[layout.LAST_OFFSET]) for row in rows)
+        yield at, f"has the producer epoch {epoch}, there is {highest}"
+    yield from transaction_problems(entry, offset, known)
+
+
+def batch_problems(entry: np.void, batch: Words) -> Iterator[tuple[int, str]]:
+    """Of an entry of the last batch's epoch: a marker of a later one ends the sequence numbers. An
+    entry above the last batch proves nothing: compaction may have taken it."""
+    last, held = int(entry["last_offset"]), int(batch[layout.LAST_OFFSET])
+    if entry["producer_epoch"] != batch[layout.PRODUCER_EPOCH] or last > held:
+        return
+    if last < held:
+        yield held, f"ends at {last}, below its batch"
+        return
+    delta = held - int(batch[layout.BASE_OFFSET])
+    sequence = (int(batch[layout.BASE_SEQUENCE]) + delta) % SEQUENCES
+    if batch[layout.BASE_SEQUENCE] >= 0 and entry["last_sequence"] != sequence:
+        yield held, f"has the last sequence number {entry['last_sequence']}, there is {sequence}"
+    if entry["offset_delta"] != delta:
+        yield held, f"has the offset delta {entry['offset_delta']}, there is {delta}"
+
+
+def transaction_problems(entry: np.void, offset: int, known: Producer) -> Iterator[tuple[int, str]]:
+    """Of its open transaction, whose first records may be deleted or compacted since, and of the
+    coordinator that ended the last one. A higher coordinator epoch may be of a marker that
+    compaction took."""
+    first, marker = int(entry["first_offset"]), known.marker
+    ended = int(marker[layout.BASE_OFFSET]) if marker is not None else -1
+    if first >= offset:
+        yield first, "has a transaction that begins at or after its snapshot"
+    elif 0 <= first < ended:
+        yield ended, f"has an open transaction from {first}, which a marker ended"
+    elif known.open >= 0 and not 0 <= first <= known.open:
+        yield known.open, f"has an open transaction from {first}, there is one from {known.open}"
+    if marker is None or marker[layout.CONTROL_TYPE] not in (0, 1):
+        return
+    held = int(marker[layout.COORDINATOR_EPOCH])
+    if entry["coordinator_epoch"] < held:
+        yield ended, f"has the coordinator epoch {entry['coordinator_epoch']}, there is {held}"

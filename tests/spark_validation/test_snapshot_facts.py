@@ -1,0 +1,105 @@
+"""What a producer snapshot says, against batches made by hand: each fact at its bound. No Spark."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry, encode
+from spark_validation.segments import layout
+from spark_validation.segments.layout import Words
+from spark_validation.segments.snapshot_check import Producers, snapshot_problems, snapshots_in
+from tests.spark_validation.batch_rows import DATA, MARKER, PRODUCER, row, rows
+
+AT = 12
+LOG = rows(
+    row(0, 3, ATTRIBUTES=DATA, BASE_SEQUENCE=0, PRODUCER_EPOCH=2),
+    row(4, ATTRIBUTES=MARKER, CONTROL_TYPE=1, COORDINATOR_EPOCH=5, PRODUCER_EPOCH=2, BASE_SEQUENCE=-1),
+    row(5, 7, ATTRIBUTES=DATA, BASE_SEQUENCE=4, PRODUCER_EPOCH=2),
+    row(8, 9, ATTRIBUTES=DATA, BASE_SEQUENCE=7, PRODUCER_EPOCH=2),
+)
+"""A committed transaction, and two batches of an open one."""
+LAST = BatchMetadata(7, 8, 8, 9, 0)
+RIGHT = ProducerEntry(PRODUCER, 2, 5, 0, 5, (LAST,))
+ENDED = rows(*LOG.tolist(), row(10, ATTRIBUTES=MARKER, CONTROL_TYPE=0, COORDINATOR_EPOCH=6, PRODUCER_EPOCH=3))
+
+
+def found(folder: Path, *entries: ProducerEntry, log: Words = LOG, at: int = AT) -> list[tuple[int, str]]:
+    (folder / f"{at:020d}.snapshot").write_bytes(encode(entries))
+    below = Producers()
+    below.add(log)
+    return [(offset, problem) for _, _, offset, problem in snapshot_problems(str(folder), at, below)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "problems"),
+    [
+        (RIGHT, []),
+        (replace(RIGHT, batches=(BatchMetadata(4, 6, 5, 7, 0), LAST)), []),
+        (replace(RIGHT, producer_id=99), []),
+        (replace(RIGHT, batches=(BatchMetadata(7, 9, 8, 9, 0),)), [(9, "the last sequence number 9, there is 8")]),
+        (replace(RIGHT, batches=(BatchMetadata(4, 6, 5, 7, 0),)), [(9, "ends at 7, below its batch")]),
+        (replace(RIGHT, batches=(BatchMetadata(7, 8, 7, 9, 0),)), [(9, "the offset delta 2, there is 1")]),
+        (replace(RIGHT, batches=(BatchMetadata(9, 9, 12, 12, 0),)), [(12, "ends at or after its snapshot")]),
+        (replace(RIGHT, producer_epoch=1), [(9, "has the producer epoch 1, there is 2")]),
+        (replace(RIGHT, producer_epoch=3), [(9, "has the producer epoch 3, there is 2")]),
+        (replace(RIGHT, producer_epoch=3, batches=()), []),
+        (replace(RIGHT, coordinator_epoch=6), []),
+        (replace(RIGHT, coordinator_epoch=4), [(4, "has the coordinator epoch 4, there is 5")]),
+        (replace(RIGHT, current_txn_first_offset=-1), [(5, "an open transaction from -1, there is one from 5")]),
+        (replace(RIGHT, current_txn_first_offset=0), [(4, "from 0, which a marker ended")]),
+        (replace(RIGHT, current_txn_first_offset=12), [(12, "begins at or after its snapshot")]),
+        (replace(RIGHT, current_txn_first_offset=8), [(5, "an open transaction from 8, there is one from 5")]),
+    ],
+)  # fmt: skip
+def test_entries_of_an_open_transaction(
+    tmp_path: Path, entry: ProducerEntry, problems: list[tuple[int, str]]
+) -> None:
+    got = found(tmp_path, entry)
+    assert [offset for offset, _ in got] == [offset for offset, _ in problems]
+    assert all(part in problem for (_, problem), (_, part) in zip(got, problems, strict=True))
+
+
+def test_an_entry_after_a_marker_of_a_new_epoch(tmp_path: Path) -> None:
+    """Its sequence numbers start again, and it has no open transaction."""
+    right = ProducerEntry(PRODUCER, 3, 6, 0, -1, ())
+    assert found(tmp_path, right, log=ENDED) == []
+    problem = "has an open transaction from 5, which a marker ended"
+    assert found(tmp_path, replace(right, current_txn_first_offset=5), log=ENDED) == [(10, problem)]
+    assert [at for at, _ in found(tmp_path, replace(right, producer_epoch=2), log=ENDED)] == [9, 10]
+
+
+def test_an_empty_batch_whose_marker_was_compacted_is_no_open_transaction(tmp_path: Path) -> None:
+    rest = LOG[-1:].copy()
+    rest[0, layout.RECORD_COUNT] = 0
+    closed = replace(RIGHT, current_txn_first_offset=-1)
+    assert found(tmp_path, closed, log=rest) == []
+    assert found(tmp_path, closed, log=LOG[-1:]) == [
+        (8, "has an open transaction from -1, there is one from 8")
+    ]
+
+
+def test_a_transaction_whose_beginning_was_deleted_may_begin_below_the_log(tmp_path: Path) -> None:
+    rest = LOG[3:]
+    assert found(tmp_path, replace(RIGHT, current_txn_first_offset=5), log=rest) == []
+    assert found(tmp_path, replace(RIGHT, current_txn_first_offset=9), log=rest) == [
+        (8, "has an open transaction from 9, there is one from 8")
+    ]
+
+
+@pytest.mark.parametrize("at", [0, 3, 9, 20, -1])
+def test_a_damaged_snapshot_cannot_be_read(tmp_path: Path, at: int) -> None:
+    data = bytearray(encode([RIGHT]))
+    data[at] ^= 1
+    (tmp_path / f"{AT:020d}.snapshot").write_bytes(data)
+    below = Producers()
+    assert [each[3] for each in snapshot_problems(str(tmp_path), AT, below)] == ["cannot be read"]
+    assert snapshots_in(str(tmp_path)) == [AT]
+
+
+def test_a_short_snapshot_cannot_be_read_and_a_removed_one_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / f"{AT:020d}.snapshot"
+    path.write_bytes(encode([RIGHT])[:20])
+    assert [each[3] for each in snapshot_problems(str(tmp_path), AT, Producers())] == ["cannot be read"]
+    path.unlink()
+    assert list(snapshot_problems(str(tmp_path), AT, Producers())) == []
