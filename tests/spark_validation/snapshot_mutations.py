@@ -86,7 +86,7 @@ SNAPSHOT_MUTATIONS: tuple[Mutation, ...] = (
         "snapshot-coordinator",
         "transactional",
         snapshot(earlier_coordinator),
-        {("V13", ".snapshot has the coordinator epoch N, there is N"): 1},
+        {("V13", ".snapshot has the coordinator epoch -N, there is N"): 1},
     ),
 )
 SNAPSHOTS: dict[str, tuple[str, set[tuple[int, int]]]] = {
