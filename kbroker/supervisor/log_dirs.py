@@ -4,7 +4,7 @@ Runs in: acceptor. Owner: the supervisor. The locks live as long as any process 
 """
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kbroker.io.files import meta_properties
@@ -62,6 +62,19 @@ def check_usable(paths: Sequence[str]) -> None:
         raise _none_usable(failed)
 
 
+def _refuse_copies(directory_ids: Mapping[str, str]) -> None:
+    """Raise MetaPropertiesError if two log dirs have one directory.id: which of them holds the
+    partitions is unknown. Apache Kafka refuses to start, too (MetaPropertiesEnsemble.verify)."""
+    paths: dict[str, str] = {}
+    for path, directory_id in directory_ids.items():
+        if other := paths.get(directory_id):
+            raise MetaPropertiesError(
+                f"{other} and {path} have the same directory.id {directory_id}: one is a copy of the other,"
+                " remove one of them from log.dirs"
+            )
+        paths[directory_id] = path
+
+
 class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, if another one can be used.
 
@@ -93,6 +106,7 @@ class LogDirs:
                 ).directory_id
                 for folder in self._dirs
             }
+            _refuse_copies(self.directory_ids)
         except (MetaPropertiesError, OSError) as error:
             raise LogDirsUnusable(str(error)) from error
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,20 @@ def test_one_of_several_is_left_out_and_named(tmp_path: Path, caplog: pytest.Log
         f"log dir {file} is offline: a file, not a folder"
     ]
     dirs.release(clean=True)
+
+
+def test_a_log_dir_and_its_copy_are_refused_together(tmp_path: Path) -> None:
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    dirs = LogDirs([str(first)], 1)
+    (directory_id,) = dirs.directory_ids.values()
+    dirs.release(clean=True)
+    shutil.copytree(first, copy)
+    with pytest.raises(LogDirsUnusable) as refused:
+        LogDirs([str(first), str(copy)], 1)
+    assert str(refused.value) == (
+        f"{first} and {copy} have the same directory.id {directory_id}: one is a copy of the other,"
+        " remove one of them from log.dirs"
+    )
 
 
 @pytest.mark.parametrize(
