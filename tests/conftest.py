@@ -1,5 +1,6 @@
 """Fixtures of all tests: a kbroker, as many as wanted, and Apache Kafka beside it."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ settings.load_profile("kbroker")
 # process begun here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A developer's own settings must not reach the brokers and commands under test.
+for name in ("KBROKER_BOOTSTRAP", "KBROKER_LOG_LEVEL", "KBROKER_LOG_FORMAT"):
+    os.environ.pop(name, None)
 
 COMPILED = "about compiled kernels"
 LARGE = "too large for plain Python"
