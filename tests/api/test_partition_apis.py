@@ -199,6 +199,7 @@ def test_every_directory_is_listed_with_sizes_and_space(made: World) -> None:
         ("a", 0): made.shared.slots[slot, Slot.LOG_BYTES],
         ("a", 1): 0,
         ("compacted", 0): 0,
+        ("kept", 0): 0,
     }
     assert first.error_code == 0
     assert 0 < first.usable_bytes <= first.total_bytes
