@@ -1,5 +1,6 @@
 """Fixtures of all tests: a kbroker, as many as wanted, and Apache Kafka beside it."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -52,6 +53,14 @@ def unchanged_log_settings() -> Iterator[None]:
     yield
     after = log_settings()
     assert after == before, "the test has changed logging for the tests after it"
+
+
+@pytest.fixture(autouse=True)
+def running_collector() -> Iterator[None]:
+    """Work in slices stops the garbage collector, and its loop may end before it starts it again:
+    clients of earlier tests would then keep their connections."""
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

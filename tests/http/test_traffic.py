@@ -1,5 +1,6 @@
 """What a scrape says after real clients have produced, fetched, committed and deleted."""
 
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -174,6 +175,7 @@ def test_connections_come_and_go(broker: KBroker) -> None:
     found = until(lambda found: connections(found) > 0, broker)
     assert found.value("kbroker_connections_accepted_total", **labels) >= connections(found)
     consumer.close()
+    gc.collect()  # clients of the tests before this one
     until(lambda found: connections(found) == 0, broker)
 
 
