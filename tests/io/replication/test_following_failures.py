@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.replication import copier
 from kbroker.io.replication import following as module
 from tests.io.replication.following_scene import Scene
 
@@ -40,7 +39,7 @@ def test_a_read_error_of_the_leaders_disk_takes_its_log_dir_offline(
     def refuse(*_: object) -> int:
         raise OSError(number, "broken")
 
-    monkeypatch.setattr(copier.os, "preadv", refuse)
+    monkeypatch.setattr(os, "preadv", refuse)
     case.follow()
     assert (case.failed, case.errors.failed) == ([], ())
     number = errno.EIO
