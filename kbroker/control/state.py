@@ -146,20 +146,20 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
     Replicas may restart empty when each of their partitions has another in-sync replica: they are
     copied again."""
     held = Counter(replica.log_dir for replica in broker.catalogue.replicas())
+    before = store.directory_ids()
     replaced = {
         log_dir
         for log_dir in broker.online_dirs
-        if directory_ids.get(log_dir)
-        and store.meta(f"directory.{log_dir}", "") not in ("", directory_ids[log_dir])
+        if directory_ids.get(log_dir) and before.get(log_dir, "") not in ("", directory_ids[log_dir])
     }
     usable = set(broker.online_dirs) - replaced
     for log_dir in broker.online_dirs:
         if log_dir in replaced and _restart_copies(broker, store, log_dir, usable):
             log.warning("log dir %s was replaced: its %d replicas are copied again", log_dir, held[log_dir])
-            store.put_meta(f"directory.{log_dir}", directory_ids[log_dir])
+            store.put_directory_id(log_dir, directory_ids[log_dir])
             continue
         here = directory_ids.get(log_dir, "")
-        known = store.meta(f"directory.{log_dir}", "")
+        known = before.get(log_dir, "")
         if here and known and here != known and held[log_dir]:
             broker.dir_errors.fail(log_dir, errno.ENODEV)
             log.error(
@@ -168,7 +168,7 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
                 *(log_dir, held[log_dir], here, known),
             )
         elif here != known:
-            store.put_meta(f"directory.{log_dir}", here)
+            store.put_directory_id(log_dir, here)
     for log_dir in held.keys() - set(broker.log_dirs):
         log.error("%s is not in log.dirs: its %d partitions stay offline", log_dir, held[log_dir])
 

@@ -25,6 +25,8 @@ FILE_NAME = "kbroker.db"
 VERSION = len(MIGRATIONS)
 RESERVE = 1 << 20
 GROUP_AND_OTHERS = 0o077
+DIRECTORY = "directory."
+"""Begins a key of the meta table: the path of a log dir follows, its value is the directory.id."""
 
 
 class StoreError(Exception):
@@ -130,8 +132,12 @@ class Store:
 
     def directory_ids(self) -> dict[str, str]:
         """The directory.id of each log dir at the last start, by path."""
-        rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'directory.%'")
-        return {str(key).removeprefix("directory."): str(value) for key, value in rows}
+        rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE ?", (f"{DIRECTORY}%",))
+        return {str(key).removeprefix(DIRECTORY): str(value) for key, value in rows}
+
+    def put_directory_id(self, log_dir: str, directory_id: str) -> None:
+        """Set the directory.id of a log dir."""
+        self.put_meta(f"{DIRECTORY}{log_dir}", directory_id)
 
     def rename_log_dirs(self, moved: Mapping[str, str]) -> None:
         """Set new paths of log dirs, by their old ones."""
@@ -139,8 +145,8 @@ class Store:
             for old, new in moved.items():
                 for table in ("partitions", "replicas", "deletions"):
                     db.execute(f"UPDATE {table} SET log_dir = ? WHERE log_dir = ?", (new, old))
-                self._put_meta(f"directory.{new}", self.meta(f"directory.{old}", ""))
-                db.execute("DELETE FROM meta WHERE key = ?", (f"directory.{old}",))
+                self._put_meta(f"{DIRECTORY}{new}", self.meta(f"{DIRECTORY}{old}", ""))
+                db.execute("DELETE FROM meta WHERE key = ?", (f"{DIRECTORY}{old}",))
 
     def begin_run(self) -> None:
         """Begin a new run: later writes are newer than those of any missing copy."""
