@@ -72,7 +72,8 @@ class HostRows:
         self._log_dirs = tuple(log_dirs)
         self._proc = proc
         self._known: dict[int, psutil.Process] = {}
-        self._forecasts: dict[str, TimeToFull] = {}
+        kept = zip(self._log_dirs, shared.free_space, strict=False)
+        self._forecasts = {path: TimeToFull(samples) for path, samples in kept}
         self._sums: dict[str, float] = {}
         self._largest: dict[str, float] = {}
 
@@ -167,7 +168,7 @@ class HostRows:
     # --- disks ---------------------------------------------------------------------------------------
 
     def _dirs(self, families: Families) -> None:
-        for path, kept in zip(self._log_dirs, self._shared.free_space, strict=False):
+        for path, forecast in self._forecasts.items():
             try:
                 space = os.statvfs(path)
             except OSError as error:  # it went offline
@@ -179,7 +180,6 @@ class HostRows:
                 ("free", space.f_bavail),
             ):
                 families.add("kbroker_log_dir_bytes", (path, kind), blocks * space.f_frsize)
-            forecast = self._forecasts.get(path) or self._forecasts.setdefault(path, TimeToFull(kept))
             forecast.add(self._recent.now_s(), space.f_bavail * space.f_frsize)
             if (seconds := forecast.seconds()) is not None:
                 families.add("kbroker_log_dir_full_seconds", (path,), seconds)
