@@ -245,7 +245,7 @@ class Console:
         if not self._attempts.allowed(peer):
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "attempts", "too many logins failed, wait a minute")
         if not self._logins.acquire(blocking=False):
-            self._attempts.succeeded(peer)
+            self._attempts.uncount(peer)
             raise unavailable("too many logins at a time, try again")
         caller = self._setup.caller((values["user"], values["password"]))
         try:
@@ -254,11 +254,11 @@ class Console:
             log.info("console: login of %r from %s failed", values["user"][:100], peer)
             raise Refusal(HTTPStatus.UNAUTHORIZED, "login", "unknown user or wrong password") from None
         except LinkBroken as error:
-            self._attempts.succeeded(peer)
+            self._attempts.uncount(peer)
             raise unavailable(f"the broker cannot be asked: {error}") from error
         finally:
             self._logins.release()
-        self._attempts.succeeded(peer)
+        self._attempts.uncount(peer)
         session = self._sessions.begin(caller)
         reply = json_reply(self._session(session))
         reply.headers["Set-Cookie"] = (

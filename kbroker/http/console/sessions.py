@@ -103,7 +103,7 @@ class Attempts:
         self._lock = threading.Lock()
 
     def allowed(self, address: str) -> bool:
-        """Whether this address may try now. Counts the attempt as failed until `succeeded` is
+        """Whether this address may try now. Counts the attempt as failed until `uncount` is
         called."""
         now = self._clock_s()
         with self._lock:
@@ -118,8 +118,8 @@ class Attempts:
                 self._failed.popitem(last=False)
             return True
 
-    def succeeded(self, address: str) -> None:
-        """The last attempt was not a failure."""
+    def uncount(self, address: str) -> None:
+        """The last attempt was not a failed login: it succeeded, or the broker did not check it."""
         with self._lock:
             if self._failed.get(address):
                 self._failed[address].pop()

@@ -128,11 +128,11 @@ class Registry:
         except (LoginRefused, ScramFailed):
             raise Failure(HTTPStatus.UNAUTHORIZED, 401, "unknown user or wrong password") from None
         except LinkBroken as error:
-            self._attempts.succeeded(peer)
+            self._attempts.uncount(peer)
             raise Failure(
                 HTTPStatus.SERVICE_UNAVAILABLE, 50003, f"the broker cannot be asked: {error}"
             ) from error
-        self._attempts.succeeded(peer)
+        self._attempts.uncount(peer)
         with self._lock:
             self._known[key] = caller
             while len(self._known) > MAX_LOGINS:
