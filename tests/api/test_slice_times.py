@@ -4,7 +4,6 @@ result.
 """
 
 import asyncio
-import gc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -178,7 +177,6 @@ def made(tmp_path: Path):  # type: ignore[no-untyped-def]
         one.broker.authorizer = Authorizer(frozenset(("User:ANONYMOUS",)))
         asyncio.run(create_topics(one.broker, [NewTopic("n0"), NewTopic("n1")]))
         yield one
-    gc.enable()  # it may stay off when a loop ends
 
 
 @pytest.mark.parametrize(("api", "body"), LONG)

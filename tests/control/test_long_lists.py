@@ -5,7 +5,6 @@ Measured in CPU time of each callback of the loop, so a busy host changes nothin
 """
 
 import asyncio
-import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,7 +129,6 @@ def made(tmp_path: Path) -> Iterator[World]:
     with world(tmp_path) as one:
         one.broker.authorizer = Authorizer(frozenset(("User:ANONYMOUS",)))
         yield one
-    gc.enable()  # it may rest when a loop ends
 
 
 async def check_callbacks(longest: LongestCallback, work: Callable[[], Any]) -> None:

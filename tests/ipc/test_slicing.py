@@ -4,7 +4,6 @@ nobody up."""
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -15,11 +14,9 @@ from kbroker.protocol.slices import Work, in_slices, paced, yield_slice
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The collector rests shortly, and is on after a test whose loop ends before that."""
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector rests shortly."""
     monkeypatch.setattr(slicing, "REST_S", 0.01)
-    yield
-    gc.enable()
 
 
 async def collecting() -> None:

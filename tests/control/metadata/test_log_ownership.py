@@ -16,6 +16,23 @@ def scene(count: int) -> tuple[Shared, Slots, LogOwnership, list[Replica]]:
     return shared, slots, ownership, logs
 
 
+def counting_scene() -> tuple[Shared, Slots, LogOwnership, list[Replica]]:
+    """Four logs for which every process has counted bytes."""
+    shared, slots, ownership, logs = scene(4)
+    for log in logs:
+        ownership.assign(log)
+    for number, rows in enumerate(shared.counters):
+        rows[:4, Counter.BYTES_IN] = [10 + number, 20, 30, 40]
+    return shared, slots, ownership, logs
+
+
+def counted(shared: Shared) -> list[int]:
+    """Bytes of the four logs, as a scrape shows them."""
+    total = sum(rows[:4, Counter.BYTES_IN] for rows in shared.counters)
+    left: list[int] = (total - shared.counter_bases[:4, Counter.BYTES_IN]).tolist()
+    return left
+
+
 def test_logs_go_to_the_least_loaded_worker_of_their_directory() -> None:
     _, _, ownership, logs = scene(8)
     for log in logs:
@@ -30,34 +47,18 @@ def test_logs_go_to_the_least_loaded_worker_of_their_directory() -> None:
 
 
 def test_the_counters_of_released_slots_start_from_zero_again() -> None:
-    shared, slots, ownership, logs = scene(4)
-    for log in logs:
-        ownership.assign(log)
-    for number, rows in enumerate(shared.counters):
-        rows[:4, Counter.BYTES_IN] = [10 + number, 20, 30, 40]
-    total = sum(rows[:, Counter.BYTES_IN].copy() for rows in shared.counters)
+    shared, slots, ownership, logs = counting_scene()
     ownership.release([logs[0], logs[2]])
-    left = total - shared.counter_bases[:, Counter.BYTES_IN]
     processes = len(shared.counters)
-    assert left[:4].tolist() == [0, 20 * processes, 0, 40 * processes]
+    assert counted(shared) == [0, 20 * processes, 0, 40 * processes]
     assert slots.take(2) == [(0, 5), (2, 6)]
     ownership.release([])
 
 
 def test_what_a_leaving_replica_has_counted_stays_with_its_partition() -> None:
-    shared, _, ownership, logs = scene(4)
-    for log in logs:
-        ownership.assign(log)
-    for number, rows in enumerate(shared.counters):
-        rows[:4, Counter.BYTES_IN] = [10 + number, 20, 30, 40]
-
-    def counted() -> list[int]:
-        total = sum(rows[:4, Counter.BYTES_IN] for rows in shared.counters)
-        left: list[int] = (total - shared.counter_bases[:4, Counter.BYTES_IN]).tolist()
-        return left
-
-    before = counted()
+    shared, _, ownership, logs = counting_scene()
+    before = counted(shared)
     ownership.pass_on_counters([logs[0], logs[2]], logs[1])
-    assert counted() == [0, before[0] + before[1] + before[2], 0, before[3]]
+    assert counted(shared) == [0, before[0] + before[1] + before[2], 0, before[3]]
     ownership.release([logs[0], logs[2]])
-    assert counted() == [0, before[0] + before[1] + before[2], 0, before[3]]
+    assert counted(shared) == [0, before[0] + before[1] + before[2], 0, before[3]]
