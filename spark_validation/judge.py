@@ -211,8 +211,7 @@ class Judge:
             self.take(group_coverage.unassigned(self.evidence))
             self.take(ownership.owners(self.evidence))
             self.take(ownership.former_owners(self.evidence))
-            self.take(ownership.given_after_the_end(self.evidence))
-            self.take(ownership.given_before_the_start(self.evidence))
+            self.take(ownership.given_outside(self.evidence))
 
     def judge_shares(self) -> None:
         """V19, and V03, V10 and V11 of share groups."""

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_validation.anomalies import findings
+from spark_validation.anomalies import findings, kinds
 from spark_validation.checks.groups import GROUP
 from spark_validation.evidence import Evidence
 
@@ -74,36 +74,29 @@ def owners(evidence: Evidence) -> DataFrame:
     return findings(both, "V08", "two owners at the same time", detail)
 
 
-def given_before_the_start(evidence: Evidence) -> DataFrame:
-    """V08: records that a member was given in an assignment that had not begun yet.
+def given_outside(evidence: Evidence) -> DataFrame:
+    """V08: records that a member was given in an assignment that had not begun yet, or whose
+    partition it had given back or lost.
 
-    A member notes when an assignment began before its client library could fetch for it.
+    A member notes when an assignment began before its client library could fetch for it, and that
+    it gives a partition back when it has noted all that it was given before.
     """
     key = ["consumer", "assignment", "topic", "partition"]
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
-    begun = begun.groupBy(*key, "group").agg(F.min("at_ns").alias("began_ns"))
-    first = evidence.reads.where("assignment >= 0").groupBy(*key).agg(F.min("seen_ns").alias("first_ns"))
-    early = F.broadcast(first.join(begun, key).where("first_ns < began_ns").drop("first_ns"))
-    found = evidence.reads.join(early, key).where("seen_ns < began_ns")
-    detail = F.concat_ws(
-        " ", F.lit("group"), "group", F.lit("assignment"), "assignment", F.lit("began"), "began_ns"
+    begins = F.col("event") == ASSIGNED
+    span = evidence.rows("assignments").groupBy(*key, "group")
+    span = span.agg(
+        F.min(F.when(begins, F.col("at_ns"))).alias("began_ns"),
+        F.max(F.when(~begins, F.col("at_ns"))).alias("ended_ns"),
     )
-    return findings(found, "V08", BEFORE, detail)
-
-
-def given_after_the_end(evidence: Evidence) -> DataFrame:
-    """V08: records that a member was given in an assignment when it had given their partition back,
-    or had lost it.
-
-    A member notes that it gives a partition back when it has noted all that it was given before.
-    """
-    key = ["consumer", "assignment", "topic", "partition"]
-    ended = evidence.rows("assignments").where(F.col("event") != ASSIGNED)
-    ended = ended.groupBy(*key, "group").agg(F.max("at_ns").alias("ended_ns"))
-    last = evidence.reads.where("assignment >= 0").groupBy(*key).agg(F.max("seen_ns").alias("last_ns"))
-    late = F.broadcast(last.join(ended, key).where("last_ns > ended_ns").drop("last_ns"))
-    found = evidence.reads.join(late, key).where("seen_ns > ended_ns")
-    detail = F.concat_ws(
-        " ", F.lit("group"), "group", F.lit("assignment"), "assignment", F.lit("ended"), "ended_ns"
+    given = evidence.reads.where("assignment >= 0").groupBy(*key)
+    given = given.agg(F.min("seen_ns").alias("first_ns"), F.max("seen_ns").alias("last_ns"))
+    beyond = given.join(span, key).where("first_ns < began_ns or last_ns > ended_ns")
+    found = kinds(
+        evidence.reads.join(F.broadcast(beyond.drop("first_ns", "last_ns")), key),
+        {BEFORE: F.expr("seen_ns < began_ns"), AFTER: F.expr("seen_ns > ended_ns")},
     )
-    return findings(found, "V08", AFTER, detail)
+    bound = F.when(F.col("kind") == BEFORE, F.concat_ws(" ", F.lit("began"), "began_ns")).otherwise(
+        F.concat_ws(" ", F.lit("ended"), "ended_ns")
+    )
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("assignment"), "assignment", bound)
+    return findings(found, "V08", F.col("kind"), detail)
