@@ -74,22 +74,22 @@ def run_judge(options: argparse.Namespace) -> int:
     from spark_validation.summaries import summarise
 
     began = time.monotonic()
-    evidence = open_evidence(options)
-    judge = Judge(evidence)
-    verdict = judge.run()
-    limits = {
-        "visibility": options.max_visibility_ms,
-        "ack": options.max_ack_ms,
-        "end_to_end": options.max_end_to_end_ms,
-    }
-    apply_limits(judge, {name: limit for name, limit in limits.items() if limit is not None})
-    if options.report:
-        with judge.step("summaries"):
-            summary = summarise(evidence)
-        options.report.parent.mkdir(parents=True, exist_ok=True)
-        options.report.write_text(page(evidence, verdict, summary, judge.latencies))
-        found = as_json(evidence, verdict, judge.latencies)
-        options.report.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    with open_evidence(options) as evidence:
+        judge = Judge(evidence)
+        verdict = judge.run()
+        limits = {
+            "visibility": options.max_visibility_ms,
+            "ack": options.max_ack_ms,
+            "end_to_end": options.max_end_to_end_ms,
+        }
+        apply_limits(judge, {name: limit for name, limit in limits.items() if limit is not None})
+        if options.report:
+            with judge.step("summaries"):
+                summary = summarise(evidence)
+            options.report.parent.mkdir(parents=True, exist_ok=True)
+            options.report.write_text(page(evidence, verdict, summary, judge.latencies))
+            found = as_json(evidence, verdict, judge.latencies)
+            options.report.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
     spent = cost(os.getpid())
     evidence.spark.stop()
     print(f"{time.monotonic() - began:.0f} s, {spent}; report: {options.report or 'none asked for'}")

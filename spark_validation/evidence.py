@@ -5,6 +5,7 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,7 +48,7 @@ LOG_SCHEMA = (
 @dataclass
 class Evidence:
     """Frames of one run. Owner: the driver. `log` has LOG_SCHEMA; `batches` only where segment
-    files are read."""
+    files are read. Its frames can be read until it is closed."""
 
     spark: SparkSession
     folder: Path
@@ -57,9 +58,15 @@ class Evidence:
     data_dirs: list[str] = field(default_factory=list)
     earlier: DataFrame | None = None
     decided: DataFrame | None = None  # of checks.transaction_offsets
-    landing: tempfile.TemporaryDirectory[str] | None = (
-        None  # what `log` is read from; removed with the last reference
-    )
+    landing: tempfile.TemporaryDirectory[str] | None = None  # what `log` is read from
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Removes the copy of the log: frames made from this evidence can be read no more."""
+        if self.landing is not None:
+            self.landing.cleanup()
 
     @cached_property
     def run(self) -> Run:

@@ -28,7 +28,7 @@ SMALL_BYTES = 64 << 20  # of histories: below it a session that starts quickly b
 
 def open_evidence(options: argparse.Namespace, following: bool = False) -> Evidence:
     """Session and frames. following: the log still grows, so nothing of it is kept. Raises
-    CannotJudge."""
+    CannotJudge. The caller closes it when no frame of it is read any more."""
     from spark_validation.session import spark_session
 
     require_whole(options.history)

@@ -253,7 +253,7 @@ def run_stream(options: argparse.Namespace) -> int:
     run = opened_run(options.history)
     if not options.segments and not options.bootstrap and existing(run.data_dirs):
         options.segments = ",".join(run.data_dirs)
-    evidence = open_evidence(options, following=True)
-    code = LiveJob(evidence, options).follow()
+    with open_evidence(options, following=True) as evidence:
+        code = LiveJob(evidence, options).follow()
     evidence.spark.stop()
     return code

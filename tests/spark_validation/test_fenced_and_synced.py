@@ -1,6 +1,7 @@
 """What a fenced producer wrote without an answer, and what the log directory says was synced."""
 
 import argparse
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,9 +62,10 @@ def test_a_record_that_a_fenced_producer_wrote_without_an_answer(tmp_path: Path,
         row.update(status=2, offset=-1)
     write(tmp_path, [topic])
     two_lives(tmp_path, topic)
-    found = fencing.heard(opened(tmp_path))
-    assert found is not None
-    written = found.where("kind = 'written when its producer was fenced'").collect()
+    with opened(tmp_path) as evidence:
+        found = fencing.heard(evidence)
+        assert found is not None
+        written = found.where("kind = 'written when its producer was fenced'").collect()
     assert [(r["partition"], r["offset"]) for r in written] == [place]
     assert written[0]["convicts"]
 
@@ -78,6 +80,18 @@ def test_a_log_that_ends_below_its_recovery_point(
     assert end == topic.log[1][-1].end == 60
     lines = f"0\n2\ncalm {partition} {end + above}\nanother 0 99\n"
     (tmp_path / "data" / retention.RECOVERY).write_text(lines)
-    evidence = opened(tmp_path)
-    rows = retention.synced(evidence, digests.log_digests(evidence)).collect()
+    with opened(tmp_path) as evidence:
+        rows = retention.synced(evidence, digests.log_digests(evidence)).collect()
     assert [(row["partition"], row["offset"]) for row in rows] == found
+
+
+def test_the_copy_of_the_log_lives_until_its_evidence_is_closed(tmp_path: Path, spark: SparkSession) -> None:
+    """Spark knows its path alone, so frames of evidence that nobody holds could not be read."""
+    write(tmp_path, [clean("calm", 1)])
+    with opened(tmp_path) as evidence:
+        log, landing = evidence.log, evidence.landing
+        del evidence
+        gc.collect()
+        assert log.count() == 120
+    assert landing is not None
+    assert not Path(landing.name).exists()

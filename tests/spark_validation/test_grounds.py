@@ -45,7 +45,8 @@ def options(folder: Path) -> argparse.Namespace:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("first")
     write(folder, [clean(TOPIC, 1)])
-    session = open_evidence(options(folder)).spark
+    with open_evidence(options(folder)) as evidence:
+        session = evidence.spark
     yield session
     session.stop()
 
@@ -215,7 +216,8 @@ def test_a_killed_producer_lacks_no_more_than_its_last_seconds(tmp_path: Path, s
 
 def test_a_complete_run_is_clean_and_names_its_evidence(tmp_path: Path, spark: SparkSession) -> None:
     write(tmp_path, [clean(TOPIC, 1)])
-    verdict = Judge(open_evidence(options(tmp_path))).run()
+    with open_evidence(options(tmp_path)) as evidence:
+        verdict = Judge(evidence).run()
     assert (verdict.missing, verdict.exit_code) == ([], CLEAN)
     assert verdict.results["V01"].basis == verdict.records["sends"] > 0
     assert verdict.results["V20"].basis == verdict.records["sends"]
@@ -243,11 +245,10 @@ def test_a_commit_marker_for_nothing_is_proof_where_nothing_was_repeated(
     write(tmp_path, [topic])
 
     def found() -> list[tuple[int, bool]]:
-        evidence = open_evidence(options(tmp_path))
-        assert evidence.batches is not None
-        return [
-            (row["offset"], row["convicts"]) for row in markers.idle(evidence, evidence.batches).collect()
-        ]
+        with open_evidence(options(tmp_path)) as evidence:
+            assert evidence.batches is not None
+            rows = markers.idle(evidence, evidence.batches).collect()
+        return [(row["offset"], row["convicts"]) for row in rows]
 
     assert found() == [(end, True), (end + 1, True)]
     (tmp_path / "run" / "faults.jsonl").write_text('{"fault": "reset"}\n')
@@ -291,20 +292,21 @@ def test_members_and_producers_of_other_ends(tmp_path: Path, spark: SparkSession
     edit_clients(tmp_path, "c0000[12]0.json", ended_ns=None)
     edit_clients(tmp_path, "c00003[45].json", offset_reset="latest")
     late = two_lives(tmp_path, topics[3])
-    evidence = open_evidence(options(tmp_path))
-    missing = group_coverage.undelivered(evidence).collect()
+    with open_evidence(options(tmp_path)) as evidence:
+        missing = group_coverage.undelivered(evidence).collect()
+        unshared = shares.undelivered(evidence).collect()
+        heard = fencing.heard(evidence)
+        assert heard is not None
+        acknowledged = heard.where("kind like 'acknowledged%'").collect()
     assert {(row["topic"], row["partition"], row["offset"], row["convicts"]) for row in missing} == {
         ("lacking1", 0, 9, True),
         ("lacking2", 0, topics[1].log[0][-1].end - 1, False),
     }
-    unshared = shares.undelivered(evidence).collect()
     assert {row["offset"] for row in unshared if row["partition"] == 1} == {
         offset for offset, _, _ in topics[2].records(1)
     }
     assert {row["partition"] for row in unshared} == {1}
-    heard = fencing.heard(evidence)
-    assert heard is not None
-    assert {row["seq"] for row in heard.where("kind like 'acknowledged%'").collect()} == late
+    assert {row["seq"] for row in acknowledged} == late
     assert late
 
 
@@ -318,16 +320,15 @@ def test_a_lost_answer_may_hold_what_a_share_group_was_not_given(
     never_shared(topics[1])
     write(tmp_path, topics)
     edit_run(tmp_path, faults=1)
-    until = {
-        c.group: c.ended_ns for c in open_evidence(options(tmp_path)).consumer_clients if c.role == "share"
-    }
+    with open_evidence(options(tmp_path)) as evidence:
+        until = {c.group: c.ended_ns for c in evidence.consumer_clients if c.role == "share"}
     assert len(set(until.values())) == 1
     end_ns = max(ended_ns or 0 for ended_ns in until.values()) - before_s * NS
     fault = {"fault": "reset", "begin_ns": end_ns - NS, "end_ns": end_ns}
     (tmp_path / "run" / "faults.jsonl").write_text(json.dumps(fault) + "\n")
-    evidence = open_evidence(options(tmp_path))
-    for check in (shares.forgotten, shares.undelivered):
-        assert [row["convicts"] for row in check(evidence).collect()] == [convicts], check.__name__
+    with open_evidence(options(tmp_path)) as evidence:
+        for check in (shares.forgotten, shares.undelivered):
+            assert [row["convicts"] for row in check(evidence).collect()] == [convicts], check.__name__
 
 
 @pytest.mark.parametrize(
@@ -348,7 +349,8 @@ def test_a_count_is_forgotten_by_who_dies_before_the_acknowledgement(
         between_ns = (first["acquired_ns"] + second["acquired_ns"]) // 2
         row = {"fault": "kill", "begin_ns": between_ns - 1, "end_ns": between_ns}
         (tmp_path / "run" / "faults.jsonl").write_text(json.dumps(row) + "\n")
-    found = shares.repeated(open_evidence(options(tmp_path))).collect()
+    with open_evidence(options(tmp_path)) as evidence:
+        found = shares.repeated(evidence).collect()
     assert [(row["kind"], row["convicts"]) for row in found if row["kind"] == shares.TWICE] == [
         (shares.TWICE, convicts)
     ]

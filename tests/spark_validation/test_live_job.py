@@ -74,8 +74,9 @@ def life(folder: Path) -> LiveJob:
         report=folder / "live.html",
         checkpoint=folder / "kept",
     )
-    job = LiveJob(open_evidence(options, following=True), options)
-    job.follow()
+    with open_evidence(options, following=True) as evidence:
+        job = LiveJob(evidence, options)
+        job.follow()
     return job
 
 

@@ -42,11 +42,12 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
         earlier=str(folder / "earlier"),
         topics=None,
     )
-    judge = Judge(open_evidence(options))
-    judge.run()
-    # Some worlds give records 20 s late: more than 1 % of the sample for visibility lag.
-    apply_limits(judge, {"ack": 2.9, "end_to_end": 60.0, "visibility": 60_000.0})
-    yield judge
+    with open_evidence(options) as evidence:
+        judge = Judge(evidence)
+        judge.run()
+        # Some worlds give records 20 s late: more than 1 % of the sample for visibility lag.
+        apply_limits(judge, {"ack": 2.9, "end_to_end": 60.0, "visibility": 60_000.0})
+        yield judge
     judge.evidence.spark.stop()
 
 
