@@ -127,6 +127,18 @@ def plan(
 
 
 @inlined
+def fail_unwritten(batches: Table, count: int, slot: int, end: int) -> None:
+    """Refuse a slot's batches from its log's end on, which could not be written. Among them are
+    retries: the producer table has the batch that they repeat, but the log does not."""
+    for n in range(count):
+        batch = batches[n]
+        if batch[Batch.SLOT] == slot and batch[Batch.ERROR] == 0 and batch[Batch.LAST_OFFSET] >= end:
+            batch[Batch.ERROR] = Code.KAFKA_STORAGE_ERROR
+            batch[Batch.BASE_OFFSET] = -1
+            batch[Batch.HELD] = 0
+
+
+@inlined
 def count_appends(env: Words, batches: Table, out: Words) -> None:
     """Count the batches and bytes that this call has written."""
     metrics = env[Environment.METRICS]
@@ -209,13 +221,7 @@ def drain(
             out[Drained.FAILED] += 1
             row[AppendRow.STATE] = AppendState.CLOSED  # until Python has cut the torn tail
             touched[t] = -1
-            n = head
-            while n >= 0:
-                batch = batches[n]
-                batch[Batch.ERROR] = Code.KAFKA_STORAGE_ERROR
-                batch[Batch.BASE_OFFSET] = -1
-                batch[Batch.HELD] = 0
-                n = batch[Batch.NEXT]
+            fail_unwritten(batches, out[Drained.COUNT], slot, row[AppendRow.NEXT_OFFSET])
             continue
         index_batches(env, row, batches, head, counters[slot])
         counters[slot, Counter.WRITES] += 1
