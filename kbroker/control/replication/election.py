@@ -1,10 +1,10 @@
-"""The choice of a leader: the first replica of the assignment that is in sync and available. Pure,
-except for the callables that it gets.
+"""The choice of a leader: the first replica of the assignment that is in sync and available; and how
+a choice is taken back. Pure, except for the callables that it gets.
 
 Source: Kafka's PartitionChangeBuilder.electLeader.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition, Replica
@@ -31,3 +31,20 @@ def choose_leaders(broker: Broker) -> list[Partition]:
             partition.leader = chosen
             changed.append(partition)
     return changed
+
+
+class Leaderships:
+    """Leaders and in-sync sets of partitions as they were, until a decision about them is stored."""
+
+    def __init__(self, partitions: Iterable[Partition]) -> None:
+        self._kept = [
+            (p, p.leader, p.leader_epoch, p.has_leader, [(r, r.in_sync) for r in p.replicas])
+            for p in partitions
+        ]
+
+    def restore(self) -> None:
+        """Undo the decision."""
+        for partition, leader, epoch, has_leader, replicas in self._kept:
+            partition.leader, partition.leader_epoch, partition.has_leader = leader, epoch, has_leader
+            for replica, in_sync in replicas:
+                replica.in_sync = in_sync

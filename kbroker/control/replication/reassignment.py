@@ -140,7 +140,7 @@ async def _drop(
     change = Change(led_partitions=[partition], deletions=deletions)
     await broker.in_store(lambda store: store.apply(change))
     broker.ownership.pass_on_counters(gone, partition.leader)
-    await replication.publish([partition])
+    await replication.send_out([partition])
     if not partition.replicated:
         await replication.become_sole_leader(partition)
     broker.write_slots(topic, [partition])

@@ -42,6 +42,10 @@ class RoleCalls:
         """The worker no longer has the role that it confirmed."""
         self._confirmed.pop((replica.slot, replica.generation), None)
 
+    def suspect(self, partitions: Iterable[Partition]) -> None:
+        """The leaders' roles may differ from those that the workers have confirmed."""
+        self._unconfirmed.update((p.slot, p.generation) for p in partitions)
+
     def take_unconfirmed(self, partitions: Iterable[Partition]) -> list[Partition]:
         """Those of the partitions with a role that a worker has not confirmed; each is returned
         once."""

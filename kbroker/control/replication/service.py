@@ -14,7 +14,8 @@ from contextlib import suppress
 from kbroker.control.broker import Broker
 from kbroker.control.images import next_image
 from kbroker.control.metadata.catalogue import Partition, Replica
-from kbroker.control.replication.election import electable
+from kbroker.control.metadata.config_resource import BROKER, TOPIC
+from kbroker.control.replication.election import Leaderships, electable
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.role_calls import RoleCalls
 from kbroker.control.store.change import Change
@@ -48,6 +49,7 @@ class Replication:
         self.each_look: list[Callable[[], Awaitable[None]]] = []
         self._roles = RoleCalls(broker)
         self._lag = Lag(broker.shared.slots)
+        broker.listeners.config.append(self._config_changed)
 
     @property
     def deciding(self) -> asyncio.Lock:
@@ -120,6 +122,14 @@ class Replication:
             async with self._deciding:
                 await self._roles.send(affected)
 
+    def _config_changed(self, kind: int, name: str) -> None:
+        """A leader's role has its topic's min.insync.replicas: the next check sends the roles that
+        have changed."""
+        if kind == BROKER:
+            self._roles.suspect(self.partitions())
+        elif kind == TOPIC and (topic := self.broker.catalogue.get(name)) is not None:
+            self._roles.suspect(p for p in topic.partitions if p.replicated)
+
     async def check(self) -> None:
         """Called on a timer: handle logs that went offline, copies that lag, and copies that have
         caught up."""
@@ -152,11 +162,14 @@ class Replication:
 
     async def settle(self, partitions: Iterable[Partition]) -> None:
         """Elect leaders for partitions whose leader is unavailable, and remove unavailable replicas
-        from the in-sync sets."""
+        from the in-sync sets. `check` tries again what cannot be stored."""
         async with self._deciding:
-            changed = [partition for partition in partitions if self._decide(partition)]
+            listed = list(partitions)
+            before = Leaderships(listed)
+            changed = [partition for partition in listed if self._decide(partition)]
             if changed:
-                await self.publish(changed)
+                with suppress(KafkaError):
+                    await self._publish_or_restore(changed, before)
 
     def _unclean(self, partition: Partition) -> bool:
         return self.broker.topic_config(partition.topic).unclean_leader_election_enable
@@ -205,6 +218,7 @@ class Replication:
     async def _shrink(self, late: list[tuple[Partition, Replica]]) -> None:
         async with self._deciding:
             gone = [(p, r) for p, r in late if r.in_sync and r is not p.leader]
+            before = Leaderships(p for p, _ in gone)
             for partition, replica in gone:
                 log.warning(
                     "%s is out of sync with node %d", replica.folder, self.broker.node_of(partition.leader)
@@ -212,7 +226,7 @@ class Replication:
                 replica.in_sync = False
                 self.broker.metrics.words[SHRINKS] += 1
             if gone:
-                await self.publish([partition for partition, _ in gone])
+                await self._publish_or_restore([partition for partition, _ in gone], before)
 
     async def _expand(self, caught_up: list[tuple[Partition, Replica]]) -> None:
         """The leader waits for the replica first; when it had all below the high watermark then, it
@@ -237,7 +251,8 @@ class Replication:
                     joined.append(partition)
             if joined:
                 log.info("%d replicas are in sync again", len(joined))
-                await self._store(joined)
+                with suppress(KafkaError):  # the leader waits for them, whatever the next start knows
+                    await self._store(joined)
                 await self._announce(joined)
             await self._roles.send(
                 [p for (p, _), complete in zip(joining, answers, strict=True) if complete is not True]
@@ -282,6 +297,7 @@ class Replication:
         async with self._deciding:
             led = partition.has_leader and self.is_available(partition.leader)
             preferred = partition.replicas[0]
+            before = Leaderships([partition])
             if led and (unclean or partition.leader is preferred):
                 raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
             if unclean:
@@ -293,7 +309,7 @@ class Replication:
                 await self.move(partition, preferred)
             else:
                 self.elect(partition, preferred)
-            await self.publish([partition])
+            await self._publish_or_restore([partition], before)
 
     async def move_log(
         self, partition: Partition, replica: Replica, log_dir: str, store: Callable[[Change], Awaitable[bool]]
@@ -319,17 +335,34 @@ class Replication:
     # --- publishing -----------------------------------------------------------------------------------------
 
     async def publish(self, changed: list[Partition]) -> None:
-        """Store decisions, then send them to IO workers and network processes, then show them to
-        clients.
+        """Store decisions, then send them out. Raises KafkaError: they cannot be stored, and nothing
+        was sent.
 
         Cached answers are out of date at once: others, computed meanwhile, show the decisions, and
         clients of both would see a leader change twice."""
         self.broker.catalogue.changed()
         await self._store(changed)
+        await self.send_out(changed)
+
+    async def send_out(self, changed: list[Partition]) -> None:
+        """Send stored decisions to IO workers and network processes, then show them to clients."""
+        self.broker.catalogue.changed()
         crash_point("leader change: decision stored")
         await self._roles.send(changed)
         crash_point("leader change: leader confirmed")
         await self._announce(changed)
+
+    async def _publish_or_restore(self, changed: list[Partition], before: Leaderships) -> None:
+        """As `publish`. A decision that cannot be stored is taken back: records that a leader takes
+        without the others would be lost if the next start elected one of them. A leader that has
+        stopped for its successor leads again."""
+        try:
+            await self.publish(changed)
+        except KafkaError:
+            before.restore()
+            self.broker.catalogue.changed()
+            await self._roles.send(changed)
+            raise
 
     async def _announce(self, changed: list[Partition]) -> None:
         broker = self.broker
@@ -345,3 +378,4 @@ class Replication:
             await self.broker.in_store(lambda store: store.apply(change))
         except KafkaError:
             log.error("cannot store leaders and in-sync replicas of %d partitions", len(changed))
+            raise

@@ -3,11 +3,15 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbroker.config.alter import Alteration, Op
+from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.service import Replication
@@ -134,6 +138,75 @@ def test_an_unclean_election_takes_what_is_left_when_the_topic_allows_it(tmp_pat
     lose(made, 0)
     asyncio.run(replication.worker_lost(0))
     assert shown(made) == (2, [1, 2], [2])
+
+
+class FullStore:
+    """The store of a broker, which takes no change while `full`."""
+
+    def __init__(self, made: World) -> None:
+        self.full = True
+        self._in_store = made.broker.in_store
+        vars(made.broker)["in_store"] = self
+
+    async def __call__(self, work: Any) -> Any:
+        if self.full:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The broker's store failed: disk I/O error")
+        return await self._in_store(work)
+
+
+def test_no_replica_leads_alone_before_that_is_stored(tmp_path: Path) -> None:
+    """Otherwise it would take records that the next start does not know it has alone: the replica
+    that was lost would lead, and the records would be cut off."""
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    replication, store = Replication(made.broker), FullStore(made)
+    lose(made, 0)
+    before = len(made.workers[1].calls)
+    asyncio.run(replication.worker_lost(0))
+    asyncio.run(replication.check())
+    assert shown(made) == (1, [1, 2], [1, 2])
+    assert not any(isinstance(call, Lead) for call in made.workers[1].calls[before:])
+    assert made.network.topics["a"].partitions[0].slot == only(made).replicas[0].slot
+    store.full = False
+    asyncio.run(replication.check())
+    assert shown(made) == (2, [1, 2], [2])
+    assert Lead(only(made).slot, 1, (), _others(made), 1) in made.workers[1].calls
+    made.broker.close()
+    made.start()
+    assert shown(made) == (2, [1, 2], [2])
+
+
+def test_a_copy_that_lags_is_waited_for_until_the_store_has_it_out_of_sync(tmp_path: Path) -> None:
+    made = sited(tmp_path, 2, **{"replica.lag.time.max.ms": "0"})
+    create(made, NewTopic("a", 1, 2))
+    replication, store = Replication(made.broker), FullStore(made)
+    made.shared.slots[only(made).slot, Slot.LOG_END] = 5
+    with pytest.raises(KafkaError):
+        asyncio.run(replication.check())
+    assert shown(made) == (1, [1, 2], [1, 2])
+    assert Lead(only(made).slot, 0, (), _others(made), 1) not in made.workers[0].calls
+    store.full = False
+    asyncio.run(replication.check())
+    assert shown(made) == (1, [1, 2], [1])
+    assert Lead(only(made).slot, 0, (), _others(made), 1) in made.workers[0].calls
+
+
+def test_a_leader_that_has_stopped_for_its_successor_leads_again(tmp_path: Path) -> None:
+    """When it is not stored that the successor leads."""
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    partition, replication = only(made), Replication(made.broker)
+    partition.leader = partition.replicas[1]
+    store = FullStore(made)
+    with pytest.raises(KafkaError) as refused:
+        asyncio.run(replication.elect_on_demand(partition, unclean=False))
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert shown(made) == (2, [1, 2], [1, 2])
+    assert partition.leader_epoch == 0
+    assert [type(call) for call in made.workers[1].calls[-2:]] == [Follow, Lead]
+    store.full = False
+    asyncio.run(replication.elect_on_demand(partition, unclean=False))
+    assert shown(made)[0] == 1
 
 
 def test_a_failed_log_dir_is_seen_by_the_clock(tmp_path: Path) -> None:
@@ -296,3 +369,17 @@ def test_an_election_that_is_not_needed_is_refused_and_changes_nothing(tmp_path:
     partition.replicas[0].in_sync = False
     assert refusal(unclean=False) is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert (partition.leader, partition.leader_epoch) == (partition.replicas[1], 0)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "a"), (BROKER, "")])
+def test_leaders_get_a_new_min_insync_replicas(tmp_path: Path, kind: int, name: str) -> None:
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2), NewTopic("single", 1, 1))
+    partition, replication = only(made), Replication(made.broker)
+    change = alter(made.broker, kind, name, [Alteration("min.insync.replicas", Op.SET, "2")], False)
+    asyncio.run(change)
+    asyncio.run(replication.check())
+    lead = Lead(partition.slot, 0, (partition.replicas[1].slot,), _others(made), 2)
+    assert [call for call in made.workers[0].calls if isinstance(call, Lead)] == [lead]
+    asyncio.run(replication.check())
+    assert made.workers[0].calls.count(lead) == 1
