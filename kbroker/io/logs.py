@@ -14,7 +14,7 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.full_disks import FullDisks
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
-from kbroker.io.openings import NO_ROOM, Opening, Openings, set_state
+from kbroker.io.openings import NO_ROOM, Opening, Openings, begin_recovery, set_state
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.log_spec import LogSpec
 from kbroker.io.partition.unified_log import UnifiedLog, open_log
@@ -113,7 +113,7 @@ class Logs:
             return
         trusted = self._openings.trusted_end(message)
         opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
-        set_state(words, SlotState.RECOVERING)
+        begin_recovery(words, trusted)
         self._openings.load(opening, trusted)
 
     def take_opened(self, begin_role: BeginRole) -> list[Reply]:
@@ -383,6 +383,7 @@ class Logs:
                     of_dir.append(closed)
             except OSError as error:
                 self.failed(slot, error)
+                not_closed += error.errno in NO_ROOM  # any other error takes its log dir offline
         for path, closed_here in left.items():
             try:
                 self._dirs[path].sync()  # once for all logs: thousands of single syncs would take seconds

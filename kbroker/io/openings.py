@@ -174,6 +174,10 @@ class Openings:
             points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
             if not message.new:  # the search reads the whole log dir
                 finish_future(message.log_dir, *key, message.topic_id)
+            if not Path(opening.folder).exists():
+                LogDir(message.log_dir).forget_deleted(key)
+                for offsets in (points, starts, first_dirty):
+                    offsets.pop(key, None)
             new = create_folder(opening.folder, message.topic_id)
             opening.first_dirty = -1 if new else first_dirty.get(key, -1)
             if new and trusted is None:
@@ -375,3 +379,15 @@ class RecoveryProgress:
 def set_state(words: NDArray[np.int64], state: int) -> None:
     """Publish the state of a log that is not open."""
     write_group(words, np.array([Slot.STATE]), np.array([state]))
+
+
+def begin_recovery(words: NDArray[np.int64], trusted: TrustedEnd | None) -> None:
+    """Publish that a log is being loaded. Without a trusted end the slot's offsets are of the log
+    that had the slot before, or half written: if this process dies while it loads, its successor
+    must not trust them either."""
+    if trusted is None:
+        write_group(
+            words, np.array([Slot.STATE, Slot.SEGMENT_COUNT]), np.array([int(SlotState.RECOVERING), 0])
+        )
+    else:
+        set_state(words, SlotState.RECOVERING)

@@ -79,6 +79,16 @@ def write_offsets(path: str, offsets: Mapping[TopicPartition, int], sync: bool =
     _write(path, lines, sync)
 
 
+def has_offset(path: str, key: TopicPartition) -> bool:
+    """Whether an offset checkpoint has an entry. Its lines are not parsed: there may be thousands.
+    Raises OSError."""
+    topic, partition = key
+    try:
+        return f"\n{topic} {partition} " in _text(path)
+    except (FileNotFoundError, CorruptCheckpoint):
+        return False
+
+
 def update_offsets(
     path: str,
     changed: Mapping[TopicPartition, int] | Callable[[], Mapping[TopicPartition, int]],

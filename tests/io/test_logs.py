@@ -9,18 +9,21 @@ import pytest
 
 from kbroker.io import openings
 from kbroker.io.append.drain import Drain
+from kbroker.io.files.log_dir import LogDir
 from kbroker.io.logs import Logs
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import OpenPartition
 from kbroker.ipc.shared import Shared, Sizes
+from kbroker.log import files
 from tests.io.append.plain_append import topic_config
+from tests.log.batch_bytes import batch
 
 SLOT = 3
 
 
-def logs_of(root: Path, first_start: bool) -> tuple[Logs, Shared]:
+def logs_of(root: Path, first_start: bool, shared: Shared | None = None) -> tuple[Logs, Shared]:
     """The logs of IO worker 0, of which none is open."""
-    shared = Shared(Sizes(clients=1, workers=1, max_partitions=8, ring_entries=8, arena_bytes=4096))
+    shared = shared or Shared(Sizes(clients=1, workers=1, max_partitions=8, ring_entries=8, arena_bytes=4096))
     context: Any = SimpleNamespace(
         shared=shared,
         first_start=first_start,
@@ -73,3 +76,46 @@ def test_log_that_found_no_room_when_it_was_opened_counts_as_not_closed(
     logs.open(OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config()), 1)
     assert logs.close_all(begin_no_role) == left
     assert (shared.slots[SLOT, Slot.STATE] == SlotState.OFFLINE) == bool(left)
+
+
+@pytest.mark.parametrize("died_in_a_write", [False, True])
+def test_a_process_that_died_while_it_opened_a_log_leaves_no_end_to_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died_in_a_write: bool
+) -> None:
+    """The slot's words are those of the log that had it before, or half written by the process that
+    died first."""
+    logs, shared = logs_of(tmp_path, first_start=False)
+    words = shared.slots[SLOT]
+    words[Slot.GENERATION], words[Slot.SEGMENT_COUNT] = 7, 1
+    words[Slot.LOG_START] = words[Slot.ACTIVE_BASE] = words[Slot.LOG_END] = words[Slot.HIGH_WATERMARK] = 5
+    words[Slot.STATE] = SlotState.ONLINE if died_in_a_write else SlotState.DELETED
+    words[Slot.SEQUENCE] = died_in_a_write
+    opening = OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config(), new=True)
+    with monkeypatch.context() as dying:
+        dying.setattr(openings.Openings, "load", lambda *_: None)
+        logs.open(opening, 1)
+    assert words[Slot.STATE] == SlotState.RECOVERING
+    successor, _ = logs_of(tmp_path, first_start=False, shared=shared)
+    successor.open(opening, 2)
+    assert successor.close_all(begin_no_role) == 0
+    assert (words[Slot.LOG_START], words[Slot.LOG_END]) == (0, 0)
+
+
+def test_a_new_log_has_nothing_of_a_deleted_log_of_its_name(tmp_path: Path) -> None:
+    """The process that deleted it died before it had dropped it from the checkpoints. A start after
+    a kill must not remove the records of the new log below the old log start."""
+    log_dir, old = LogDir(str(tmp_path)), {("t", 0): 1000, ("t", 1): 7}
+    log_dir.update_recovery_points(old)
+    log_dir.update_log_start_offsets(old)
+    log_dir.update_cleaner_offsets(old)
+    for new in (True, False):
+        logs, shared = logs_of(tmp_path, first_start=True)
+        logs.open(OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config(), new=new), 1)
+        logs._openings.close()
+        logs.take_opened(begin_no_role)
+        assert shared.slots[SLOT, Slot.STATE] == SlotState.ONLINE
+        if new:  # a record is appended, then the broker is killed
+            Path(files.path(logs.require(SLOT).folder, 0, files.LOG)).write_bytes(batch(0, [b"v"]))
+    assert (shared.slots[SLOT, Slot.LOG_START], shared.slots[SLOT, Slot.LOG_END]) == (0, 1)
+    for left in (log_dir.recovery_points(), log_dir.log_start_offsets(), log_dir.cleaner_offsets()):
+        assert left == {("t", 1): 7}

@@ -283,6 +283,21 @@ def test_a_log_that_cannot_be_closed_takes_its_log_dir_along(
     assert scene.errors.of(scene.paths[1]) == 0
 
 
+@pytest.mark.parametrize(("number", "left"), [(errno.ENOSPC, 1), (errno.EMFILE, 1), (errno.EIO, 0)])
+def test_a_log_that_finds_no_room_to_be_closed_is_checked_by_the_next_start(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, number: int, left: int
+) -> None:
+    """It lacks its last snapshot: after a clean stop, its producers would be unknown."""
+
+    def write(*_: object) -> str:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(scene.opened[2].partition.producers, "last_snapshot", write)
+    assert scene.logs.close_all(lambda _: (0, "")) == left
+    assert scene.errors.of(scene.paths[0]) == 0
+    assert bool(scene.errors.of(scene.paths[1])) == (not left)
+
+
 def test_a_roll_that_fails_is_an_error_of_the_log_dir(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.logs.roll(0)
     assert scene.opened[0].partition.base_offsets == [0, 3]

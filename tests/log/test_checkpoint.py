@@ -64,6 +64,17 @@ def test_updates_keep_the_entries_of_others(tmp_path: Path) -> None:
     assert checkpoint.read_offsets(path) == {("t", 1): 19, ("t", 2): 19, ("t", 3): 19, ("u", 0): 5}
 
 
+def test_an_entry_is_found_by_its_topic_and_partition(tmp_path: Path) -> None:
+    path = str(tmp_path / "c")
+    assert not checkpoint.has_offset(path, ("t", 1))
+    checkpoint.write_offsets(path, {("t", 11): 1, ("tt", 1): 1, ("a", 0): 1})
+    assert [checkpoint.has_offset(path, ("t", n)) for n in (0, 1, 11)] == [False, False, True]
+    assert checkpoint.has_offset(path, ("a", 0))
+    assert not checkpoint.has_offset(path, ("1", 1))
+    Path(path).write_bytes(b"0\n1\n\xe1 0 1\n")
+    assert not checkpoint.has_offset(path, ("a", 0))
+
+
 @pytest.mark.parametrize("content", [b"broken", b"0\n1\n\xe1 0 1\n"])
 def test_an_update_replaces_a_damaged_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "c"

@@ -150,6 +150,15 @@ class LogDir:
             files.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
             files.sync_folder(self.path)
 
+    def forget_deleted(self, key: TopicPartition) -> None:
+        """Drop what the checkpoints still have of a deleted log, before a new log of its name is
+        served. Its process may have died before it dropped that, and the next start would take the
+        old log start for the new log's, and remove the records below it. Raises OSError."""
+        for name in (files.RECOVERY_POINTS, files.LOG_START_OFFSETS, files.CLEANER_OFFSETS):
+            path = f"{self.path}/{name}"
+            if checkpoint.has_offset(path, key):
+                checkpoint.update_offsets(path, {}, (key,))
+
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         with suppress(CorruptCheckpoint):
             return checkpoint.read_offsets(f"{self.path}/{name}")
