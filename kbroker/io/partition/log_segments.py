@@ -147,15 +147,15 @@ class LogSegments:
         self.delete_later(deleted, now_ms)
         self.start_segment(now_ms)
 
-    def roll(self, now_ms: int, snapshot: Callable[[int], object]) -> None:
-        """Close the active segment and begin a new one at the log's end. An empty active segment
-        stays, and its age starts again. snapshot: called with the new base offset, to write the
-        producers' state there."""
-        if self.active.position > 0:
+    def roll(self, now_ms: int, snapshot: Callable[[int], object], at: int = 0) -> None:
+        """Close the active segment and begin a new one at the log's end, or at a later offset, the
+        next batch's. An empty active segment that begins there stays, and its age starts again.
+        snapshot: called with the new base offset, to write the producers' state there."""
+        base = max(self.active.next_offset, at)
+        if self.active.position > 0 or base > self.active.base_offset:
             fds, state = self.active.files, self.active.finish()
             seal(files.path(self.folder, state.base_offset, files.TXN_INDEX))
             crash_point("roll: old segment finished")
-            base = state.next_offset
             following = open_files(self.folder, base)
             crash_point("roll: new files created")
             try:

@@ -136,9 +136,10 @@ class UnifiedLog:
         """New settings, from the next append or retention run on."""
         self.segments.configure(config)
 
-    def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the log's end."""
-        self.segments.roll(now_ms, self.producers.snapshot)
+    def roll(self, now_ms: int, at: int = 0) -> None:
+        """Close the active segment and begin a new one at the log's end, or at a later offset, the
+        next batch's."""
+        self.segments.roll(now_ms, self.producers.snapshot, at)
         self.published.publish(changed=True)
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:

@@ -100,7 +100,8 @@ class Copier:
         """Handle the event for which the kernel stopped."""
         try:
             if stop == CopyStop.ROLL:
-                partition.roll(wall_clock_ms())
+                # compaction may have left a gap before the batch that is longer than a segment
+                partition.roll(wall_clock_ms(), HEAD.unpack_from(self._buffer.data, done)[0])
             elif stop == CopyStop.EPOCH:
                 base_offset, _, epoch = HEAD.unpack_from(self._buffer.data, done)
                 if epoch >= 0:

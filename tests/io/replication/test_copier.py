@@ -8,11 +8,14 @@ import pytest
 
 from kbroker.io.append.rows import AppendRow, Batch
 from kbroker.io.replication import copier
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import LogReader
 from tests.io.append.plain_append import NOW
 from tests.io.replication.following_scene import Scene
 from tests.log.batch_bytes import batch, end_marker
 
 Make = Callable[..., Scene]
+FAR = 3 << 31
 
 
 def test_a_copy_keeps_what_rolls_flushes_and_indexes_go_by(scene: Make) -> None:
@@ -97,6 +100,31 @@ def test_a_copied_batch_begins_its_leader_epoch(
     assert done == source.stat().st_size
     assert case.own.partition.epochs.entries == entries
     assert case.own.row[AppendRow.BATCH_EPOCH] == epoch
+
+
+@pytest.mark.parametrize("first", [0, FAR])
+def test_a_gap_longer_than_a_segment_is_copied(tmp_path: Path, scene: Make, first: int) -> None:
+    """Compaction of a log of billions of records leaves one. A segment's offsets are relative to
+    its base, as int32."""
+    case = scene()
+    offsets = [first, first + 1, first + FAR]
+    source = tmp_path / "source"
+    source.write_bytes(b"".join(batch(offset, [b"a"], leader_epoch=1) for offset in offsets))
+    fd = os.open(source, os.O_RDONLY)
+    try:
+        done = copier.Copier(case.drain).copy(case.own.partition, fd, 0, source.stat().st_size)
+    finally:
+        os.close(fd)
+    assert done == source.stat().st_size
+    case.own.partition.role.publish_copied(0)
+    bases = sorted({0, first, first + FAR})
+    assert case.own.partition.base_offsets == bases
+    case.own.reopen(clean=False)
+    assert case.own.partition.base_offsets == bases
+    assert case.own.partition.log_end == offsets[-1] + 1
+    reader, end = LogReader(str(case.own.folder), OpenFiles(8)), (bases[-1], 1 << 20)
+    places = [reader.locate(offset, *end) for offset in (0, first + 2)]
+    assert [place and place.base_offset for place in places] == [first, first + FAR]
 
 
 def test_bytes_that_hold_no_whole_batch_are_damage(tmp_path: Path, scene: Make) -> None:
