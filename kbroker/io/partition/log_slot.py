@@ -81,6 +81,8 @@ class LogSlot:
         active = self._segments.active
         active.set_unsynced(self._segments.unsynced.first_base is not None, self._segments.unsynced.names)
         words, end = self.words, active.next_offset
+        if 0 <= active.first_unstable < self.log_start:  # as in Kafka: its first records are deleted
+            active.first_unstable = self.log_start
         mark = min(self.high_watermark if high_watermark is None else high_watermark, end)
         fields = {
             Slot.LEADER_EPOCH: active.leader_epoch,

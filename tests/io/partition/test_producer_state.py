@@ -89,6 +89,23 @@ def test_end_of_a_later_transaction_leaves_the_stable_offset(log: Transactions) 
     assert log.stable == 0
 
 
+def test_the_stable_offset_is_not_below_the_log_start(log: Transactions) -> None:
+    """A reader of committed records that asks for the end would be sent to deleted records."""
+    for producer_id in (1, 2, 1):
+        log.write(producer_id)
+    log.log.partition.delete_records(2)
+    assert log.stable == 2
+    log.log.reopen(clean=False, log_start=2)
+    assert log.stable == 2
+    log.end(1, True)
+    assert log.stable == 2
+    log.write(3)
+    log.end(2, False)
+    assert log.stable == 4
+    log.end(3, True)
+    assert log.stable == log.log.partition.log_end
+
+
 def test_aborted_transactions_are_indexed_with_what_was_stable_then(log: Transactions) -> None:
     log.write(1)
     log.write(2)
