@@ -113,6 +113,7 @@ class Cleaning:
         # Slots that were checked before the sync of all closed segments.
         self._wait_for_sync: set[int] = set()
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
+        self._cuts: dict[int, int] = {}  # truncations of each log when its cleaning began
         logs.configured_listeners.append(self._configured)
 
     @property
@@ -170,6 +171,7 @@ class Cleaning:
         )
         if not log.config.compact or not segments or span.upper <= span.first_dirty:
             return None
+        self._cuts[body.slot] = log.segments.cuts
         lasts = {
             entry.producer_id: (entry.last_offset, entry.producer_epoch) for entry in log.producers.entries()
         }
@@ -181,6 +183,8 @@ class Cleaning:
     def swap(self, body: SwapSegments) -> bool:
         """Put a cleaned segment in place; returns whether that was possible."""
         log = self._log(body.slot, body.generation)
+        if self._is_cut(log):
+            return False
         try:
             return log.swap(body, self._clock_ms())
         except OSError as error:
@@ -193,6 +197,10 @@ class Cleaning:
         """Record how far a log is clean. The checkpoint is written now and synced later with those
         of other logs. A power failure may lose it; then a part of the log is cleaned twice."""
         log = self._log(body.slot, body.generation)
+        cut = self._is_cut(log)
+        self._cuts.pop(log.slot, None)
+        if cut:
+            return
         log.cleaned_up_to(body.first_dirty)
         log_dir = files.log_dir_of(log.folder)
         try:
@@ -207,6 +215,11 @@ class Cleaning:
         OSError."""
         while self._unsynced:
             self._logs.log_dir(self._unsynced.pop()).sync_cleaner_offsets()
+
+    def _is_cut(self, log: UnifiedLog) -> bool:
+        """Whether a log was truncated since its cleaning began: other records may be in place of
+        those that were read (Kafka aborts the cleaning)."""
+        return self._cuts.get(log.slot, log.segments.cuts) != log.segments.cuts
 
     def _log(self, slot: int, generation: int) -> UnifiedLog:
         log = self._logs.require(slot)

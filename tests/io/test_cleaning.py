@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
 from kbroker.io.files.log_dir import LogDir
-from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLogs
+from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLogs, EndCleaning, SwapSegments
 from kbroker.ipc.layout import Slot
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import KafkaError
@@ -128,6 +128,26 @@ def test_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
     case.partition.truncate_to(3, NOW)
     with_segments(case, 3)
     assert cleanable_range(case.partition, NOW).first_dirty == 3
+
+
+def test_a_cleaning_during_which_the_log_was_truncated_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other records are in place of those that it has read."""
+    case = Compacted(tmp_path)
+    bases = with_segments(case, 3)
+    generation = int(case.log.words[Slot.GENERATION])
+    assert case.cleaning.begin(BeginCleaning(3, generation)) is not None
+    case.partition.truncate_to(bases[1], NOW)
+    assert with_segments(case, 2) == bases
+    monkeypatch.setattr(case.partition, "swap", lambda *_: pytest.fail("swapped in"))
+    assert not case.cleaning.swap(SwapSegments(3, generation, ((0, 1, 1),), 1, 1, NOW, NOW))
+    case.cleaning.end(EndCleaning(3, generation, bases[-1]))
+    assert cleanable_range(case.partition, NOW).first_dirty == 0
+    assert LogDir(str(tmp_path)).cleaner_offsets() == {}
+    assert case.cleaning.begin(BeginCleaning(3, generation)) is not None
+    case.cleaning.end(EndCleaning(3, generation, bases[-1]))
+    assert cleanable_range(case.partition, NOW).first_dirty == bases[-1]
 
 
 def test_the_checkpoint_is_kafkas_and_written_when_a_cleaning_ends(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -135,6 +135,7 @@ class RecoveryNotes:
         self._find = find
         self._failed = failed
         self._due: set[int] = set()
+        self._cut: set[int] = set()
         self._noted: dict[int, tuple[str, int]] = {}
         """Folder and first unsynced base offset by slot, as of the last time that its recovery
         point was due."""
@@ -153,9 +154,11 @@ class RecoveryNotes:
                 self._due.add(slot)
 
     def lowered(self, slot: int) -> None:
-        """A log was truncated: its recovery point is written soon. Otherwise, new records below the
-        old point would not be scanned after a power cut."""
+        """A log was truncated: its recovery point and its first dirty offset are written soon.
+        Otherwise, new records below the old ones would not be scanned after a power cut, or would
+        pass for clean: their tombstones would go before the records that these delete."""
         self._due.add(slot)
+        self._cut.add(slot)
 
     def write(self) -> None:
         """Begin to write the points that are due, unless that is in progress."""
@@ -169,13 +172,15 @@ class RecoveryNotes:
         for slot in self._due:
             if (partition := self._find(slot)) is not None:
                 by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
+        cut = frozenset(self._cut)
         self._due.clear()
+        self._cut.clear()
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "recovery-notes")
         writable = [
             (self._dirs[path], logs) for path, logs in by_dir.items() if self._dirs[path].failed is None
         ]
-        self._writing = self._executor.submit(_write, writable)
+        self._writing = self._executor.submit(_write, writable, cut)
 
     def close(self) -> None:
         """Finish the writes in progress; nothing is written after this."""
@@ -194,12 +199,16 @@ class RecoveryNotes:
             self._failed(path, error)
 
 
-def _write(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]]) -> tuple[Failures, float]:
-    """Runs in a thread. Returns the points that could not be written, and the seconds it took."""
+def _write(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]], cut: Container[int]) -> tuple[Failures, float]:
+    """Runs in a thread. cut: slots of truncated logs. Returns the points that could not be written,
+    and the seconds it took."""
     began, failures = time.monotonic(), []
     for folder, partitions in by_dir:
         try:
             folder.update_recovery_points(partial(_points, folder.path, partitions))
+            if dirty := {(p.topic, p.partition): p.first_dirty for p in partitions if p.slot in cut}:
+                known = {key: offset for key, offset in dirty.items() if offset >= 0}
+                folder.update_cleaner_offsets(known, tuple(dirty.keys() - known.keys()))
         except OSError as error:
             failures.append((folder.path, error))
     return failures, time.monotonic() - began

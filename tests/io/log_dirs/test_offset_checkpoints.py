@@ -131,6 +131,19 @@ def test_the_recovery_point_of_a_closed_log_is_kept(scene: Scene) -> None:
     assert scene.dir.recovery_points() == {}
 
 
+def test_truncated_records_do_not_pass_for_clean_after_a_restart(scene: Scene) -> None:
+    """New records of their offsets, among them tombstones, are to be compared with older ones."""
+    for number in range(4):
+        scene.log.append(batch(number, [b"v"]))
+    scene.log.partition.cleaned_up_to(3)
+    scene.dir.update_cleaner_offsets({("t", 0): 3, ("u", 0): 9})
+    scene.log.partition.truncate_to(2, wall_clock_ms())
+    scene.notes.lowered(scene.log.partition.slot)
+    scene.notes.write()
+    scene.notes.close()
+    assert scene.dir.cleaner_offsets() == {("t", 0): 2, ("u", 0): 9}
+
+
 def test_a_log_dir_that_cannot_be_written_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise OSError(5, "Input/output error")
