@@ -1,5 +1,5 @@
-"""The choice of a leader: the first replica of the assignment that is in sync and available; and how
-a choice is taken back. Pure, except for the callables that it gets.
+"""The choice of a leader: the first replica of the assignment that is in sync and available; and
+how a choice is taken back. Pure, except for the callables that it gets.
 
 Source: Kafka's PartitionChangeBuilder.electLeader.
 """
@@ -34,7 +34,8 @@ def choose_leaders(broker: Broker) -> list[Partition]:
 
 
 class Leaderships:
-    """Leaders and in-sync sets of partitions as they were, until a decision about them is stored."""
+    """Leaders and in-sync sets of partitions as they were, until a decision about them is
+    stored."""
 
     def __init__(self, partitions: Iterable[Partition]) -> None:
         self._kept = [

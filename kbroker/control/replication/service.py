@@ -335,8 +335,8 @@ class Replication:
     # --- publishing -----------------------------------------------------------------------------------------
 
     async def publish(self, changed: list[Partition]) -> None:
-        """Store decisions, then send them out. Raises KafkaError: they cannot be stored, and nothing
-        was sent.
+        """Store decisions, then send them out. Raises KafkaError: they cannot be stored, and
+        nothing was sent.
 
         Cached answers are out of date at once: others, computed meanwhile, show the decisions, and
         clients of both would see a leader change twice."""

@@ -8,7 +8,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.reading import limit_of, log_start_of
-from kbroker.control.share.state_shard import ShareStateShard
+from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.ipc.messages import DeleteRecords
 from kbroker.protocol.errors import KafkaError
 
@@ -48,7 +48,14 @@ class StatePruning:
         keys = self._shard.keys_in(partition.index)
         if end - start <= max(FEW_RECORDS, RECORDS_PER_STATE * len(keys)):
             return
-        for key in keys:
-            await self._runtime.run(str(key), partial(self._shard.rewrite, key))
-        await self._broker.links.call_worker(partition.worker, DeleteRecords(partition.slot, end))
-        log.info("%s: %d records replaced by %d snapshots", partition.folder, end - start, len(keys))
+        rewritten: set[ShareKey] = set()
+        while keys:
+            for key in keys:
+                await self._runtime.run(str(key), partial(self._shard.rewrite, key))
+            rewritten.update(keys)
+            # the first record of a state may be before the end and not replayed until now: it is
+            # replayed before any snapshot, which was appended after it
+            keys = [key for key in self._shard.keys_in(partition.index) if key not in rewritten]
+        if rewritten:
+            await self._broker.links.call_worker(partition.worker, DeleteRecords(partition.slot, end))
+            log.info("%s: %d records replaced by %d snapshots", partition.folder, end - start, len(rewritten))

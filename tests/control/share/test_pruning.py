@@ -27,7 +27,8 @@ TOPIC_ID = bytes(range(16))
 
 class Log:
     """The first partition of the topic with its states. loaded: partitions of the topic; refused:
-    the key whose snapshot is not written; topic, run: the runtime's."""
+    the key whose snapshot is not written; appended: the keys of all records; topic, run: the
+    runtime's."""
 
     def __init__(self, made: World, states: int, records: int) -> None:
         self.topic = TOPIC
@@ -36,6 +37,8 @@ class Log:
         self.shard = ShareStateShard()
         self.keys = [ShareKey("team", TOPIC_ID, number) for number in range(states)]
         self._made = made
+        self._pending: list[Record] = []
+        self.appended: list[bytes] = []
         self.partition = made.broker.catalogue.topics[TOPIC].partitions[0]
         written: list[Record] = []
         for number in range(records):
@@ -54,6 +57,7 @@ class Log:
     def _append(self, records: Sequence[Record]) -> None:
         new = [(record.key, record.value, (), 7) for record in records]
         self._made.worker.append(self.partition, *new)
+        self.appended += [record.key for record in records]
 
     async def run(self, key: str, operation: Operation) -> None:
         await asyncio.sleep(0)
@@ -61,10 +65,22 @@ class Log:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         records = operation(7).records
         self._append(records)
-        self._replay(records)
+        pending, self._pending = self._pending, []
+        self._replay(pending + records)
 
     async def prune(self) -> None:
         await self._pruning.prune()
+
+    def forget(self, key: ShareKey) -> None:
+        """Delete a state."""
+        records = self.shard.delete(key).records
+        self._append(records)
+        self._replay(records)
+
+    def append_only(self, key: ShareKey) -> None:
+        """Append the first record of a state; `run` replays it, before its own records."""
+        self._pending = self.shard.initialize(key, 0, 7).records
+        self._append(self._pending)
 
     @property
     def end(self) -> int:
@@ -136,6 +152,30 @@ def test_nothing_is_deleted_while_a_state_is_not_written_as_a_snapshot(
             await log.prune()
         assert log.deletions() == []
         assert "could not be shortened" in caplog.text
+
+    with_log(tmp_path, 3, FEW_RECORDS + 1, body)
+
+
+def test_a_state_that_is_new_while_others_are_written_as_snapshots_is_not_lost(tmp_path: Path) -> None:
+    async def body(_: World, log: Log) -> None:
+        new = ShareKey("others", TOPIC_ID, 0)
+        log.append_only(new)
+        await log.prune()
+        assert log.deletions() == [FEW_RECORDS + 1]
+        assert log.shard.rewrite(new, 7).records[0].key in log.appended[FEW_RECORDS + 1 :]
+
+    with_log(tmp_path, 3, FEW_RECORDS, body)
+
+
+def test_a_log_without_states_is_left_alone(tmp_path: Path) -> None:
+    """A state may be on its way there."""
+
+    async def body(_: World, log: Log) -> None:
+        for key in log.keys:
+            log.forget(key)
+        log.append_only(log.keys[0])
+        await log.prune()
+        assert log.deletions() == []
 
     with_log(tmp_path, 3, FEW_RECORDS + 1, body)
 

@@ -1,4 +1,5 @@
-"""A write that fails is the failure of every batch that it was to hold, and of every retry of one."""
+"""A write that fails is the failure of every batch that it was to hold, and of every retry of
+one."""
 
 import os
 from pathlib import Path
