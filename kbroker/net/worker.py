@@ -3,6 +3,7 @@ shutdown."""
 
 import asyncio
 import logging
+import sys
 from collections.abc import Coroutine
 from typing import Any
 
@@ -23,6 +24,9 @@ from kbroker.net.upkeep import Upkeep
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
+SWITCH_S = 0.0005
+"""Time until a thread in Python code, as that of a long check of records, gives way to the loop; it
+waits this long after each kernel and each system call."""
 GIVE_BACK_SECONDS = 0.02  # between two released chunks of memory
 OLD_ENTRIES_SECONDS = 0.001
 DRAIN_SECONDS = 5.0
@@ -35,6 +39,7 @@ def main(context: ChildContext, version_answers: VersionAnswers | None, served: 
     version_answers: answers ApiVersions; None leaves that to control. served: the versions answered
     of every API; control gets all but ApiVersions, Produce and Fetch.
     """
+    sys.setswitchinterval(SWITCH_S)
     uvloop.run(_serve(context, version_answers, served))
 
 

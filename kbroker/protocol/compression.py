@@ -40,6 +40,10 @@ LZ4_CONTENT_SIZE: Final = 0x08
 GZIP: Final = 31
 """zlib's window bits for the gzip container."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
+GZIP_FIRST_BYTES: Final = 512
+"""Compressed bytes that zlib gets first of each member; each further call gets twice as many, up to
+GZIP_MAX_BYTES."""
+GZIP_MAX_BYTES: Final = 1 << 16
 _INT: Final = struct.Struct(">i")
 _contexts: Final = threading.local()
 
@@ -119,17 +123,22 @@ def pieces(
 
 
 def _gzip_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
-    rest = bytes(data)
+    """zlib copies what a call leaves of its input, so it gets a little at a time: a batch may
+    consist of very many members."""
+    source = memoryview(data)
+    pos = 0
     while True:
-        unpacker = zlib.decompressobj(GZIP)
+        unpacker, given_bytes = zlib.decompressobj(GZIP), GZIP_FIRST_BYTES
         while not unpacker.eof:
-            piece = unpacker.decompress(rest, piece_bytes)
-            rest = unpacker.unconsumed_tail
-            if not piece and not unpacker.eof:
+            given = source[pos : pos + given_bytes]
+            piece = unpacker.decompress(given, piece_bytes)
+            if not piece and len(given) == 0 and not unpacker.eof:
                 raise ProtocolError("gzip data is truncated")
+            left = unpacker.unused_data or unpacker.unconsumed_tail
+            pos += len(given) - len(left)
+            given_bytes = min(2 * given_bytes, GZIP_MAX_BYTES)
             yield piece
-        rest = unpacker.unused_data
-        if not rest.startswith(GZIP_MAGIC):
+        if bytes(source[pos : pos + len(GZIP_MAGIC)]) != GZIP_MAGIC:
             return
 
 

@@ -2,7 +2,10 @@
 its bound."""
 
 import gzip
+import os
 import struct
+import zlib
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -11,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.protocol.compression import XERIAL_HEADER, Codec, TooLong, compress, decompress
+from kbroker.protocol.compression import XERIAL_HEADER, Codec, TooLong, compress, decompress, pieces
 from kbroker.protocol.schema import ProtocolError
 
 PACKING = [codec for codec in Codec if codec != Codec.NONE]
@@ -48,6 +51,37 @@ def test_a_bomb_stops_at_its_bound(codec: Codec) -> None:
     assert decompress(codec, packed, 1_000_000) == bytes(1_000_000)
     with pytest.raises(ProtocolError, match="more than the 999999 bytes"):
         decompress(codec, packed, 999_999)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 1000, 1 << 20])
+def test_gzip_members_of_all_sizes_come_back(piece_bytes: int) -> None:
+    parts = [b"", b"x", os.urandom(3000), b"", bytes(90_000), TEXT, b""]
+    packed = b"".join(map(gzip.compress, parts))
+    found = b"".join(pieces(Codec.GZIP, packed + b"and more", piece_bytes))
+    assert found == b"".join(parts)
+
+
+def test_very_many_gzip_members_are_not_copied_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zlib keeps a copy of the input that follows a member."""
+    kept: list[int] = []
+    make = zlib.decompressobj
+
+    class Recorded:
+        def __init__(self, bits: int) -> None:
+            self._inner = make(bits)
+
+        def decompress(self, data: bytes, max_bytes: int) -> bytes:
+            found = self._inner.decompress(data, max_bytes)
+            kept.append(len(self._inner.unused_data) + len(self._inner.unconsumed_tail))
+            return found
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    packed = gzip.compress(b"") * 10_000 + gzip.compress(TEXT)
+    monkeypatch.setattr(zlib, "decompressobj", Recorded)
+    assert decompress(Codec.GZIP, packed) == TEXT
+    assert sum(kept) < 40 * len(packed)
 
 
 @pytest.mark.parametrize("codec", PACKING)

@@ -6,12 +6,11 @@ connection accepts no further request, so that a later batch of the same produce
 it.
 """
 
-import asyncio
 import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 
 import numpy as np
@@ -27,6 +26,7 @@ from kbroker.net.produce.check_kernel import (
     UNKNOWN_TOPIC,
     late_check_result,
 )
+from kbroker.net.produce.long_checks import LongCheck, LongChecks
 from kbroker.net.produce.queue_kernel import settle_refused
 from kbroker.net.produce.record_checks import Rules, ValidationResult, check
 from kbroker.net.produce.record_walk import TooLong
@@ -45,7 +45,6 @@ AT_ONCE_BYTES = 8 << 10
 """Larger batches are checked in threads; one of this size takes a fifth of a millisecond."""
 TAKEN_AT_ONCE = 256
 """Batches that are taken at a time, in a fifth of a millisecond."""
-THREADS = 2
 SLICE_NS = 1_000_000
 """Time in a turn for batches of one request with thousands of them."""
 
@@ -72,9 +71,7 @@ class ProduceChecks:
         self._topics = topics
         self._on_settled = on_settled
         self._request_turn = request_turn
-        self._threads = ThreadPoolExecutor(
-            THREADS, "record-checks"
-        )  # it starts no thread before there is work
+        self._long = LongChecks()
         self._unsorted: deque[Words] = deque()  # results and reasons
         self._unchecked: OrderedDict[int, deque[tuple[int, int]]] = OrderedDict()
         """By request: results and reasons. Requests take turns."""
@@ -179,11 +176,11 @@ class ProduceChecks:
                 return
             except TooLong:
                 pass
-        checking = self._threads.submit(self._check_long, data, rules, now_ms, topic)
-        checking.add_done_callback(partial(self._report_check, asyncio.get_running_loop(), result))
+        run = partial(self._check_long, data, rules, now_ms, topic)
+        self._long.begin(request, LongCheck(run, partial(self._check_ended, result)))
 
     def _check_long(
-        self, data: bytes | memoryview, rules: Rules, now_ms: int, topic: str
+        self, data: bytes | memoryview, rules: Rules, now_ms: int, topic: str, max_bytes: int
     ) -> ValidationResult:
         """Runs in: a thread."""
         try:
@@ -191,13 +188,8 @@ class ProduceChecks:
         except Unreadable as error:
             log.warning("schemas of topic %s cannot be looked up: %s", topic, error)
             return ValidationResult(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        return check(data, rules, now_ms, demand=_demand(topic, rules, registered))
-
-    def _report_check(
-        self, loop: asyncio.AbstractEventLoop, result: int, checking: "Future[ValidationResult]"
-    ) -> None:
-        """Runs in: a thread."""
-        loop.call_soon_threadsafe(self._check_ended, result, checking)
+        demand = _demand(topic, rules, registered)
+        return check(data, rules, now_ms, demand=demand, max_bytes=max_bytes)
 
     def _check_ended(self, result: int, checking: "Future[ValidationResult]") -> None:
         """A thread has checked a batch."""
@@ -253,7 +245,7 @@ class ProduceChecks:
 
     def close(self) -> None:
         """The process ends: drop the batches that are being checked."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._long.close()
 
     def _request(self, result: int) -> int:
         return int(self._context.results[result, Result.REQUEST])

@@ -12,7 +12,7 @@ from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net.produce.check_kernel import ANY_CODEC, FOREVER
 from kbroker.net.produce.record_stream import Head, counted, heads
-from kbroker.net.produce.record_walk import Demands, Found, TooLong, walk
+from kbroker.net.produce.record_walk import ANY_LENGTH, AT_ONCE_BYTES, Demands, Found, TooLong, walk
 from kbroker.net.produce.schema_checks import SchemaDemand, faults
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import PIECE_BYTES, Codec, pieces
@@ -24,6 +24,7 @@ from kbroker.protocol.streamed_compression import TooLarge, compress_pieces
 
 NO_TIMESTAMP = -1
 SHOWN_ERRORS = 3
+MANY_RECORDS = 10_000  # Python looks at each of so many in some 50 milliseconds
 AT_ONCE_RECORDS = 100  # maximum records whose schemas the loop looks up: a fifth of a millisecond
 MAX_ERRORS = 10_000  # that an answer names
 MAX_RECORDS = 1_000_000  # that are checked for errors of their own
@@ -83,21 +84,27 @@ def check(
     now_ms: int,
     at_once: bool = False,
     demand: SchemaDemand | None = None,
+    max_bytes: int = ANY_LENGTH,
 ) -> ValidationResult:
-    """Check every record of one batch whose header the kernel has checked. at_once: raises TooLong
-    when that would delay the event loop. demand: the schemas that its records must name. A batch in
-    the arena, whose header alone changes, is changed there."""
+    """Check every record of one batch whose header the kernel has checked. Raises TooLong; at_once:
+    when that would delay the event loop; max_bytes: when it would delay other long batches. demand:
+    the schemas that its records must name. A batch in the arena, whose header alone changes, is
+    changed there."""
     batch = next(read_batches(batch_bytes, check_crc=False))
     if at_once and (
         rules.codec_for(batch) != batch.codec or (demand is not None and batch.record_count > AT_ONCE_RECORDS)
     ):
         raise TooLong
-    found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms), at_once)
+    demands = _demands(batch, rules, now_ms)
+    found = walk(batch, batch.data[rb.RECORDS :], demands, AT_ONCE_BYTES if at_once else max_bytes)
     if found.error:
         return ValidationResult(found.error)
     if batch.has_log_append_time:  # then that is the time of all of them
         found = replace(found, largest=batch.max_timestamp)
-    if found.refused or batch.has_log_append_time:
+    has_faults = found.refused or batch.has_log_append_time
+    if (has_faults or demand is not None) and batch.record_count > MANY_RECORDS and max_bytes < ANY_LENGTH:
+        raise TooLong
+    if has_faults:
         validation = _refused(batch, rules, now_ms)
         if validation is not None:
             return validation

@@ -16,6 +16,10 @@ from kbroker.protocol.records import RecordBatch
 from kbroker.protocol.schema import ProtocolError
 
 AT_ONCE_BYTES = 128 << 10
+ANY_LENGTH = 1 << 62
+PIECE_COST_BYTES = 1 << 10
+"""A piece takes the time of this many bytes, also an empty one: a batch may have thousands of
+members or blocks of a few bytes."""
 LZ4_INDEPENDENT = 0x60
 """Version 1, and blocks that need none before them: required by Kafka's reader of lz4."""
 
@@ -46,11 +50,12 @@ class Found:
 
 
 class TooLong(Exception):
-    """Decompressed, a batch is longer than AT_ONCE_BYTES."""
+    """Decompressed, a batch is longer than allowed."""
 
 
-def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
-    """Check every record. body: the batch after its header, as it came. at_once: raises TooLong."""
+def walk(batch: RecordBatch, body: memoryview, demands: Demands, max_bytes: int = ANY_LENGTH) -> Found:
+    """Check every record. body: the batch after its header, as it came. Raises TooLong when it has
+    max_bytes or more in plain."""
     words = PartialRecord.row()
     words[PartialRecord.LEFT] = batch.record_count
     words[PartialRecord.BASE_TIMESTAMP] = batch.base_timestamp
@@ -62,8 +67,9 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool =
         return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
     rest = b""
     try:
-        for piece in pieces(batch.codec, body, AT_ONCE_BYTES if at_once else PIECE_BYTES):
-            if at_once and len(piece) >= AT_ONCE_BYTES:
+        for piece in pieces(batch.codec, body, min(max_bytes, PIECE_BYTES)):
+            max_bytes -= len(piece) + PIECE_COST_BYTES
+            if max_bytes <= 0:
                 raise TooLong
             outcome, rest = _take(words, rest + piece if rest else piece)
             if outcome < 0:

@@ -1,9 +1,13 @@
 """A walk over decompressed records finds what reading them one by one finds, wherever the pieces
 are cut."""
 
+import gzip
+import struct
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +16,7 @@ from kbroker.net.produce import record_walk
 from kbroker.net.produce.record_walk import AT_ONCE_BYTES, Demands, Found, TooLong, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol import compression
-from kbroker.protocol.compression import Codec, compress
+from kbroker.protocol.compression import XERIAL_HEADER, Codec, compress
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
@@ -96,15 +100,43 @@ def test_a_size_without_an_end_has_an_error_of_its_own_when_compressed(codec: Co
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_is_long_when_decompressed_is_left_to_a_thread(codec: Codec) -> None:
-    for size, too_long in (
-        (1000, False),
-        (AT_ONCE_BYTES * 3, codec != Codec.SNAPPY),
-    ):  # whose blocks are small
+    for size, too_long in ((1000, False), (AT_ONCE_BYTES * 3, True)):
         batch = next(read_batches(build_batch([(b"k", bytes(size), (), 5)], codec=codec)))
         body = batch.data[rb.RECORDS :]
         if too_long:
             with pytest.raises(TooLong):
-                walk(batch, body, ANY_TIME, at_once=True)
+                walk(batch, body, ANY_TIME, AT_ONCE_BYTES)
         else:
-            assert walk(batch, body, ANY_TIME, at_once=True) == Found(largest=5)
+            assert walk(batch, body, ANY_TIME, AT_ONCE_BYTES) == Found(largest=5)
         assert walk(batch, body, ANY_TIME) == Found(largest=5)
+
+
+def in_gzip_members(plain: bytes, size: int) -> bytes:
+    return b"".join(gzip.compress(plain[at : at + size]) for at in range(0, len(plain), size))
+
+
+def in_snappy_blocks(plain: bytes, size: int) -> bytes:
+    blocks = [bytes(cramjam.snappy.compress_raw(plain[at : at + size])) for at in range(0, len(plain), size)]
+    return XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("codec", "cut", "size", "part"),
+    [
+        (Codec.GZIP, in_gzip_members, 3_000_000, 100_000),
+        (Codec.GZIP, in_gzip_members, 300, 1),
+        (Codec.SNAPPY, in_snappy_blocks, 300, 1),
+    ],
+)
+def test_many_short_pieces_are_left_to_a_thread(
+    codec: Codec, cut: Callable[[bytes, int], bytes], size: int, part: int
+) -> None:
+    """A few kilobytes that are megabytes in plain, or thousands of members or blocks."""
+    whole = build_batch([(b"k", bytes(size), (), 5)], codec=codec)
+    plain = build_batch([(b"k", bytes(size), (), 5)])[rb.RECORDS :]
+    batch = next(read_batches(with_body(whole, cut(plain, part))))
+    body = batch.data[rb.RECORDS :]
+    assert len(body) < 8 << 10
+    with pytest.raises(TooLong):
+        walk(batch, body, ANY_TIME, AT_ONCE_BYTES)
+    assert walk(batch, body, ANY_TIME) == Found(largest=5)
