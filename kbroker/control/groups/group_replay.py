@@ -63,7 +63,16 @@ class GroupReplay:
             handler = self._handlers.get(type(parsed))
             if handler is not None and not self._is_ahead(partition, parsed, value):
                 handler(partition, parsed, decode_value(CONSUMER_OFFSETS, key, value))
-        self._groups_of.setdefault(partition, set()).add(group_id)
+        self._note(partition, group_id)
+
+    def _note(self, partition: int, group_id: str) -> None:
+        """The group's records lie in the partition, unless nothing is left of it: clients may make
+        and delete groups without end."""
+        groups = self._groups_of.setdefault(partition, set())
+        if group_id in self._table.groups or self._table.offsets.has_group(group_id):
+            groups.add(group_id)
+        else:
+            groups.discard(group_id)
 
     def _is_ahead(self, partition: int, key: Struct, value: bytes | None) -> bool:
         """Whether the record is an own one of a classic group: it has nothing new, however many

@@ -1,7 +1,7 @@
 """Committed offsets by group, topic and partition, and those of transactions that are still
 open."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Set
 
 from kbroker.control.groups.commit_lane.offset_rows import OffsetRows
 from kbroker.control.groups.offset_record import (
@@ -80,7 +80,7 @@ class OffsetStore:
     its rows.
     """
 
-    __slots__ = ("_by_key", "_committed", "_open", "_pending", "on_change", "rows")
+    __slots__ = ("_by_key", "_committed", "_open", "_opened", "_pending", "on_change", "rows")
 
     def __init__(self) -> None:
         self.rows = OffsetRows()
@@ -88,7 +88,8 @@ class OffsetStore:
         self._committed: dict[str, Commits] = {}
         self._by_key: dict[bytes, Commit] = {}
         self._pending: dict[int, dict[str, Commits]] = {}
-        self._open: dict[str, set[int]] = {}
+        self._open: dict[str, set[int]] = {}  # producer ids by group
+        self._opened: dict[int, dict[str, None]] = {}  # the same, groups by producer id
 
     @property
     def count(self) -> int:
@@ -102,6 +103,10 @@ class OffsetStore:
             for topic, partitions in list(self._committed.get(group_id, {}).items())
         }
 
+    def topics_of(self, group_id: str) -> Collection[str]:
+        """The topics of the group's committed offsets."""
+        return self._committed.get(group_id, {}).keys()
+
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         commit = self._committed.get(group_id, {}).get(topic, {}).get(partition)
         return None if commit is None else commit.offset
@@ -109,6 +114,10 @@ class OffsetStore:
     def commit_of(self, key: bytes) -> Commit | None:
         """The commit whose records have this key."""
         return self._by_key.get(key)
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether the group has an offset, committed or pending."""
+        return group_id in self._committed or group_id in self._open
 
     def has_topic(self, group_id: str, topic: str) -> bool:
         """Whether the group has an offset of the topic, committed or pending."""
@@ -170,6 +179,7 @@ class OffsetStore:
         groups = self._pending.setdefault(producer_id, {})
         groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = commit
         self._open.setdefault(group_id, set()).add(producer_id)
+        self._opened.setdefault(producer_id, {})[group_id] = None
         return group_id
 
     def end_transaction(self, producer_id: int, commit: bool, group_ids: Set[str]) -> None:
@@ -178,8 +188,9 @@ class OffsetStore:
         groups = self._pending.get(producer_id, {})
         # a group is open to the transaction also when the offsets it had there have been deleted
         # since
-        open_to = [each for each, ids in self._open.items() if producer_id in ids and each in group_ids]
-        for group_id in open_to:
+        opened = self._opened.get(producer_id, {})
+        for group_id in [each for each in opened if each in group_ids]:
+            del opened[group_id]
             topics = groups.pop(group_id, {})
             self.on_change(group_id)
             producers = self._open[group_id]
@@ -192,6 +203,8 @@ class OffsetStore:
                     self._put(_key_of(pending), pending)
         if not groups:
             self._pending.pop(producer_id, None)
+        if not opened:
+            self._opened.pop(producer_id, None)
 
     def forget_group(self, group_id: str) -> None:
         """Drop a group with its partition of __consumer_offsets; not by records."""
@@ -201,6 +214,7 @@ class OffsetStore:
                 self._take_out(_key_of(commit))
         for producer_id in self._open.pop(group_id, set()):
             self._pending.get(producer_id, {}).pop(group_id, None)
+            self._opened.get(producer_id, {}).pop(group_id, None)
 
     def _put(self, key: bytes, commit: Commit) -> None:
         self._committed.setdefault(commit.group_id, {}).setdefault(commit.topic, {})[commit.partition] = (

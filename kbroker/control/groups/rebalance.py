@@ -15,12 +15,15 @@ from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
 _EMPTY, _DEAD = ClassicState.EMPTY, ClassicState.DEAD
 _PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE
 _STABLE = ClassicState.STABLE
+NAMED = 5
+"""Members that a log line names."""
 MIN_ROUND_MS = 1000
 """Time between two rounds that wait for static members: none of them may have a rebalance timeout,
 and the rounds continue until their sessions end."""
@@ -86,7 +89,7 @@ class Rebalance:
         all."""
         timers = self._table.timers
         timers.cancel(join_timer(group.group_id))
-        for member in group.not_yet_rejoined():
+        for member in paced(group.not_yet_rejoined()):
             if not member.is_static:
                 log.info("group %s: %s did not rejoin", group.group_id, member.member_id)
                 group.remove(member.member_id)
@@ -110,11 +113,11 @@ class Rebalance:
         )
         self._table.completed_rebalances += 1
         answers = JoinAnswers(group)
-        for member in group.members.values():
+        for member in paced(list(group.members.values())):
+            group.pending_sync.add(member.member_id)  # it may sync while others are answered
             answers.give(member)
             self.schedule_heartbeat(group, member)
             member.is_new = False
-            group.pending_sync.add(member.member_id)
         self._schedule_sync(group)
         return Outcome()
 
@@ -185,10 +188,10 @@ class Rebalance:
         if not group.is_in(_COMPLETING, _STABLE):
             return Outcome()
         silent = list(group.pending_sync)
-        for member_id in silent:
+        for member_id in paced(silent):
             group.remove(member_id)
             self._table.timers.cancel(heartbeat_timer(group_id, member_id))
-        return self.prepare(group, f"no SyncGroup of {', '.join(silent)}", now_ms)
+        return self.prepare(group, f"no SyncGroup of {_some(silent)}", now_ms)
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
         """A member's SyncGroup has come; the sync timer ends with the last one."""
@@ -244,6 +247,12 @@ class Rebalance:
         if group.is_in(_PREPARING) and group.all_joined:
             return self.complete_join(group, now_ms)
         return Outcome()
+
+
+def _some(member_ids: list[str]) -> str:
+    """Some of them, for a log line: there may be thousands, of 32 kB each."""
+    more = len(member_ids) - NAMED
+    return ", ".join(member_ids[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _warn(group_id: str, code: ErrorCode) -> None:

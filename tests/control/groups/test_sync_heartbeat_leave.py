@@ -1,8 +1,12 @@
 """SyncGroup, Heartbeat and LeaveGroup of classic groups, and what restarts and failed appends do to
 them."""
 
+import logging
+from typing import Any
+
 import pytest
 
+from kbroker.control.groups.rebalance import NAMED
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.leave_group import MemberIdentity
@@ -31,6 +35,18 @@ def sync_request(member_id: str, generation: int, assignment: bytes) -> SyncGrou
 
 
 class TestSync:
+    def test_a_log_line_names_few_of_very_many_silent_members(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        kafka = Coordinator()
+        fields: dict[str, Any] = {"client_id": "x" * 5000, "session_timeout_ms": 600_000}
+        for _ in range(50):
+            kafka.send_join(kafka.new_member_id(**fields), **fields)
+        kafka.advance(6000)
+        kafka.advance(61_000)
+        (line,) = [each.getMessage() for each in caplog.records if "no SyncGroup" in each.getMessage()]
+        assert line.endswith(f" and {50 - NAMED} more)")
+        assert len(line) < 6000 * NAMED
+
     def test_followers_wait_for_the_leaders_assignment(self) -> None:
         kafka = Coordinator()
         members, generation, leader = joined(kafka)

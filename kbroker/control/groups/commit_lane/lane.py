@@ -142,7 +142,7 @@ class CommitLane:
             return
         self._check_topics()
         store = self._shard.table.offsets
-        if not self._may_commit(client, store.of_group(request.group_id)):
+        if not self._may_commit(client, store.topics_of(request.group_id)):
             return
         for topic in request.topics:
             for part in topic.partitions:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.coordinator.machine import Outcome
+from kbroker.control.groups.offset_store import OffsetStore
 from kbroker.control.groups.rebalance import heartbeat_timer
 from kbroker.ipc.block import requests
 from kbroker.protocol.api_keys import ApiKey
@@ -37,6 +38,19 @@ from tests.control.groups.commit_scene import (
     play,
 )
 from tests.ipc.request_block import pack_request
+
+
+def test_a_cached_decision_costs_no_look_at_all_offsets_of_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OffsetStore, "of_group", None)
+
+    async def test(scene: Scene) -> None:
+        await learnt(scene)
+        await scene.send(commit(9, {"a": [(0, 3, ""), (1, 3, "")]}, ids_of(scene)))
+        assert scene.left == 0
+
+    play(tmp_path, test)
 
 
 @pytest.mark.parametrize("version", range(2, 11))
