@@ -54,9 +54,12 @@ LISTS: Final = frozenset(
         ApiKey.SHARE_GROUP_DESCRIBE,
         ApiKey.STREAMS_GROUP_DESCRIBE,
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
     )
 )
-"""APIs whose short requests may ask for everything of a kind, however much."""
+"""APIs whose short requests may ask for everything of a kind, however much; or for the assignment
+of a group whose other members have subscribed to very much."""
 NO_SERVERS: Final[dict[bytes, RequestServer]] = {}
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 NS_PER_PERCENT = 1e7

@@ -55,6 +55,15 @@ class Slicing:
         found = await _in_turn(self._first_slices, work, spent)
         return found if work.done else await self.finish(work, spent, size)
 
+    async def run_steps(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine whose steps run in slices, the first slice of each at once; its waits are
+        unchanged."""
+        return await _Steps(work, self._at_once)
+
+    async def _at_once(self, function: Callable[[], Any]) -> Any:
+        work, found = self.begin(function)
+        return found if work.done else await self.finish(work)
+
     def begin(
         self, function: Callable[[], Any], spent: Spent | None = None, size: int = 0
     ) -> tuple[Work, Any]:

@@ -17,7 +17,12 @@ from kbroker.config.authorizer import Authorizer
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.classic_state import ClassicState
+from kbroker.control.groups.consumer_group.member import ConsumerMember
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
+from kbroker.control.groups.service import CatalogueView
+from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.control.groups.summary import send_summaries
 from kbroker.control.requests import LISTS
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
@@ -29,7 +34,9 @@ from kbroker.ipc.messages import ScramCredential
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.frame import parse_response
+from kbroker.protocol.kafka_uuid import random_uuid
 from kbroker.protocol.messages import response_class
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
 from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -39,6 +46,7 @@ from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.schema import Struct
 from tests.callbacks import LongestCallback, Tries
 from tests.control.coordinators_scene import Scene, play
@@ -248,3 +256,92 @@ def counted(counts: dict[str, int], name: str, function: Callable[..., Any]) -> 
         return function(*args)
 
     return call
+
+
+MEMBERS, NAMES = 20, 15_000
+
+
+def share_heartbeat(topics: list[str]) -> Struct:
+    return ShareGroupHeartbeatRequest("g", random_uuid(), 0, None, topics)
+
+
+def consumer_heartbeat(topics: list[str] | None, regex: str | None = None) -> Struct:
+    return ConsumerGroupHeartbeatRequest(
+        "g", random_uuid(), 0, None, None, 60_000, topics, regex, None, topic_partitions=[]
+    )
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "heartbeat"),
+    [
+        (ApiKey.SHARE_GROUP_HEARTBEAT, 1, share_heartbeat),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer_heartbeat),
+    ],
+)
+def test_no_callback_of_a_short_heartbeat_takes_long(
+    made: World,
+    api: ApiKey,
+    version: int,
+    heartbeat: Callable[[list[str]], Struct],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a group whose other members subscribe to very many topics that do not exist."""
+    longest = LongestCallback(monkeypatch)
+
+    async def body(scene: Scene) -> None:
+        for member in range(MEMBERS):
+            await scene.ask(api, version, heartbeat([f"{member}-{number}" for number in range(NAMES)]))
+
+        async def ask() -> None:
+            frame = await scene.ask(api, version, heartbeat(["t"]))
+            start = parse_response(frame[4:], api, version)[1]
+            answer: Any = decode_exact(response_class(api), version, frame[4:], start)
+            assert answer.error_code == 0
+
+        await check_callbacks(longest, ask)
+
+    play(made, body)
+
+
+def test_very_many_expressions_are_matched_in_slices(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = LongestCallback(monkeypatch)
+    topics = tuple(f"topic-{number}" for number in range(2000))
+    monkeypatch.setattr(CatalogueView, "names", lambda _: topics)
+
+    async def body(scene: Scene) -> None:
+        group = scene.table.groups["g"] = ConsumerGroup("g")
+        for number in range(200):
+            group.put_member(ConsumerMember(f"m{number}", regex=f"[a-z]+-[0-9]+-{number}"))
+
+        async def ask() -> None:
+            group.regexes.clear()
+            await scene.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer_heartbeat(None, "x"))
+            async with asyncio.timeout(60):
+                while len(group.regexes) <= 200:
+                    await asyncio.sleep(0.001)
+
+        await check_callbacks(longest, ask)
+
+    play(made, body)
+
+
+def test_very_many_partitions_to_share_are_assigned_in_slices(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = LongestCallback(monkeypatch)
+    topic_id = bytes(15) + b"t"
+    members = {f"m{number}": frozenset([topic_id]) for number in range(5)}
+    available = {topic_id: frozenset(range(10_000))}
+
+    async def body(scene: Scene) -> None:
+        async def assign() -> None:
+            found: list[dict[str, Partitions]] = []
+            scene.requests.in_slices(lambda: found.append(assign_shared(members, available, {})))
+            async with asyncio.timeout(60):
+                while not found:
+                    await asyncio.sleep(0)
+            assert {len(parts[topic_id]) for parts in found[0].values()} == {2000}
+
+        await check_callbacks(longest, assign)
+
+    play(made, body)

@@ -68,6 +68,29 @@ def test_coroutines_run_in_slices_too_and_wait_as_ever() -> None:
     assert count > 10
 
 
+def test_the_steps_of_a_coroutine_begin_at_once_and_give_way_when_they_are_long() -> None:
+    async def short() -> int:
+        await asyncio.sleep(0)
+        return 1
+
+    async def long() -> int:
+        return long_work()
+
+    async def scene() -> tuple[int, int]:
+        slices = Slicing()
+        together = [asyncio.create_task(slices.run_steps(short())) for _ in range(100)]
+        few = await turns(asyncio.create_task(asyncio.wait(together)))
+        assert [task.result() for task in together] == [1] * 100
+        one = asyncio.create_task(slices.run_steps(long()))
+        many = await turns(one)
+        assert one.result() == 300_000
+        return few, many
+
+    few, many = asyncio.run(scene())
+    assert few < 10
+    assert many > 5
+
+
 def test_a_short_request_does_not_wait_for_the_end_of_a_long_one() -> None:
     async def scene() -> None:
         slicing = Slicing()

@@ -21,6 +21,7 @@ from kbroker.control.coordinator.outcome_writer import OutcomeWriter
 from kbroker.control.coordinator.running import Running, completion
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
+from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import is_sliced
 
@@ -73,6 +74,7 @@ class Runtime(CoordinatorTopic):
         self._independent: dict[str, Independent] = {}
         self._queued: dict[str, Queued] = {}
         self._writer = OutcomeWriter(self, broker, appender, loop, timeout_ms)
+        self._slicing = Slicing()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
 
@@ -254,7 +256,8 @@ class Runtime(CoordinatorTopic):
         self._wheel.before_advance = action
 
     def start(self, key: str, operation: Operation) -> "asyncio.Task[None]":
-        """Run an operation without a waiter for its response; its task."""
+        """Run an operation without a waiter for its response, in slices: a timer may be about very
+        much. Its task."""
 
         async def run() -> None:
             try:
@@ -262,7 +265,7 @@ class Runtime(CoordinatorTopic):
             except KafkaError as error:
                 log.warning("%s: a timer's operation on %s failed: %s", self.topic, key, error)
 
-        task = self._loop.create_task(run())
+        task = self._loop.create_task(self._slicing.run_steps(run()))
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return task

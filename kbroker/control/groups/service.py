@@ -17,6 +17,7 @@ from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Catalogue, Topic
 from kbroker.control.metadata.config_resource import GROUP
 from kbroker.metrics.slots import bind
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.list_groups import ListedGroup
@@ -68,6 +69,8 @@ class GroupService:
         self._broker = broker
         self._counted_rebalances = 0
         self._sweeps = Sweeps(runtime)
+        self._long: set[str] = set()
+        self.shard.table.on_long = self._has_long_group
         runtime.attach(self.shard)
         self.lane = CommitLane(broker, runtime, self.shard, appender)
         runtime.lane = self.lane
@@ -83,6 +86,18 @@ class GroupService:
         interval_ms = self.shard.table.settings.offsets_retention_check_interval_ms
         self.runtime.every(interval_ms, "expire-offsets", self._expire_offsets)
         self.runtime.every(COUNT_EVERY_MS, "count-rebalances", self._count_rebalances)
+        self.runtime.every(COUNT_EVERY_MS, "long-groups", self._look_at_long_groups)
+
+    def _has_long_group(self, group_id: str) -> None:
+        """From now on heartbeats run in slices, however short they are."""
+        self._long.add(group_id)
+        self._broker.listeners.sliced_apis.add(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+
+    def _look_at_long_groups(self) -> None:
+        groups = self.shard.table.groups
+        self._long = {each for each in self._long if getattr(groups.get(each), "is_long", False)}
+        if not self._long:
+            self._broker.listeners.sliced_apis.discard(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
     def _count_rebalances(self) -> None:
         completed = self.shard.table.completed_rebalances

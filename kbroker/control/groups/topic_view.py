@@ -32,7 +32,7 @@ def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
     topic."""
     digest = blake2b(digest_size=8)
     found = False
-    for name in paced(in_order(topics)):
+    for name in paced(in_order(_existing(topics, view))):
         topic_id, count = view.id_of(name), view.partition_count(name)
         if topic_id is not None and count is not None:
             found = True
@@ -43,8 +43,12 @@ def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
 def topic_ids(topics: Iterable[str], view: TopicView) -> Mapping[bytes, int]:
     """Topic id -> number of partitions, of those topics that exist."""
     found: dict[bytes, int] = {}
-    for name in paced(in_order(topics)):
+    for name in paced(in_order(_existing(topics, view))):
         topic_id, count = view.id_of(name), view.partition_count(name)
         if topic_id is not None and count is not None:
             found[topic_id] = count
     return found
+
+
+def _existing(topics: Iterable[str], view: TopicView) -> list[str]:
+    return [name for name in paced(topics) if view.id_of(name) is not None]

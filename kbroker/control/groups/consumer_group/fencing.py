@@ -46,6 +46,6 @@ class Fencing:
             records.regex_tombstone(group.group_id, regex)
             for regex in sorted({member.regex for member in members if member.regex} - regexes)
         ]
-        hashed = metadata_hash(group.topics_with(rest), self._table.topics)
+        hashed = metadata_hash(group.existing_topics(self._table.topics, gone), self._table.topics)
         out.append(records.group_epoch(group.group_id, next_epoch(group.group_epoch), hashed))
         return Outcome(out)

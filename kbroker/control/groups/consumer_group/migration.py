@@ -126,7 +126,7 @@ class Migration:
                 f"Cannot upgrade classic group {classic.group_id} to consumer group because the embedded "
                 "consumer protocol is malformed."
             ) from error
-        group.metadata_hash = metadata_hash(group.topics_with(group.members.values()), self._table.topics)
+        group.metadata_hash = metadata_hash(group.existing_topics(self._table.topics), self._table.topics)
         return group
 
     def _by_id(self, assignment: bytes) -> Partitions:

@@ -31,11 +31,9 @@ class Progress:
         version = self._table.topics.version
         if not bump and group.topics_seen == version:
             return group.group_epoch
-        members = {**group.members, member.member_id: member}
         predecessor = group.static_members.get(member.instance_id or "")
-        if predecessor is not None and predecessor != member.member_id:
-            members.pop(predecessor, None)
-        hashed = metadata_hash(group.topics_with(members.values()), self._table.topics)
+        gone = () if predecessor is None else (predecessor,)
+        hashed = metadata_hash(group.existing_topics(self._table.topics, gone, member), self._table.topics)
         group.topics_seen = version
         if group.has_partition_metadata:
             out.append(records.partition_metadata_tombstone(group.group_id))

@@ -17,6 +17,7 @@ from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ def matching_topics(pattern: str, names: Iterable[str]) -> frozenset[str]:
         regex = compile_pattern(pattern)
     except InvalidPattern:
         return frozenset()
-    return frozenset(filter(regex.matches, names))
+    return frozenset(name for name in paced(names) if regex.matches(name))
 
 
 class RegexChange(Enum):
@@ -62,7 +63,7 @@ def update_regex(
     if not subscribed:
         return change
     last_ms = max((each.timestamp_ms for each in group.regexes.values()), default=0)
-    if now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS:
+    if 0 <= now_ms - last_ms <= MIN_REFRESH_INTERVAL_MS:  # not in the future: the clock may be set back
         return change
     version = min((each.version for each in group.regexes.values()), default=-1)
     must_resolve |= bool(subscribed - group.regexes.keys())
@@ -115,10 +116,10 @@ def resolve(
     if not isinstance(group, ConsumerGroup):
         return Outcome()
     out: list[Record] = []
-    names = [name for name in table.topics.names() if sees(name)]
+    names = [name for name in paced(table.topics.names()) if sees(name)]
     version = table.topics.version
     bump = False
-    topics = {topic for member in group.members.values() for topic in member.subscribed_topics}
+    topics = group.subscriptions.existing(table.topics)
     for regex in sorted({member.regex for member in group.members.values() if member.regex}):
         matched = matching_topics(regex, names)
         topics |= matched

@@ -4,14 +4,19 @@ expressions."""
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.records import group_tombstones
 from kbroker.control.groups.modern_group.partitions import EpochPartitions, Partitions
 from kbroker.control.groups.modern_group.state import ModernGroup, stale
+from kbroker.control.groups.modern_group.subscriptions import NO_NAMES, Subscriptions
+from kbroker.control.groups.topic_view import TopicView
 from kbroker.protocol.slices import paced
+
+MANY_NAMES: Final = 10_000
+"""Topics in the subscriptions of all members, of which an assignment takes long."""
 
 
 class ConsumerState(StrEnum):
@@ -40,11 +45,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         self.static_members: dict[str, str] = {}
+        self.subscriptions = Subscriptions()
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False
         self._owner_epochs: dict[bytes, dict[int, int]] = {}
 
     # --- what follows from the members
+
+    @property
+    def is_long(self) -> bool:
+        return super().is_long or self.subscriptions.total > MANY_NAMES
 
     @property
     def state(self) -> ConsumerState:
@@ -79,6 +89,24 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             topics |= self.topics_of(member)
         return topics
 
+    def existing_topics(
+        self, view: TopicView, gone: Collection[str] = (), new: ConsumerMember | None = None
+    ) -> set[str]:
+        """The existing topics of all members' subscriptions, once the members of some ids are gone
+        and a new or changed one is there."""
+        changed = gone if new is None else {*gone, new.member_id}
+        old = [member.subscribed_topics for each in changed if (member := self.members.get(each)) is not None]
+        names = NO_NAMES if new is None else new.subscribed_topics
+        if len(old) == 1 and old[0] is names:
+            old, names = [], NO_NAMES
+        topics = self.subscriptions.existing(view, old, names)
+        regexes = {member.regex for each, member in self.members.items() if each not in changed}
+        for regex in paced(regexes if new is None else {*regexes, new.regex}):
+            resolved = self.regexes.get(regex)
+            if resolved is not None:
+                topics |= resolved.topics
+        return topics
+
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
         """Epoch of the member that owns the partition, -1 when it has no owner."""
         return self._owner_epochs.get(topic_id, {}).get(partition, -1)
@@ -109,6 +137,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             if old.instance_id is not None and old.instance_id != member.instance_id:
                 self._forget_instance(old)
         self.members[member.member_id] = member
+        self.subscriptions.change(
+            NO_NAMES if old is None else old.subscribed_topics, member.subscribed_topics
+        )
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self._claim(member)
@@ -118,6 +149,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         if member is not None:
             self._release(member)
             self._forget_instance(member)
+            self.subscriptions.change(member.subscribed_topics, NO_NAMES)
 
     def _forget_instance(self, member: ConsumerMember) -> None:
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
@@ -148,7 +180,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return self.topics_with(paced(self.members.values()))
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in self.topics_of(member) for member in self.members.values())
+        return topic in self.subscriptions or any(
+            topic in resolved.topics for resolved in self.regexes.values()
+        )
 
     def validate_partition_commit(
         self, member_id: str, generation_or_epoch: int, topic_id: bytes | None, partition: int

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kbroker.control.groups.consumer_group.assignor import Counts, Subscriber, frozen, is_homogeneous
 from kbroker.control.groups.modern_group.partitions import Partitions
+from kbroker.protocol.slices import paced
 
 _Assignment = dict[str, dict[bytes, set[int]]]
 _Partition = tuple[bytes, int]
@@ -73,7 +74,7 @@ def _balanced(members: Sequence[Subscriber], counts: Counts) -> _Assignment:
     }
     load = {member_id: _size(owned) for member_id, owned in kept.items()}
     # Topics with few readers first: the others have more places to go to.
-    for topic_id, partition in sorted(free, key=lambda each: len(readers[each[0]])):
+    for topic_id, partition in paced(sorted(free, key=lambda each: len(readers[each[0]]))):
         if readers[topic_id]:
             receiver = min(readers[topic_id], key=load.__getitem__)
             kept[receiver].setdefault(topic_id, set()).add(partition)
@@ -87,7 +88,7 @@ def _even_out(kept: _Assignment, readers: dict[bytes, list[str]], load: dict[str
     """One round of moves from who has at least two more to the least loaded reader. False: nothing
     moved."""
     moved = False
-    for giver in sorted(load, key=load.__getitem__, reverse=True):
+    for giver in paced(sorted(load, key=load.__getitem__, reverse=True)):
         for topic_id in list(kept[giver]):
             while kept[giver][topic_id]:
                 receiver = min(readers[topic_id], key=load.__getitem__)

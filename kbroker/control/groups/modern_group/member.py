@@ -31,4 +31,9 @@ class ModernMember:
 
     def same_metadata(self, other: Self) -> bool:
         """Whether both have the same fields of the member metadata record."""
-        return all(getattr(self, name) == getattr(other, name) for name in self.METADATA)
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self.METADATA)
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal; that a set equals itself is known without a look at its members."""
+    return one is other or one == other

@@ -89,6 +89,8 @@ class ModernReplay(Generic[G, M]):
             return
         member = group.members.get(key.member_id) or self._member(key.member_id)
         group.put_member(changed(member, value))
+        if group.is_long:
+            self._table.on_long(key.group_id)
 
     def assignment(
         self, changed: Callable[[M, V], M], left: Callable[[M], M], _: int, key: MemberKey, value: V | None

@@ -12,6 +12,9 @@ NEW_PROTOCOL_FROM: Final = 9
 """OffsetCommit version from which the generation may be a member epoch (KIP-848), and which members
 with an epoch must use."""
 
+MANY: Final = 1000
+"""Members whose assignment takes long."""
+
 M = TypeVar("M", bound=ModernMember)
 A = TypeVar("A")
 """The type of a member's assignment."""
@@ -42,6 +45,11 @@ class ModernGroup(Group, Generic[M, A]):
         return not self.members
 
     @property
+    def is_long(self) -> bool:
+        """Whether also short heartbeats of its members may take long."""
+        return len(self.members) > MANY
+
+    @property
     def listed_protocol_type(self) -> str:
         return self.TYPE
 
@@ -61,8 +69,9 @@ class ModernGroup(Group, Generic[M, A]):
 
     def assignment_is_due(self, interval_ms: int, now_ms: int) -> bool:
         """Whether the last target assignment is old enough: a burst of joining members is assigned
-        together."""
-        return not self.assignment_timestamp_ms or now_ms >= self.assignment_timestamp_ms + interval_ms
+        together. One in the future is: the clock has been set back."""
+        since_ms = now_ms - self.assignment_timestamp_ms
+        return not self.assignment_timestamp_ms or not 0 <= since_ms < interval_ms
 
     def check_room(self, member_id: str, limit: int) -> None:
         """Raises GROUP_MAX_SIZE_REACHED for a new member of a full group."""

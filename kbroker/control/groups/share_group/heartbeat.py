@@ -50,14 +50,17 @@ class ShareHeartbeat:
             client_host=caller.client_host,
         )
         pending = group.assignment_epoch >= group.group_epoch and _lacks_shared(group)
-        bump = pending or new.subscribed_topics != old.subscribed_topics
+        same = (
+            new.subscribed_topics is old.subscribed_topics or new.subscribed_topics == old.subscribed_topics
+        )
+        bump = pending or not same
         if not new.same_metadata(old) or new.member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         members = {**group.members, new.member_id: new}
-        epoch = self._epoch(group, members, bump, out)
+        epoch = self._epoch(group, new, bump, out)
         target_epoch, target = self._target(group, members, epoch, new.member_id, now_ms, out)
         member = self._reconciled(group, new, target_epoch, target, out)
-        self._initialize(group, members, out)
+        self._initialize(group, new, out)
         self._timers.session(group.group_id, member.member_id)
         response = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
@@ -99,11 +102,11 @@ class ShareHeartbeat:
         more = f", and it does not match the previous member epoch ({previous})" if epoch < known else ""
         raise group.fenced(epoch, known, more)
 
-    def _initialize(self, group: ShareGroup, members: dict[str, ShareMember], out: list[Record]) -> None:
+    def _initialize(self, group: ShareGroup, member: ShareMember, out: list[Record]) -> None:
         """Subscribed partitions without a share state get one; they are assigned from the next
         heartbeat on."""
         new = {}
-        for name in paced(in_order(group.topics_with(members.values()))):
+        for name in paced(in_order(group.existing_topics(self._table.topics, member))):
             topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
             if topic_id is None or count is None:
                 continue
@@ -147,13 +150,11 @@ class ShareHeartbeat:
         left = {topic_id: topic for topic_id, topic in group.initializing.items() if topic_id not in topics}
         return Outcome([records.shared_partitions(group_id, left, group.shared, group.deleting)])
 
-    def _epoch(
-        self, group: ShareGroup, members: dict[str, ShareMember], bump: bool, out: list[Record]
-    ) -> int:
+    def _epoch(self, group: ShareGroup, member: ShareMember, bump: bool, out: list[Record]) -> int:
         version = self._table.topics.version
         if not bump and group.topics_seen == version:
             return group.group_epoch
-        hashed = metadata_hash(group.topics_with(members.values()), self._table.topics)
+        hashed = metadata_hash(group.existing_topics(self._table.topics, member), self._table.topics)
         group.topics_seen = version
         if not bump and hashed == group.metadata_hash:
             return group.group_epoch
@@ -251,7 +252,7 @@ class ShareHeartbeat:
         return self._remove(group, member_id)
 
     def _remove(self, group: ShareGroup, member_id: str) -> Outcome:
-        rest = group.topics_with(each for each in group.members.values() if each.member_id != member_id)
+        rest = group.existing_topics(self._table.topics, gone=member_id)
         out = records.member_tombstones(group.group_id, member_id)
         hashed = metadata_hash(rest, self._table.topics)
         out.append(records.group_epoch(group.group_id, next_epoch(group.group_epoch), hashed))
@@ -268,8 +269,7 @@ class ShareHeartbeat:
 
 def _lacks_shared(group: ShareGroup) -> bool:
     """Whether there are shared partitions that are not assigned yet."""
-    topics = group.topics_with(group.members.values())
-    assigned = group.assigned()
+    topics, assigned = group.subscriptions, group.assigned()
     return any(
         topic.name in topics and topic.partitions != assigned.get(topic_id, set())
         for topic_id, topic in group.shared.items()

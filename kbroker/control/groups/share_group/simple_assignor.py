@@ -5,9 +5,11 @@ each member gets one, with more partitions than members each partition gets one 
 assignments are kept if they fit (Kafka's SimpleAssignor).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from kbroker.control.groups.modern_group.partitions import Partitions
+from kbroker.protocol.slices import paced
 
 Partition = tuple[bytes, int]
 
@@ -38,7 +40,7 @@ def _give_each_partition(
 ) -> None:
     """Each partition goes to the least loaded subscriber; among equals its previous owner is
     preferred."""
-    for topic_id, index in partitions:
+    for topic_id, index in paced(partitions):
         readers = [member_id for member_id in ordered if topic_id in members[member_id]]
         if readers:
             chosen = min(
@@ -58,10 +60,9 @@ def _assign_to_idle_members(
     assignment: dict[str, list[Partition]],
 ) -> None:
     """Members that got nothing share the partitions with the fewest readers."""
-    readers = {
-        partition: sum(partition in parts for parts in assignment.values()) for partition in partitions
-    }
-    for member_id in ordered:
+    given = Counter(partition for parts in assignment.values() for partition in paced(parts))
+    readers = {partition: given[partition] for partition in paced(partitions)}
+    for member_id in paced(ordered):
         subscribed = [partition for partition in partitions if partition[0] in members[member_id]]
         if not assignment[member_id] and subscribed:
             chosen = min(subscribed, key=readers.__getitem__)

@@ -2,17 +2,17 @@
 
 # ruff: noqa: ARG002 (what a Group is asked, a share group mostly has no answer to)
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
 
 from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.modern_group.state import ModernGroup
+from kbroker.control.groups.modern_group.subscriptions import NO_NAMES, Subscriptions
 from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
 from kbroker.control.groups.share_group.records import group_tombstones
+from kbroker.control.groups.topic_view import TopicView
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import paced
 
 
 class ShareState(StrEnum):
@@ -33,6 +33,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
+        self.subscriptions = Subscriptions()
         self.initializing: dict[bytes, SharedTopic] = {}
         self.shared: dict[bytes, SharedTopic] = {}
         self.deleting: dict[bytes, str] = {}
@@ -41,10 +42,31 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     def state_name(self) -> str:
         return ShareState.STABLE if self.members else ShareState.EMPTY
 
-    @staticmethod
-    def topics_with(members: Iterable[ShareMember]) -> set[str]:
-        """Topics that members subscribe to."""
-        return {topic for member in members for topic in paced(member.subscribed_topics)}
+    def existing_topics(self, view: TopicView, new: ShareMember | None = None, gone: str = "") -> set[str]:
+        """The existing topics of all members' subscriptions, once the member of an id is gone and a
+        new or changed one is there."""
+        names = NO_NAMES if new is None else new.subscribed_topics
+        old = self.members.get(gone if new is None else new.member_id)
+        if old is None:
+            return self.subscriptions.existing(view, (), names)
+        if old.subscribed_topics is names:
+            return self.subscriptions.existing(view)
+        return self.subscriptions.existing(view, (old.subscribed_topics,), names)
+
+    # --- changes (replay)
+
+    def put_member(self, member: ShareMember) -> None:
+        old = self.members.get(member.member_id)
+        super().put_member(member)
+        self.subscriptions.change(
+            NO_NAMES if old is None else old.subscribed_topics, member.subscribed_topics
+        )
+
+    def remove_member(self, member_id: str) -> None:
+        old = self.members.get(member_id)
+        super().remove_member(member_id)
+        if old is not None:
+            self.subscriptions.change(old.subscribed_topics, NO_NAMES)
 
     def assigned(self) -> dict[bytes, set[int]]:
         """Assigned partitions of all members, by topic id."""
@@ -57,7 +79,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     # --- offsets and deletion
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in member.subscribed_topics for member in self.members.values())
+        return topic in self.subscriptions
 
     def validate_offset_commit(
         self,

@@ -66,6 +66,7 @@ class StreamsHeartbeat:
         if configured.is_ready:
             _check_tasks(configured, request)
         configs = progress.assignment_configs(self._table, group.group_id)
+        progress.check_tasks(configured, configs)
         epoch = progress.updated_epoch(group, changed, configured, configs, out)
         if group.is_empty:
             self._await_members(group.group_id)

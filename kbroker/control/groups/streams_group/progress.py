@@ -24,6 +24,9 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 STANDBYS = "num.standby.replicas"
+MAX_TASKS = 50_000
+"""Standby tasks included. A short topology may read a large topic in each of thousands of
+subtopologies; Kafka fails when it stores the assignment."""
 NOTHING = TaskSet()
 
 
@@ -76,6 +79,14 @@ def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
         group_id, "streams.num.standby.replicas", table.settings.streams_num_standby_replicas
     )
     return {STANDBYS: str(min(standbys, table.settings.streams_max_standby_replicas))}
+
+
+def check_tasks(configured: ConfiguredTopology, configs: Mapping[str, str]) -> None:
+    """Raises UNKNOWN_SERVER_ERROR for more than MAX_TASKS, before an assignment is made of them."""
+    count = sum(configured.tasks.values()) * (1 + int(configs[STANDBYS]))
+    if count > MAX_TASKS:
+        text = f"The topology has {count} tasks, more than {MAX_TASKS}."
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)
 
 
 class Basis(NamedTuple):

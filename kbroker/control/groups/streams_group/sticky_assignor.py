@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kbroker.control.groups.streams_group.tasks import TaskId, Tasks, TaskSet
+from kbroker.protocol.slices import in_order, paced
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,10 @@ class _Assignment:
         }
 
     def _assign_active(self) -> None:
-        tasks = [TaskId(key, each) for key, count in self.work.tasks.items() for each in range(count)]
-        waiting = self._take(sorted(tasks, key=lambda each: (each.partition, each.subtopology)))
-        for task in sorted(waiting):
+        found = [(each, key) for key, count in self.work.tasks.items() for each in paced(range(count))]
+        waiting = self._take([TaskId(key, each) for each, key in paced(in_order(found))])
+        for key, partition in paced(in_order(waiting)):
+            task = TaskId(key, partition)
             process = min(self.processes.items(), key=lambda each: (each[1].load, each[0]))[1]
             self._give(process, process.least_loaded(), task, active=True)
 
@@ -115,14 +117,14 @@ class _Assignment:
         """Give tasks to members that had them, then to members with a standby; the others are
         left."""
         rest = []
-        for task in tasks:
+        for task in paced(tasks):
             member_id = self.had_active.get(task)
             if member_id is not None and self._process(member_id).count(member_id) < self.active_quota.limit:
                 self._give(self._process(member_id), member_id, task, active=True)
             else:
                 rest.append(task)
         left = []
-        for task in rest:
+        for task in paced(rest):
             member_id = self._least_loaded(self.had_standby.get(task, ()), self.active_quota.limit, task)
             if member_id is None:
                 left.append(task)
@@ -138,7 +140,7 @@ class _Assignment:
             for each in range(count)
         ]
         waiting: list[TaskId] = []
-        for task in sorted(tasks, reverse=True):
+        for task in paced(sorted(tasks, reverse=True)):
             for copy in range(self.standbys):
                 former = [
                     *self.had_standby.get(task, ()),
@@ -149,7 +151,7 @@ class _Assignment:
                     waiting += [task] * (self.standbys - copy)
                     break
                 self._give(self._process(member_id), member_id, task, active=False)
-        for task in waiting:
+        for task in paced(waiting):
             free = [item for item in self.processes.items() if task not in item[1].held]
             if not free:
                 continue  # fewer processes than copies: Kafka leaves the rest out, too

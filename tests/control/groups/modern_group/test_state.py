@@ -31,6 +31,16 @@ def test_a_fenced_member_gets_the_known_epoch() -> None:
     assert " greater " in str(ShareGroup("g").fenced(6, 5).message)
 
 
+def test_an_assignment_is_due_when_the_clock_has_been_set_back() -> None:
+    group = ConsumerGroup("g")
+    assert group.assignment_is_due(1000, 5)
+    group.assignment_timestamp_ms = 50_000
+    assert not group.assignment_is_due(1000, 50_000)
+    assert not group.assignment_is_due(1000, 50_999)
+    assert group.assignment_is_due(1000, 51_000)
+    assert group.assignment_is_due(1000, 49_999)
+
+
 def test_a_group_of_another_type_is_not_found() -> None:
     table = Coordinator().shard.table
     table.groups["g"] = ShareGroup("g")

@@ -7,8 +7,14 @@ from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.streams_group.configured_topology import Status
 from kbroker.control.groups.streams_group.member import MemberState
+from kbroker.control.groups.streams_group.progress import MAX_TASKS
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.messages.streams_group_heartbeat import RequestTaskIds, TopicInfo
+from kbroker.protocol.messages.streams_group_heartbeat import (
+    RequestTaskIds,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
 from tests.control.groups.coordinator import Coordinator
 from tests.control.groups.streams_members import (
     DELAY_MS,
@@ -337,3 +343,14 @@ def test_a_classic_consumer_takes_an_empty_group_over_with_its_offsets() -> None
     group = kafka.shard.table.groups[GROUP]
     assert isinstance(group, ClassicGroup)
     assert kafka.committed("lines", 0, group=GROUP) == 7
+
+
+def test_a_topology_with_too_many_tasks_is_refused_before_anything_is_made_of_it() -> None:
+    kafka = Coordinator()
+    kafka.topics.put("large", MAX_TASKS // 5)
+    parts = [Subtopology(str(number), ["large"]) for number in range(6)]
+    with pytest.raises(KafkaError, match="has 60000 tasks, more than 50000") as caught:
+        Process(kafka, "one", topology=Topology(0, parts))
+    assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not kafka.log
+    assert Process(kafka, "one", topology=Topology(0, parts[:5])).epoch == 1
