@@ -39,6 +39,7 @@ class ProducerTable:
         self.room = capacity // 2
         """Producers that may be added before ``make_room`` is due, or fewer: the table stays at
         most half full, and a deleted row that is claimed again counts twice."""
+        self._live = 0
         # keys and their rows, and whether they were requested since the last change: see `states`
         self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._is_listed = False
@@ -46,20 +47,22 @@ class ProducerTable:
     def claimed(self, count: int) -> None:
         """A kernel added this many producers."""
         self.room -= count
+        self._live += count
         if count:
             self._moved()
 
     @property
     def count(self) -> int:
-        """Producers remembered."""
-        return int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
+        """Producers remembered; asked for every second, so the rows are not counted: clients may
+        make millions."""
+        return self._live
 
     def make_room(self, needed: int) -> None:
         """Grow the table (or sweep deleted rows) until there is room for ``needed`` more
         producers."""
         if self.room >= needed:
             return
-        live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
+        live = self._live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
         capacity = self.rows.shape[0]
         while 2 * (live + needed) > capacity:
             capacity *= 2
@@ -111,7 +114,8 @@ class ProducerTable:
     def put(self, slot: int, entry: ProducerEntry) -> None:
         """Add or replace an entry."""
         self.make_room(1)
-        self.claimed(1)
+        if kernel.find(self.rows, slot, entry.producer_id) < 0:
+            self.claimed(1)
         row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
         row[Producer.EPOCH] = entry.producer_epoch
         row[Producer.COORDINATOR_EPOCH] = entry.coordinator_epoch
@@ -162,11 +166,14 @@ class ProducerTable:
         row = kernel.find(self.rows, slot, producer_id)
         if row >= 0:
             self.rows[row, Producer.KEY] = -1
+            self._live -= 1
             self._moved()
 
     def drop(self, slot: int) -> None:
         """Forget every producer of a partition."""
-        self.rows[self.rows[:, Producer.KEY] == slot + 1, Producer.KEY] = -1
+        own = self.rows[:, Producer.KEY] == slot + 1
+        self.rows[own, Producer.KEY] = -1
+        self._live -= int(np.count_nonzero(own))
         self._moved()
 
     def expire(self, before_ms: int) -> int:
@@ -179,8 +186,10 @@ class ProducerTable:
             & (self.rows[:, Producer.TXN_FIRST_OFFSET] < 0)
         )
         self.rows[idle, Producer.KEY] = -1
+        expired = int(np.count_nonzero(idle))
+        self._live -= expired
         self._moved()
-        return int(np.count_nonzero(idle))
+        return expired
 
 
 def _open_since(word: int) -> int:

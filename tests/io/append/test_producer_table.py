@@ -74,6 +74,7 @@ def test_the_states_of_a_partition_are_those_of_its_producers_in_order_of_their_
     table, reported = ProducerTable(16), dict[tuple[int, int], ProducerEntry]()
     for _ in range(2000):
         change(table, reported, draw)
+        assert table.count == len(reported)
         for _ in range(draw.randrange(4)):
             slot = draw.randrange(SLOTS)
             expected = [reported[key] for key in sorted(reported) if key[0] == slot]
@@ -92,6 +93,16 @@ def test_a_listed_producers_later_appends_are_reported() -> None:
     assert table.states(0) == table.states(0)
     table.rows[kernel.find(table.rows, 0, 2), Producer.LAST_TIMESTAMP] = 5000
     assert [each.last_timestamp == 5000 for each in states(table, 0)] == [False, True]
+
+
+def test_producers_are_counted_without_a_look_at_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second, and a client may make millions."""
+    table = ProducerTable()
+    for producer_id in (1, 2, 2, 3):
+        table.put(0, ProducerEntry(producer_id, 0))
+    table.remove(0, 3)
+    monkeypatch.setattr(table, "rows", None)
+    assert table.count == 2
 
 
 def test_no_object_is_made_for_each_producer_of_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
