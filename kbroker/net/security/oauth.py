@@ -32,6 +32,8 @@ unsigned tokens."""
 MAX_TOKEN_BYTES: Final = 1 << 16
 NEW_KEYS_S: Final = 10.0
 """Minimum time between two attempts to fetch an unknown key."""
+MAX_END_S: Final = 1 << 40
+"""Unix time; the lifetime of a session is reported in milliseconds, as an int64."""
 MAX_DOUBLINGS: Final = 32
 MAX_SHOWN: Final = 200
 """Characters of a log line about a token; its header may have tens of thousands."""
@@ -122,7 +124,7 @@ class TokenChecks:
         if not isinstance(subject, str) or not subject.strip():
             raise BadToken(f"the claim {self._subject} names nobody")
         _check_scopes(self._scope, claims.get(self._scope))
-        return subject, float(claims["exp"])
+        return subject, min(int(claims["exp"]), MAX_END_S)
 
     def _key(self, kid: object) -> "PyJWK":
         """The key of an id. Raises UnknownKey."""

@@ -1,5 +1,5 @@
-"""Long batches are checked in threads: requests take turns, and what is very long in plain delays no
-other batch."""
+"""Long batches are checked in threads: requests take turns, and what is very long in plain delays
+no other batch."""
 
 import asyncio
 import threading

@@ -48,6 +48,15 @@ def test_a_login_without_a_valid_token_is_refused(checks: TokenChecks, text: str
         claims(checks, text)
 
 
+@pytest.mark.parametrize("end", [10**400, 1e300, 1 << 62, "99999999999999999999"])
+def test_a_token_whose_end_is_far_off_ends_in_time_for_an_int64(checks: TokenChecks, end: object) -> None:
+    user, ends_s = claims(checks, token(exp=end))
+    assert user == "alice"
+    exchange = OAuthExchange(checks)
+    exchange.ends_s = ends_s
+    assert 0 < exchange.left_ms() < 1 << 63
+
+
 def test_the_name_may_be_in_another_claim(tmp_path: Path, checks: TokenChecks) -> None:
     other = made(tmp_path, **{"sub.claim.name": "email"})
     assert claims(other, token(email="a@b"))[0] == "a@b"
