@@ -1,5 +1,7 @@
 """Of groups that are gone, the replay keeps nothing: clients may make them without end."""
 
+from kbroker.control.groups.offset_record import CommittedOffset, offset_record
+from kbroker.control.groups.offset_store import OffsetStore
 from tests.control.groups.consumer_members import Member, kafka_with
 from tests.control.groups.coordinator import PARTITION, Coordinator
 
@@ -26,3 +28,18 @@ def test_a_group_is_kept_while_it_has_members_or_offsets() -> None:
     assert replay.groups_of(PARTITION) == {"g"}
     kafka.run(kafka.shard.delete("g"))
     assert replay.groups_of(PARTITION) == set()
+
+
+def test_the_end_of_a_transaction_costs_no_look_at_other_open_ones() -> None:
+    class WithoutItems(dict[str, set[int]]):
+        items = None  # type: ignore[assignment]
+
+    store = OffsetStore()
+    for producer_id in range(3):
+        record = offset_record(f"g{producer_id}", "t", 0, CommittedOffset(5, -1, "", 0))
+        store.replay(record.key, record.value, producer_id)
+    store._open = WithoutItems(store._open)
+    store.end_transaction(1, True, {"g0", "g1", "g2"})
+    assert [store.has_open_transaction(f"g{number}") for number in range(3)] == [True, False, True]
+    assert store.get("g1", "t", 0) is not None
+    assert set(store._opened) == {0, 2}

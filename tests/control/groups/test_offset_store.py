@@ -3,7 +3,6 @@
 import pytest
 
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
-from kbroker.control.groups.offset_store import OffsetStore
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
 from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue
@@ -393,18 +392,3 @@ class TestExpiration:
         kafka.advance(60_000)
         kafka.expire_offsets()
         assert kafka.committed() == 1
-
-
-def test_the_end_of_a_transaction_costs_no_look_at_other_open_ones() -> None:
-    class WithoutItems(dict[str, set[int]]):
-        items = None  # type: ignore[assignment]
-
-    store = OffsetStore()
-    for producer_id in range(3):
-        record = offset_record(f"g{producer_id}", "t", 0, CommittedOffset(5, -1, "", 0))
-        store.replay(record.key, record.value, producer_id)
-    store._open = WithoutItems(store._open)
-    store.end_transaction(1, True, {"g0", "g1", "g2"})
-    assert [store.has_open_transaction(f"g{number}") for number in range(3)] == [True, False, True]
-    assert store.get("g1", "t", 0) is not None
-    assert set(store._opened) == {0, 2}
