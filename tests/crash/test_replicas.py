@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
 
 from tests.crash.load import PARTITIONS, Load, judge, read_all, watermarks
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
@@ -126,36 +126,6 @@ def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
     wait_for_in_sync(broker, "guarded", 2)
     assert _produce(broker, "guarded", "all") is None
     broker.stop()
-
-
-def test_a_new_min_insync_replicas_applies_without_a_new_leader(
-    broker_factory: Callable[..., KBroker], tmp_path: Path
-) -> None:
-    settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
-    broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
-    create(broker, "raised", 1, 2)
-    leader = described(broker, "raised")[0][0]
-    follower = next(child for title, child in broker.children().items() if title.endswith(f"io {2 - leader}"))
-    follower.suspend()
-    try:
-        assert _produce(broker, "raised", "1") is None  # what the follower lacks now
-        wait_for_in_sync(broker, "raised", 1)
-        for minimum, outcome in (("1", None), ("2", KafkaError.NOT_ENOUGH_REPLICAS), ("1", None)):
-            _set_min_insync_replicas(broker, "raised", minimum)
-            eventually(lambda: _produce(broker, "raised", "all") == outcome)  # noqa: B023  called here
-    finally:
-        follower.resume()
-    broker.stop()
-
-
-def _set_min_insync_replicas(broker: KBroker, topic: str, minimum: str) -> None:
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    resource.add_incremental_config(
-        ConfigEntry("min.insync.replicas", minimum, incremental_operation=AlterConfigOpType.SET)
-    )
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
 
 
 def _produce(broker: KBroker, topic: str, acks: str) -> int | None:
