@@ -224,6 +224,11 @@ def _convenience_acls(
         raise UsageFailed(f"give {_ONE_OF}")
     if not operations and not producer and not consumer:
         raise UsageFailed("give --operation, --producer or --consumer")
+    kinds = {kind for kind, _ in resources}
+    if producer and acls.TOPIC not in kinds:
+        raise UsageFailed("--producer allows writing to topics: give --topic")
+    if consumer and not kinds >= {acls.TOPIC, acls.GROUP}:
+        raise UsageFailed("--consumer allows reading topics in a group: give --topic and --group")
     for kind, name in resources:
         if kind == acls.USER and name != acls.WILDCARD and ":" not in name:
             raise UsageFailed(f"--user-principal {name}: expected User:NAME")

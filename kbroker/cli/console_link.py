@@ -55,6 +55,8 @@ def get_json(url: str, path: str, member: str) -> Any:
 
 def _connect(url: str) -> http.client.HTTPConnection:
     """An HTTP connection; https is for a proxy in front of the broker."""
+    if not url.strip():
+        raise UsageFailed("--url is empty; is a shell variable not set?")
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host, port = parts.hostname or "127.0.0.1", parts.port

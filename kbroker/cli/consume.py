@@ -57,6 +57,8 @@ NOT_WITH_A_GROUP = (
     "a group continues where it was: no --partition, --offset, --from, --tail, --exact-count with --group"
 )
 
+WAITING = "waiting for new records; --from-beginning prints the existing ones, too; Ctrl-C stops"
+
 EXAMPLES = examples(
     "kbroker consume orders --from-beginning",
     "kbroker consume orders --offset -10 --until-end",
@@ -110,20 +112,39 @@ def consume(
     now_ms = int(time.time() * 1000)
     if group and (partition or offset or since or tail or exact_count):
         raise UsageFailed(NOT_WITH_A_GROUP)
-    if exact_count and (tail or format_text is not None):
-        raise UsageFailed("--exact-count prints no records: it does not allow --tail and --format")
+    _refuse_contradictions(exact_count, tail, max_messages, format_text)
     until_end = until_end or exact_count or tail is not None
-    start = _start(offset, since, from_beginning, tail, until_end and group is None, now_ms)
+    until_ms = None if until is None else parse_time_ms(until, now_ms)
+    bounded = (until_end or until is not None) and group is None
+    start = _start(offset, since, from_beginning, tail, bounded, now_ms)
+    _refuse_empty_span(start, until_ms)
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
     render = _renderer(json, format_text, printed, unescape(separator), unescape(delimiter))
     decoder = _decoder(registry, decode_keys, broker.timeout_s)
-    until_ms = None if until is None else parse_time_ms(until, now_ms)
     bounds = Bounds(until_end, until_ms, max_messages, idle_timeout_s)
     settings = _settings(isolation, group_protocol if group else None, bounds, client_property or [])
     reader = Reader(broker, topics, partition or [], group, start, bounds, settings)
     count, size = _print_count(reader, json) if exact_count else _print_all(reader, render, decoder, tail)
     if not quiet:
         say(summary(count, size, time.time() - now_ms / 1000))
+
+
+def _refuse_contradictions(
+    exact_count: bool, tail: int | None, max_messages: int | None, format_text: str | None
+) -> None:
+    """Raises UsageFailed for options of which one would have no effect, or a wrong one."""
+    if exact_count and (tail or format_text is not None):
+        raise UsageFailed("--exact-count prints no records: it does not allow --tail and --format")
+    if tail and max_messages:
+        raise UsageFailed("give only one of --tail and --max-messages: --tail N prints N records")
+
+
+def _refuse_empty_span(start: Start, until_ms: int | None) -> None:
+    """Raises UsageFailed for an end that is not after the start: a mistake, or the wrong way
+    round."""
+    if start.timestamp_ms is not None and until_ms is not None and until_ms <= start.timestamp_ms:
+        times = f"--until {format_time(until_ms)} is not after --from {format_time(start.timestamp_ms)}"
+        raise UsageFailed(f"{times}: no record is between them")
 
 
 def _settings(
@@ -151,6 +172,8 @@ def _print_all(reader: Reader, render: Part, decoder: Decoder | None, tail: int 
     shown = render if decoder is None else lambda record: render(decoder(record))
     out = sys.stdout.buffer
     count = size = 0
+    if reader.waits and sys.stdout.isatty():
+        say(WAITING)
     with _open(reader):
         for records in reader if tail is None else [_whole(reader, last_records(reader, tail))]:
             for record in records:

@@ -70,7 +70,14 @@ ExactCount = Annotated[
     ),
 ]
 Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help=f"Start at a time: {TIME_HELP}")]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        help="Stop before a time, or at the current end; without a start: from the earliest record.",
+    ),
+]
 UntilEnd = Annotated[
     bool,
     typer.Option("--until-end", "-e", help="Stop at the current end; without a start: read all records."),

@@ -55,6 +55,9 @@ class Reader:
         self.broker = broker
         self.bounds = bounds
         self.group = group
+        self.waits = start == Start() and not (
+            group or self._bounded
+        )  # nothing is read until something is written
         self._ends: dict[Partition, int] = {}
         self._open: set[Partition] = set()  # partitions not yet read to their bound
         self.log_starts: dict[Partition, int] = {}
@@ -77,15 +80,19 @@ class Reader:
 
     def __iter__(self) -> Iterator[list[Shown]]:
         left = self.bounds.max_messages
-        idle_since = time.monotonic()
+        idle_since = answered_at = time.monotonic()
         while not (self._stopping or self._at_end()) and (left is None or left > 0):
             records = self._take(left)
+            now = time.monotonic()
             if records:
-                idle_since = time.monotonic()
                 left = None if left is None else left - len(records)
                 yield records
-            elif (limit := self.bounds.idle_timeout_s) is not None and time.monotonic() - idle_since > limit:
+                idle_since = answered_at = time.monotonic()  # the output may have been slow
+            elif (limit := self.bounds.idle_timeout_s) is not None and now - idle_since > limit:
                 return
+            elif self._bounded and now - answered_at > self.broker.timeout_s:
+                self._check_reachable()  # else a reader that must end would wait for a dead broker
+                answered_at = time.monotonic()
 
     def printed(self) -> None:
         """Mark the records returned so far as printed: they may be committed."""
@@ -157,9 +164,13 @@ class Reader:
     def _on_revoke(self, _consumer: Any, partitions: Any) -> None:
         self._open -= {(partition.topic, partition.partition) for partition in partitions}
 
+    @property
+    def _bounded(self) -> bool:
+        """Whether it stops at the current end, instead of waiting for more records."""
+        return self.bounds.until_end or self.bounds.until_ms is not None
+
     def _at_end(self) -> bool:
-        bounded = self.bounds.until_end or self.bounds.until_ms is not None
-        return bounded and self._assigned and not self._open
+        return self._bounded and self._assigned and not self._open
 
     def _take(self, left: int | None) -> list[Shown]:
         """The next records; an empty list if none arrived for a while."""
@@ -199,7 +210,7 @@ class Reader:
         from confluent_kafka import KafkaError, KafkaException
 
         if error.code() == KafkaError._PARTITION_EOF:
-            if self.bounds.until_end or self.bounds.until_ms is not None:
+            if self._bounded:
                 self._open.discard(partition)
             return
         if not self.group and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

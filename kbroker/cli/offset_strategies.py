@@ -4,6 +4,7 @@ As in kafka-consumer-groups, a target outside the log becomes the nearest end of
 """
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +63,11 @@ def read_csv(path: Path, group: str | None) -> dict[str, dict[Partition, int]]:
 
 
 def csv_lines(offsets: Iterable[tuple[str, Partition, int]], with_group: bool) -> list[str]:
-    """The lines that read_csv reads."""
+    """The lines that read_csv reads. A group's name may contain anything, so it is quoted if
+    necessary."""
     lines = []
     for group, (topic, partition), offset in offsets:
-        line = f"{topic},{partition},{offset}"
-        lines.append(f"{group},{line}" if with_group else line)
+        line = io.StringIO()
+        csv.writer(line).writerow([*([group] if with_group else []), topic, partition, offset])
+        lines.append(line.getvalue().removesuffix("\r\n"))
     return lines

@@ -18,7 +18,15 @@ from kbroker.cli.options import connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import Advance, progress
 from kbroker.cli.record_format import unescape
-from kbroker.cli.record_lines import NewRecord, line_parser, parse_headers, parse_json, pieces
+from kbroker.cli.record_lines import (
+    Headers,
+    NewRecord,
+    Parser,
+    line_parser,
+    parse_headers,
+    parse_json,
+    pieces,
+)
 from kbroker.cli.sizes import counted
 from kbroker.cli.sizes import size as size_text
 from kbroker.config.setting import INT_MAX
@@ -199,9 +207,8 @@ def produce(
     }
     settings |= parse_pairs("--property", client_property or [])
     headers = parse_headers(pair.encode() for pair in header or [])
-    separators = (_optional(key_separator), _optional(headers_separator), _optional(null_marker))
-    parse = parse_json if json else line_parser(*separators, headers)
-    cut = unescape(delimiter)
+    parse = _parser(json, key_separator, headers_separator, null_marker, headers)
+    cut = _separator("--delimiter", delimiter)
     sending = Sending(broker.producer(settings), topic, partition)
     start = time.monotonic()
     source: BinaryIO = sys.stdin.buffer if file is None else open(file, "rb")  # noqa: SIM115
@@ -215,15 +222,18 @@ def produce(
 
 
 def _send_all(
-    source: BinaryIO, cut: bytes, parse: Any, sending: Sending, advance: Advance, *, flush_each: bool
+    source: BinaryIO, cut: bytes, parse: Parser, sending: Sending, advance: Advance, *, flush_each: bool
 ) -> None:
     shown = 0
     done = 0
+    if flush_each:
+        say("each line becomes a record; Ctrl-D ends")
     for number, piece in enumerate(pieces(source, cut), 1):
         try:
             record = parse(piece)
         except UsageFailed as error:
-            raise UsageFailed(f"line {number}: {error}") from error
+            before = f"{counted(number - 1, 'record')} before it written" if number > 1 else "nothing written"
+            raise UsageFailed(f"line {number}: {error}; {before}") from error
         sending.send(record)
         done += len(piece) + len(cut)
         if done - shown > 1 << 20:
@@ -245,8 +255,39 @@ def summary(count: int, size: int, seconds: float) -> str:
     )
 
 
-def _optional(text: str | None) -> bytes | None:
-    return None if text is None else unescape(text)
+def _parser(
+    json: bool,
+    key_separator: str | None,
+    headers_separator: str | None,
+    null_marker: str | None,
+    headers: Headers,
+) -> Parser:
+    """The format of the input. headers: of every record, before its own. Raises UsageFailed."""
+    if not json:
+        return line_parser(
+            None if key_separator is None else _separator("--key-separator", key_separator),
+            None if headers_separator is None else _separator("--headers-separator", headers_separator),
+            None if null_marker is None else unescape(null_marker),
+            headers,
+        )
+    if (key_separator, headers_separator, null_marker) != (None, None, None):
+        raise UsageFailed(
+            "--json documents name key, headers and nulls: "
+            "it does not allow --key-separator, --headers-separator and --null-marker"
+        )
+
+    def parse(line: bytes) -> NewRecord:
+        record = parse_json(line)
+        return record._replace(headers=headers + record.headers)
+
+    return parse
+
+
+def _separator(option: str, text: str) -> bytes:
+    """Raises UsageFailed for an empty one."""
+    if not text:
+        raise UsageFailed(f"{option} is empty: nothing separates then; leave the option out")
+    return unescape(text)
 
 
 def _size(source: BinaryIO) -> int | None:

@@ -169,6 +169,8 @@ def _plan(
         )
     if strategy.from_file is not None:
         from_file = read_csv(strategy.from_file, groups[0] if len(groups) == 1 else None).get(name, {})
+        if not from_file:
+            raise CommandFailed(f"{strategy.from_file} has no offsets of group {name}")
         partitions = scoped(admin, [f"{topic}:{number}" for topic, number in from_file], broker.timeout_s)
     else:
         partitions = scoped(admin, topics, broker.timeout_s) if topics else sorted(require(group).offsets)

@@ -1,6 +1,8 @@
 """Records come out where, how and as long as asked for; groups go on where they were."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -31,6 +33,18 @@ def test_a_reader_from_the_end_stops_at_once(cli: Shell, filled: str) -> None:
     assert cli("consume", filled, "--offset", "latest", *END).stdout == b""
 
 
+def test_a_reader_that_waits_says_so_on_a_terminal(cli: Shell, filled: str, target: Target) -> None:
+    """Without a start it prints nothing of a topic that is full."""
+    terminal, other_end = pty.openpty()
+    consume = [sys.executable, "-m", "kbroker", "consume", filled, "-b", target.bootstrap]
+    with subprocess.Popen(consume, stdout=other_end, stderr=other_end) as running:
+        os.close(other_end)
+        assert os.read(terminal, 1000).startswith(b"waiting for new records; --from-beginning")
+        running.send_signal(signal.SIGINT)
+        running.wait(30)
+    os.close(terminal)
+
+
 def test_offsets_choose_the_first_record(cli: Shell, filled: str) -> None:
     assert cli("consume", filled, "-p", 0, "-o", 7, *END).lines == ["v7", "v8", "v9"]
     assert cli("consume", filled, "-o", -2, *END).lines in (["v8", "v9", "w0"], ["w0", "v8", "v9"])
@@ -50,6 +64,7 @@ def test_times_bound_both_sides(cli: Shell, topic: str) -> None:
         "t1",
         "t2",
     ]
+    assert cli("consume", topic, "-p", 2, "--until", 1_002_000, "-q").lines == ["t0", "t1"]
     assert cli("consume", topic, "--from", "now", *END).stdout == b""
     assert "not a point in time" in cli("consume", topic, "--from", "soon", *END, code=2).stderr
 

@@ -1,5 +1,6 @@
 """Targets stay inside the log; saved offsets come back."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def test_saved_offsets_come_back_for_one_group_and_for_many(tmp_path: Path) -> N
     assert read_csv(file, "g") == {"g": {("t", 0): 5, ("t.x", 12): 0}}
     file.write_text('"t",0,5\n')  # Kafka's tool quotes names
     assert read_csv(file, "g") == {"g": {("t", 0): 5}}
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
+def test_a_group_with_any_name_is_saved(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "offsets.csv"
+        (line,) = csv_lines([(name, ("t", 0), 5)], with_group=True)
+        file.write_bytes(f"{line}\n".encode())
+        assert read_csv(file, None) == {name: {("t", 0): 5}}
 
 
 @pytest.mark.parametrize(

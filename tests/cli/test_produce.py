@@ -1,12 +1,16 @@
 """Lines and documents become the records they describe; what was not written is an error."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from kafka.partitioner.default import murmur2
 
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Shell, Target
 
 
 def records(cli: Shell, topic: str) -> list[dict[str, object]]:
@@ -81,6 +85,26 @@ def test_documents_of_consume_can_be_produced_again(cli: Shell, topic: str, grou
     after = [{name: r.get(name) for name in kept} for r in records(cli, copy)]
     assert sorted(before, key=str) == sorted(after, key=str)
     assert "not a JSON document" in cli("produce", copy, "--json", stdin=b"text\n", code=2).stderr
+
+
+def test_lines_can_be_typed_on_a_terminal(cli: Shell, topic: str, target: Target) -> None:
+    terminal, other_end = pty.openpty()
+    produce = [sys.executable, "-m", "kbroker", "produce", topic, "-q", "-b", target.bootstrap]
+    with subprocess.Popen(produce, stdin=other_end, stderr=subprocess.PIPE) as running:
+        os.close(other_end)
+        assert running.stderr is not None
+        assert running.stderr.readline() == b"each line becomes a record; Ctrl-D ends\n"
+        os.write(terminal, b"typed\n\x04")
+        assert running.wait(60) == 0
+    os.close(terminal)
+    assert [record["value"] for record in records(cli, topic)] == ["typed"]
+
+
+def test_a_header_of_every_record_is_one_of_documents_too(cli: Shell, topic: str) -> None:
+    document = b'{"value": "v", "headers": [{"name": "own", "value": "2"}]}\n'
+    cli("produce", topic, "--json", "-H", "every=1", stdin=document)
+    (record,) = records(cli, topic)
+    assert record["headers"] == [{"value": "1", "name": "every"}, {"value": "2", "name": "own"}]
 
 
 def test_what_the_broker_refuses_is_an_error_with_its_name(cli: Shell, topic: str) -> None:

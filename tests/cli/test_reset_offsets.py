@@ -78,6 +78,9 @@ def test_an_export_brings_a_group_back(cli: Shell, topic: str, read: str, tmp_pa
         "groups", "reset-offsets", read, f"{read}-b", "--topic", topic, "--to-latest", "--export"
     ).lines
     assert f"{read}-b,{topic},2,0" in both
+    file.write_text(f"{read}-b,{topic},2,0\n")
+    missing = cli("groups", "reset-offsets", read, "--from-file", file, "--execute", code=1).stderr
+    assert f"has no offsets of group {read}" in missing
     file.write_text(f"{topic},zero,1\n")
     assert (
         "expected topic,partition,offset"

@@ -77,6 +77,9 @@ WITHOUT_BROKER = [
     ("consume t --from 0001-01-01T00:00:00+23:00", 2, "not a point in time"),
     ("consume t --from 99999999999999999999d", 2, "not a point in time"),
     ("consume t --until junk", 2, "not a point in time"),
+    ("consume t --from 10 --until 5", 2, "is not after --from 1970-01-01T00:00:00.010Z"),
+    ("consume t --from 1h --until 1d", 2, "no record is between them"),
+    ("consume t --tail 3 -n 2", 2, "only one of --tail and --max-messages"),
     ("consume t --json -f %s", 2, "only one of --json and --format"),
     ("consume t --from-beginning -o 5", 2, "give only one"),
     ("consume t --group g -p 1", 2, "a group continues where it was"),
@@ -88,6 +91,7 @@ WITHOUT_BROKER = [
     ("produce", 2, "Missing argument"),
     ("produce t -z brotli", 2, "--compression"),
     ("produce t -H =v", 2, "expected name=value"),
+    ("produce t --json -K :", 2, "it does not allow --key-separator"),
     ("produce t -p 2147483648", 2, "--partition"),
     ("groups describe", 2, "name groups or give --all"),
     ("groups delete g", 2, "Give --yes"),
@@ -104,6 +108,9 @@ WITHOUT_BROKER = [
     ("quotas set --user a producer_byte_rate=nan", 2, "producer_byte_rate=nan: expected a number"),
     ("acls add --principal User:a -o read", 2, "--topic"),
     ("acls add --topic t -o fly", 2, "--operation"),
+    ("acls add --principal User:a --producer --group g", 2, "give --topic"),
+    ("acls add --principal User:a --consumer --topic t", 2, "give --topic and --group"),
+    ("acls add --principal User:a --consumer --group g", 2, "give --topic and --group"),
     ("acls remove", 2, "--principal"),
     ("users add x --password-file /no-such-folder/file", 1, "/no-such-folder/file: No such file"),
     ("users add x --password-file /proc/self/exe", 2, "not UTF-8 at byte"),
@@ -207,6 +214,17 @@ def test_an_empty_name_is_refused(shell: Shell, line: str, name: str) -> None:
     says_in_one_line(shell(*words, "-b", NOBODY[1], code=2), f"kbroker: {name} is empty")
 
 
+@pytest.mark.parametrize("command", ["status", "top --once", "clients list"])
+def test_an_empty_url_is_not_the_default_one(shell: Shell, command: str) -> None:
+    says_in_one_line(shell(*command.split(), "--url", "", code=2), "--url is empty")
+
+
+@pytest.mark.parametrize("option", ["--delimiter", "-D", "--key-separator", "--headers-separator"])
+def test_a_separator_of_input_is_not_empty(shell: Shell, option: str) -> None:
+    done = shell("produce", "t", option, "", "-b", NOBODY[1], stdin=b"a\n", code=2)
+    says_in_one_line(done, "is empty: nothing separates then")
+
+
 def test_an_option_that_names_nothing_may_be_empty(shell: Shell) -> None:
     assert "cannot connect" in shell("consume", "t", "--separator", "", "-b", NOBODY[1], code=3).stderr
 
@@ -238,6 +256,8 @@ def test_a_wrong_line_of_input_is_named(cli: Shell, topic: str) -> None:
     ):
         done = cli("produce", topic, "--json", "-q", stdin=b'{"value": "a"}\n' + wrong + b"\n", code=2)
         says_in_one_line(done, "line 2: ")
+        assert done.stderr.endswith("; 1 record before it written\n")
+    says_in_one_line(cli("produce", topic, "--json", stdin=b"{", code=2), "; nothing written")
 
 
 @pytest.mark.compat

@@ -24,6 +24,7 @@ IMPORT_EXAMPLES = examples(
     "kbroker import --from kafka1:9092,kafka2:9092 --plan",
     "kbroker import --from kafka1:9092 --from-config cluster.properties",
 )
+MAX_QUIET_S = 30 * 86400
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", metavar="NAME", help="Copy only this topic; repeatable.")
 ]
@@ -42,12 +43,13 @@ QuietS = Annotated[
     typer.Option(
         "--quiet",
         min=1,
+        max=MAX_QUIET_S,
         metavar="SECONDS",
         help="The source counts as stopped after this time without writes.",
     ),
 ]
 EveryS = Annotated[
-    float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Interval of progress lines.")
+    float, typer.Option("--every", min=0.2, max=3600, metavar="SECONDS", help="Interval of progress lines.")
 ]
 Tasks = Annotated[int, typer.Option(min=1, max=1000, help="Number of MirrorMaker's parallel tasks.")]
 Heap = Annotated[str, typer.Option(metavar="SIZE", help="Java heap of MirrorMaker.")]
@@ -66,7 +68,9 @@ KafkaHome = Annotated[
         show_default="fetch jars once",
     ),
 ]
-Log = Annotated[Path, typer.Option(metavar="FILE", help="Folder for MirrorMaker's log.")]
+Log = Annotated[
+    Path, typer.Option(metavar="FILE", help="File for MirrorMaker's log; the command appends to it.")
+]
 KeepTopics = Annotated[
     bool, typer.Option("--keep-topics", help="Keep MirrorMaker's internal topics at the target.")
 ]
