@@ -74,7 +74,7 @@ def describe(
     """Show the metrics that subscriptions request, their clients and intervals."""
     known = names(broker)
     if name is not None and name not in known:
-        raise CommandFailed(f"there is no {_subject(name)}")
+        raise CommandFailed(f"there is no {_subject(name)}; `kbroker client-metrics list` shows all")
     found = [_described(broker, each) for each in (known if name is None else [name])]
     if json:
         print_json(found)
@@ -133,7 +133,7 @@ def alter(
 def delete(broker: Connection, name: Name, yes: Yes = False) -> None:
     """Delete a subscription: clients stop pushing its metrics."""
     if name not in names(broker):
-        raise CommandFailed(f"there is no {_subject(name)}")
+        raise CommandFailed(f"there is no {_subject(name)}; `kbroker client-metrics list` shows all")
     confirm(f"Delete {_subject(name)}?", yes)
     operations = [(setting, DELETE, None) for setting in SETTINGS]
     named_configs.change(broker, (CLIENT_METRICS, name), _subject(name), operations, validate_only=False)

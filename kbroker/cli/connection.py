@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 NO_ADDRESS_GIVEN = "; `kbroker serve` starts a broker, -b HOST:PORT names another one"
+NO_LISTENER = "; is the broker running, and does it listen there?"
 CLIENT_ID = "kbroker-cli"
 _NO_HOST = re.compile(r"[/\[\]\s]")
 """In no name and no address of a host: what is left of a URL, or of half an IPv6 address."""
@@ -100,7 +101,7 @@ class Connection:
                 raise UsageFailed(f"bootstrap {address.strip()!r}: not a valid host name") from None
             except OSError as error:
                 reasons.append(f"{address.strip()}: {error.strerror or error}")
-        hint = NO_ADDRESS_GIVEN if self.bootstrap == DEFAULT_BOOTSTRAP else ""
+        hint = NO_ADDRESS_GIVEN if self.bootstrap == DEFAULT_BOOTSTRAP else NO_LISTENER
         raise Unreachable(f"cannot connect to {'; '.join(reasons)}{hint}")
 
     def _prove(self, host: str, port: int, deadline: float) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from enum import EnumType
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,6 +13,8 @@ from kbroker.cli.commands import app
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.options import PANEL
 from kbroker.cli.record_format import FORMAT_HELP
+
+PROGRAMS = {"tune": "tuning.cli", "loadtest": "loadtest.cli"}
 
 _INTRO = """\
 # The kbroker command
@@ -28,12 +31,10 @@ Kafka.
 - Long operations show a progress bar on stderr if it is a terminal.
 - Commands that delete something ask for confirmation; if stdin is not a terminal, they require `--yes`.
 - Times: `2026-01-31T12:00:00+01:00` (UTC without a zone), `2026-01-31`, milliseconds since 1970, `now`, or
-an age such
-  as `90s`, `15m`, `2h`, `7d`.
+  an age such as `90s`, `15m`, `2h`, `7d`.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.
-- `kbroker --install-completion` makes your shell complete commands, options,
-  the names of settings, and the names of topics and
-  groups, which it gets from the broker.
+- `kbroker --install-completion` makes your shell complete commands, options, the names of settings, and the
+  names of topics and groups, which it gets from the broker.
 """
 
 
@@ -61,13 +62,22 @@ That file may use librdkafka's names and, of those of Java's clients, `security.
 forms of `ssl.truststore.location` and `ssl.keystore.location`.
 """
     for name, command in root.commands.items():
-        if hasattr(command, "commands"):
+        inner = _commands_of(name, command)
+        if inner:
             yield f"## kbroker {name}\n"
             yield _flowing(command.help or "") + "\n"
-            for inner, leaf in command.commands.items():
-                yield from _command(f"kbroker {name} {inner}", leaf, "###")
+            for each, leaf in inner.items():
+                yield from _command(f"kbroker {name} {each}", leaf, "###")
         else:
             yield from _command(f"kbroker {name}", command, "##")
+
+
+def _commands_of(name: str, command: Any) -> dict[str, Any]:
+    """The commands of a group, also of a program that is only imported when it is used; none of a
+    command."""
+    if name in PROGRAMS:
+        command = typer.main.get_command(import_module(PROGRAMS[name]).app)
+    return dict(getattr(command, "commands", {}))
 
 
 def _command(name: str, command: Any, heading: str) -> Iterator[str]:
@@ -143,7 +153,7 @@ def _default(parameter: Any) -> str:
         parameter.required
         or parameter.default is None
         or parameter.default is False
-        or parameter.default == []
+        or parameter.default in ([], "")
     ):
         return ""
     return "yes" if parameter.default is True else f"`{_value(parameter.default)}`"

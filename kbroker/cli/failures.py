@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from kbroker.cli.error_hints import with_hint
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.output import say
 from kbroker.protocol.errors import ErrorCode
@@ -60,22 +61,20 @@ class Unreachable(CommandFailed):
 
 def broker_error(code: int, text: str | None = None, subject: str = "") -> CommandFailed:
     """The failure for an error code in an answer; `text`: the broker's message."""
+    prefix = f"{subject}: " if subject else ""
     try:
         known = ErrorCode(code)
-        name, reason = known.name, text or known.message
     except ValueError:
-        name, reason = f"error {code}", text or "not known here"
-    if code == ErrorCode.INVALID_CONFIG.value:
+        return CommandFailed(f"{prefix}error {code}: {text or 'not known here'}")
+    reason = text or known.message
+    if known is ErrorCode.INVALID_CONFIG:
         from kbroker.cli.setting_names import with_suggestion
 
         reason = with_suggestion(reason)
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value and reason in _UNKNOWN_TOPIC_TEXTS:
+    if known is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and reason in _UNKNOWN_TOPIC_TEXTS:
         reason = "there is no such topic or partition"
-    if code == ErrorCode.SECURITY_DISABLED.value:
-        reason = f"{reason.removesuffix('.')}; set authorizer.class.name in its settings (docs/security.md)"
-    timed_out = code == ErrorCode.REQUEST_TIMED_OUT.value
-    prefix = f"{subject}: " if subject else ""
-    return CommandFailed(f"{prefix}{name}: {reason}", ExitCode.UNREACHABLE if timed_out else ExitCode.FAILED)
+    exit_code = ExitCode.UNREACHABLE if known is ErrorCode.REQUEST_TIMED_OUT else ExitCode.FAILED
+    return CommandFailed(f"{prefix}{known.name}: {with_hint(reason, known)}", exit_code)
 
 
 def check_answer(answer: Any, subject: str = "") -> None:

@@ -125,7 +125,10 @@ def delete_offsets(
     committed = require(read_group(broker, admin, group)).offsets
     chosen = [p for p in committed if any(p[0] == topic and (not n or p[1] in n) for topic, n in parsed)]
     if not chosen:
-        raise CommandFailed(f"group {group} has no committed offset for {', '.join(scopes)}")
+        raise CommandFailed(
+            f"group {group} has no committed offset for {', '.join(scopes)}; "
+            f"`kbroker groups describe {group}` shows its offsets"
+        )
     confirm(f"Delete {len(chosen)} committed offsets of {group}?", yes)
     from kafka.structs import TopicPartition
 

@@ -38,11 +38,15 @@ ENDS_SOON_S = 14 * DAY_S
 MIN_FREE = 0.05
 AMPLE_FREE = 0.2
 SHOWN_GROUPS = 3
+OFFLINE = (
+    "is offline, its partitions are not served: the broker's log has the reason, docs/disks.md the steps"
+)
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. problems: a phrase each; none when all is well."""
+    """The result of one check. problems: a phrase each, which names what it is about; none when all
+    is well."""
 
     name: str
     detail: str
@@ -126,7 +130,10 @@ def _log_dirs(metrics: Metrics) -> list[Check]:
     copies = {labels["dir"]: labels["state"] for labels, value in _of(metrics, STORE_COPY) if value}
     found = []
     for path, failed in offline.items():
-        problems = ["offline"] if failed else []
+        if failed:  # what its file system reports says nothing about it
+            found.append(Check("log dir", path, [f"{path} {OFFLINE}"]))
+            continue
+        problems = []
         free, whole = sizes.get((path, "free")), sizes.get((path, "size"))
         share = 1.0 if free is None or not whole else free / whole
         detail = path if free is None or not whole else f"{path}: {size(free)} of {size(whole)} free"
@@ -134,13 +141,13 @@ def _log_dirs(metrics: Metrics) -> list[Check]:
         if 1 <= left_s < FULL_SOON_S:
             detail += f", full in {age(left_s)} if it fills as in the last hour"
         if share < MIN_FREE:
-            problems.append(f"{share:.1%} free" if free else "full")
+            problems.append(f"{path} has {share:.1%} free" if free else f"{path} is full")
         elif (
             left_s < FULL_SOON_S and share < AMPLE_FREE
         ):  # above this share, a short burst would raise an alarm
-            problems.append(f"{share:.0%} free and full within a day")
-        if not failed and (state := copies.get(path, "current")) != "current":
-            problems.append(f"its copy of the store is {state}")
+            problems.append(f"{path} has {share:.0%} free and is full within a day")
+        if (state := copies.get(path, "current")) != "current":
+            problems.append(f"the copy of the store in {path} is {state}")
         found.append(Check("log dir", detail, problems))
     return found
 
@@ -155,7 +162,8 @@ def _partitions(metrics: Metrics) -> Check:
         "cannot be cleaned": _total(metrics, UNCLEANABLE),
     }
     detail = f"{by_state.get('online', 0)} of {sum(by_state.values())} online"
-    return Check("partitions", detail, [f"{count} {what}" for what, count in wrong.items() if count])
+    problems = [f"{counted(count, 'partition')} {what}" for what, count in wrong.items() if count]
+    return Check("partitions", detail, problems)
 
 
 def _groups(metrics: Metrics, most_lag: int | None) -> Check:
@@ -168,7 +176,7 @@ def _groups(metrics: Metrics, most_lag: int | None) -> Check:
     more = f" and {len(lagging) - SHOWN_GROUPS} more" if len(lagging) > SHOWN_GROUPS else ""
     detail = f"{counted(len(lagging), 'group')} with lag" + (f": {shown}{more}" if lagging else "")
     over = (
-        [] if most_lag is None else [f"{group} is {lag:,} behind" for group, lag in lagging if lag > most_lag]
+        [] if most_lag is None else [f"{group} lags by {lag:,}" for group, lag in lagging if lag > most_lag]
     )
     return Check("lag", detail, over)
 
@@ -178,7 +186,7 @@ def _certificate(listener: str, end_s: float, now_s: float) -> Check:
     day = datetime.fromtimestamp(end_s, UTC).date().isoformat()
     problems = []
     if left_s <= 0:
-        problems.append(f"ended {age(-left_s)} ago")
+        problems.append(f"the certificate of {listener} ended {age(-left_s)} ago")
     elif left_s < ENDS_SOON_S:
-        problems.append(f"ends in {age(left_s)}")
+        problems.append(f"the certificate of {listener} ends in {age(left_s)}")
     return Check("certificate", f"{listener}: until {day}", problems)

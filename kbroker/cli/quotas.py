@@ -173,7 +173,7 @@ def remove(
         raise UsageFailed("give --user, --client-id or --ip")
     there = [key for _, values in read_all(broker, entity, strict=True) for key in values]
     if not there:
-        raise CommandFailed("no quotas are set for it")
+        raise CommandFailed("no quotas are set for it; `kbroker quotas list` shows all")
     named = list(quotas or there)
     if missing := sorted(set(named) - set(there)):
         raise CommandFailed(f"{', '.join(missing)}: not set; quotas that are set: {', '.join(sorted(there))}")

@@ -134,7 +134,7 @@ def reset_offsets(
     admin = broker.admin()
     partitions = scoped(admin, topic, broker.timeout_s) if topic else sorted(before)
     if not partitions:
-        raise CommandFailed(f"share group {group} has no offsets")
+        raise CommandFailed(f"share group {group} has no offsets; name topics with --topic")
     if time_ms is not None:
         after = at_time(broker, admin, partitions, time_ms)
     else:

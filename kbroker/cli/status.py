@@ -103,8 +103,11 @@ def _print_page(well: bool, labels: dict[str, str], up_s: float | None, url: str
     verdict = "all is well" if well else counted(count, "problem")
     since = "" if up_s is None else f"  up {age(up_s)}"
     print(f"kbroker {labels['version']}  node {labels['node_id']}{since}  {url}  {verdict}")
-    rows = [
-        (check.name, "no" if check.problems else "ok", "; ".join((check.detail, *check.problems)))
-        for check in found
-    ]
+    rows = [(check.name, "no" if check.problems else "ok", _line(check)) for check in found]
     print_table(("CHECK", "STATE", "DETAIL"), rows)
+
+
+def _line(check: Check) -> str:
+    """Detail and problems; without a detail that the first problem repeats."""
+    repeated = any(problem.startswith(check.detail) for problem in check.problems)
+    return "; ".join(([] if repeated else [check.detail]) + check.problems)

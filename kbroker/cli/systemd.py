@@ -26,8 +26,12 @@ EXAMPLES = examples(
 STATE = Path("/var/lib/kbroker")
 USER = "kbroker"
 AUDIT = "kbroker.audit.log.dir"
+KEY_FILES = ("ssl.keystore.location", "ssl.truststore.location")
+"""Ends of settings that name a file: a listener's own have a prefix."""
 HIDDEN = (Path("/tmp"), Path("/var/tmp"))  # PrivateTmp=yes
 """Folders of the host that are hidden from the service."""
+HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
+"""Hidden, too (ProtectHome=yes), unless the program is in one of them."""
 
 UNIT = """\
 # {written}
@@ -100,8 +104,18 @@ def unit(program: Path, properties: str, folders: Sequence[Path] = ()) -> str:
         command=" ".join(word(each) for each in words),
         mounts=f"RequiresMountsFor={outside}\n" if outside else "",
         writable=f"ReadWritePaths={outside}\n" if outside else "",
-        home="read-only" if program.is_relative_to("/home") or program.is_relative_to("/root") else "yes",
+        home="read-only" if is_in(program, HOMES) else "yes",
     )
+
+
+def is_in(path: Path, folders: Iterable[Path]) -> bool:
+    """Whether a path is one of the folders, or lies in one."""
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def key_files(pairs: Mapping[str, str]) -> list[Path]:
+    """Key and trust stores of the settings."""
+    return [Path(value) for key, value in sorted(pairs.items()) if value and key.endswith(KEY_FILES)]
 
 
 def folders_of(pairs: Mapping[str, str]) -> list[Path]:
@@ -119,12 +133,15 @@ def word(text: str) -> str:
     return f'"{escaped}"' if re.search(r"[\s\"'\\;]", text) else escaped
 
 
-def foreign(folders: Iterable[Path]) -> Iterator[str]:
+def foreign(program: Path, folders: Iterable[Path]) -> Iterator[str]:
     """Why the service could not write to the folders of its settings: systemd only gives it
     STATE."""
+    hidden = _hidden_from(program)
     for folder in folders:
         if not folder.is_absolute():
             yield f"{folder} is not an absolute path, and the service starts in /"
+        elif is_in(folder, hidden):
+            yield f"{folder} is not visible to the service: set another folder, for instance in /var/lib"
         elif not folder.is_relative_to(STATE) and _owner(folder) != USER:
             yield (
                 f"{folder} must belong to the service's user: "
@@ -139,11 +156,17 @@ def _owner(path: Path) -> str | None:
         return None
 
 
-def remarks(*files: Path) -> Iterator[str]:
+def _hidden_from(program: Path) -> tuple[Path, ...]:
+    return HIDDEN if is_in(program, HOMES) else (*HIDDEN, *HOMES)
+
+
+def remarks(program: Path, *files: Path) -> Iterator[str]:
     """Why the service's user cannot read a file, one text for each such file."""
-    for file in files:
-        if any(file.is_relative_to(folder) for folder in HIDDEN):
-            yield f"{file} is not visible to the service, which has a private /tmp"
+    hidden = _hidden_from(program)
+    for file in (program, *files):
+        if is_in(file, hidden):
+            why = "has a private /tmp" if is_in(file, HIDDEN) else "has no access to home folders"
+            yield f"{file} is not visible to the service, which {why}"
             continue
         for folder in reversed(file.parents):
             if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
@@ -151,8 +174,19 @@ def remarks(*files: Path) -> Iterator[str]:
                 break
 
 
+def _unusable(files: Iterable[Path]) -> Iterator[str]:
+    """Why the service could not open the key stores of its settings."""
+    for file in files:
+        if not file.is_absolute():
+            yield f"{file} is not an absolute path, and the service starts in /"
+        elif not os.path.exists(file):  # noqa: PTH110  false for any error
+            yield f"{file} does not exist"
+        else:
+            yield from _closed(file)
+
+
 def _closed(settings: Path) -> Iterator[str]:
-    """Check settings that others cannot read, as settings with passwords should be."""
+    """Check a file that others cannot read, as files with passwords or keys should be."""
     if settings.stat().st_mode & stat.S_IROTH == 0 and _owner(settings) != USER:
         yield (
             f"{settings} cannot be read by the service's user: "
@@ -182,11 +216,12 @@ def systemd(
     """Print a hardened systemd unit: kbroker systemd > /etc/systemd/system/kbroker.service
 
     The service keeps its data in log.dirs of the settings, by default in /var/lib/kbroker."""
-    folders = [] if settings is None else folders_of(_read(settings))
+    pairs = {} if settings is None else _read(settings)
+    folders, keys = folders_of(pairs), key_files(pairs)
     program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
-    files = [program] if settings is None else [program, settings.absolute()]
-    for remark in remarks(*files):
+    files = [] if settings is None else [settings.absolute()]
+    for remark in remarks(program, *files, *(key for key in keys if os.path.exists(key))):  # noqa: PTH110
         say(f"kbroker: {remark}; put it elsewhere, for instance into /opt or /etc")
-    for remark in (*foreign(folders), *(_closed(files[1]) if settings else ())):
+    for remark in (*foreign(program, folders), *_unusable((*files, *keys))):
         say(f"kbroker: {remark}")
-    typer.echo(unit(program, str(files[1]) if settings else "", folders), nl=False)
+    typer.echo(unit(program, str(files[0]) if files else "", folders), nl=False)

@@ -221,7 +221,9 @@ def abort(
             if _start(p) is not None and (_start(p) == start_offset or p.producer_id == producer_id)
         ]
         if not hanging:
-            raise CommandFailed(f"{partition} has no such open transaction")
+            raise CommandFailed(
+                f"{partition} has no such open transaction; `kbroker transactions producers {partition}` shows them"
+            )
         found = hanging[0]
         confirm(f"Abort the transaction of producer {found.producer_id} on {partition}?", yes)
         spec = AbortTransactionSpec(

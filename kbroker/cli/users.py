@@ -175,7 +175,7 @@ def remove(broker: Connection, user: User, mechanism: Mechanisms = None, yes: Ye
     has = _described(broker).get(user, {})
     doomed = [each for each in mechanism or list(Mechanism) if each in has]
     if not doomed:
-        raise CommandFailed(f"user {user} has no such credential")
+        raise CommandFailed(f"user {user} has no such credential; `kbroker users list` shows all")
     confirm(f"Remove {', '.join(each.value for each in doomed)} of {user}?", yes)
     for each in doomed:
         change = UserScramCredentialDeletion(user, ScramMechanism(each.number))

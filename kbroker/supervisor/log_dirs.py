@@ -3,6 +3,7 @@
 Runs in: acceptor. Owner: the supervisor. The locks live as long as any process of the broker.
 """
 
+import errno
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,11 @@ from kbroker.io.files.meta_properties import MetaPropertiesError
 from kbroker.kernels import trust
 from kbroker.protocol.kafka_uuid import random_uuid
 
+_NEXT_STEPS = {
+    errno.EADDRINUSE: "; another program listens there: end it, or set another port",
+    errno.EADDRNOTAVAIL: "; this host does not have that address: set one of its own, or none for all",
+}
+
 log = logging.getLogger(__name__)
 
 
@@ -22,7 +28,9 @@ class LogDirsUnusable(Exception):
 
 def start_failure(error: LogDirsUnusable | OSError) -> str:
     """The log line of a broker that cannot start."""
-    return f"cannot start: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"cannot start: {error.strerror or error}{_NEXT_STEPS.get(error.errno or 0, '')}"
 
 
 def _reason(error: OSError) -> str:

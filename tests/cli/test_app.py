@@ -84,6 +84,12 @@ def test_the_page_lists_every_command() -> None:
         assert f"| {code.value} | {code.meaning} |" in text
 
 
+def test_the_page_lists_the_options_of_the_tools() -> None:
+    sections = {part.partition("\n")[0]: part for part in page().split("# kbroker ")}
+    assert "| `--nic TEXT` | Network speed instead of this host's: 10Gbit/s. |  |" in sections["tune size"]
+    assert "| `--abort-share NUMBER` |" in sections["loadtest run"]
+
+
 def test_the_version_is_printed(shell: Shell) -> None:
     assert shell("--version").text.startswith("kbroker ")
 
@@ -126,7 +132,8 @@ def test_an_address_without_a_listener_ends_with_3(shell: Shell) -> None:
         address = f"127.0.0.1:{unused.getsockname()[1]}"
     for command in (("topics", "list"), ("groups", "list"), ("consume", "t"), ("produce", "t")):
         done = shell(*command, "-b", address, code=3)
-        assert done.stderr == f"kbroker: cannot connect to {address}: Connection refused\n"
+        refused = f"kbroker: cannot connect to {address}: Connection refused; is the broker running"
+        assert done.stderr.startswith(refused)
 
 
 @pytest.mark.slow

@@ -56,31 +56,39 @@ def test_a_broker_that_is_well_has_no_problem() -> None:
 @pytest.mark.parametrize(
     ("name", "samples", "problem"),
     [
-        ("kbroker_log_dir_offline", [({"dir": "/d"}, 1.0)], "log dir: offline"),
+        (
+            "kbroker_log_dir_offline",
+            [({"dir": "/d"}, 1.0)],
+            "log dir: /d is offline, its partitions are not served",
+        ),
         (
             "kbroker_store_copy",
             [({"dir": "/d", "state": "stale"}, 1.0)],
-            "log dir: its copy of the store is stale",
+            "log dir: the copy of the store in /d is stale",
         ),
         (
             "kbroker_log_dir_bytes",
             [({"dir": "/d", "type": "size"}, 100e9), ({"dir": "/d", "type": "free"}, 1e9)],
-            "log dir: 1.0% free",
+            "log dir: /d has 1.0% free",
         ),
-        ("kbroker_partitions", [({"state": "offline"}, 2.0)], "partitions: 2 offline"),
-        ("kbroker_under_replicated_partitions", [({}, 3.0)], "partitions: 3 under-replicated"),
-        ("kbroker_under_min_isr_partitions", [({}, 1.0)], "partitions: 1 under min.insync.replicas"),
-        ("kbroker_produce_refused_partitions", [({}, 4.0)], "partitions: 4 refuse produce"),
-        ("kbroker_cleaner_uncleanable_partitions", [({}, 1.0)], "partitions: 1 cannot be cleaned"),
+        ("kbroker_partitions", [({"state": "offline"}, 2.0)], "partitions: 2 partitions offline"),
+        ("kbroker_under_replicated_partitions", [({}, 3.0)], "partitions: 3 partitions under-replicated"),
+        (
+            "kbroker_under_min_isr_partitions",
+            [({}, 1.0)],
+            "partitions: 1 partition under min.insync.replicas",
+        ),
+        ("kbroker_produce_refused_partitions", [({}, 4.0)], "partitions: 4 partitions refuse produce"),
+        ("kbroker_cleaner_uncleanable_partitions", [({}, 1.0)], "partitions: 1 partition cannot be cleaned"),
         (
             "kbroker_tls_certificate_expiry_timestamp_seconds",
             [({"listener": "SSL"}, NOW_S + 13 * 86400)],
-            "certificate: ends in 13 d",
+            "certificate: the certificate of SSL ends in 13 d",
         ),
         (
             "kbroker_tls_certificate_expiry_timestamp_seconds",
             [({"listener": "SSL"}, NOW_S - 120)],
-            "certificate: ended 2 min ago",
+            "certificate: the certificate of SSL ended 2 min ago",
         ),
     ],
 )
@@ -115,10 +123,24 @@ def test_a_disk_that_fills_is_a_problem_when_little_is_free() -> None:
     }
     assert not problems(filling)
     assert not problems(little)
-    assert problems(filling | little) == ["log dir: 10% free and full within a day"]
+    assert problems(filling | little) == ["log dir: /d has 10% free and is full within a day"]
     assert "full in 2 h" in next(
         check.detail for check in checks(WELL | filling, [], NOW_S) if check.name == "log dir"
     )
+
+
+def test_an_offline_log_dir_shows_its_path_and_nothing_of_its_disk() -> None:
+    metrics: dict[str, Any] = {
+        "kbroker_log_dir_offline": [({"dir": "/d"}, 1.0)],
+        "kbroker_log_dir_bytes": [
+            ({"dir": "/d", "type": "size"}, 100e9),
+            ({"dir": "/d", "type": "free"}, 0.0),
+        ],
+    }
+    (found,) = (check for check in checks(WELL | metrics, [], NOW_S) if check.name == "log dir")
+    assert found.detail == "/d"
+    (problem,) = found.problems
+    assert problem.startswith("/d is offline, ")
 
 
 def test_a_full_disk_is_called_full() -> None:
@@ -127,12 +149,12 @@ def test_a_full_disk_is_called_full() -> None:
         "kbroker_log_dir_bytes": [({"dir": "/d", "type": "size"}, 1e9), ({"dir": "/d", "type": "free"}, 0.0)],
     }
     (found,) = (check for check in checks(WELL | full, [], NOW_S) if check.name == "log dir")
-    assert (found.detail, found.problems) == ("/d: 0 B of 1.0 GB free", ["full"])
+    assert (found.detail, found.problems) == ("/d: 0 B of 1.0 GB free", ["/d is full"])
 
 
 def test_lag_is_a_problem_beyond_the_limit() -> None:
     assert not problems({}, most_lag=42)
-    assert problems({}, most_lag=41) == ["lag: g is 42 behind"]
+    assert problems({}, most_lag=41) == ["lag: g lags by 42"]
 
 
 def test_what_readiness_says_is_shown() -> None:

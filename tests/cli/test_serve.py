@@ -24,7 +24,8 @@ def test_a_port_in_use_is_reported_before_the_kernels_are_compiled(tmp_path: Pat
         done = _serve(tmp_path / "data", port, fresh_environment(tmp_path / "cache"))
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.endswith(f"cannot start: PLAINTEXT://127.0.0.1:{port}: Address already in use")
+    assert f"cannot start: PLAINTEXT://127.0.0.1:{port}: Address already in use; " in line
+    assert line.endswith("end it, or set another port")
 
 
 def test_a_store_of_a_newer_version_is_refused_in_one_line(tmp_path: Path) -> None:

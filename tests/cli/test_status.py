@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from kbroker.cli.app import run
+from kbroker.cli.health_checks import OFFLINE
 from tests.cli.conftest import Shell
 from tests.cli.console_address import console
 from tests.cli.page_server import serving
@@ -35,13 +36,13 @@ def test_problems_are_named_and_the_code_is_1(shell: Shell, unwell: str) -> None
     assert first.startswith("kbroker 9.9  node 1  up ")
     assert first.endswith("2 problems")
     assert rows[0].split(maxsplit=2) == ["ready", "no", "no; io-0 is starting"]
-    assert 'no     /with "quotes"; offline' in "\n".join(rows)
+    assert 'no     /with "quotes" is offline, its partitions are not served' in "\n".join(rows)
     assert "1 group with lag: two\\u2028lines 7" in "\n".join(rows)
     found = shell("status", "--url", unwell, "--json", code=1).json
     assert not found["ok"]
     assert [check["problems"] for check in found["checks"] if not check["ok"]] == [
         ["io-0 is starting"],
-        ["offline"],
+        [f'/with "quotes" {OFFLINE}'],
     ]
 
 

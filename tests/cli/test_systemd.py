@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.serve import EXIT_CONFIG
-from kbroker.cli.systemd import remarks, unit
+from kbroker.cli.systemd import foreign, remarks, unit
 from tests.cli.conftest import Shell
 
 WORST = 1.5
@@ -37,6 +37,14 @@ def test_files_that_the_service_cannot_see_are_named() -> None:
     assert list(remarks(Path("/usr/bin/kbroker"), Path("/etc/kbroker/server.properties"))) == []
     (remark,) = remarks(Path("/var", "tmp", "kbroker"))
     assert remark.endswith("is not visible to the service, which has a private /tmp")
+
+
+def test_files_in_a_home_are_hidden_unless_the_program_is_there_too() -> None:
+    settings = Path("/", "home", "somebody", "server.properties")
+    (remark,) = remarks(Path("/usr/bin/kbroker"), settings)
+    assert remark == f"{settings} is not visible to the service, which has no access to home folders"
+    program = Path("/", "home", "somebody", "bin", "kbroker")
+    assert not [each for each in remarks(program, settings) if "home folders" in each]
 
 
 def test_a_folder_that_is_closed_to_others_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +107,36 @@ def test_paths_from_nowhere_and_closed_settings_are_named(shell: Shell, tmp_path
     assert f"{settings} cannot be read by the service's user" in reported
     settings.write_bytes(b"\xff")
     assert "not UTF-8" in shell("systemd", settings, code=2).stderr
+
+
+@pytest.mark.parametrize("parts", [("tmp", "kafka-logs"), ("home", "somebody", "data"), ("var", "tmp", "d")])
+def test_data_in_a_hidden_folder_is_named(parts: tuple[str, ...]) -> None:
+    folder = Path("/", *parts)
+    (remark,) = foreign(Path("/usr/bin/kbroker"), [folder])
+    assert remark.startswith(f"{folder} is not visible to the service: set another folder")
+
+
+def test_data_in_the_home_of_the_program_can_be_used() -> None:
+    home = Path("/", "home", "somebody")
+    (remark,) = foreign(home / "bin" / "kbroker", [home / "data"])
+    assert "must belong to the service's user" in remark
+
+
+def test_key_stores_that_the_service_cannot_read_are_named(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbroker.cli.systemd.HIDDEN", ())
+    settings, store = tmp_path / "server.properties", tmp_path / "broker.pem"
+    lines = f"ssl.keystore.location={store}\nlistener.name.lan.ssl.truststore.location=ca.crt\n"
+    settings.write_text(lines)
+    reported = shell("systemd", settings).stderr
+    assert f"kbroker: {store} does not exist\n" in reported
+    assert "kbroker: ca.crt is not an absolute path, and the service starts in /\n" in reported
+    store.write_text("")
+    store.chmod(0o600)
+    assert (
+        f"kbroker: {store} cannot be read by the service's user: useradd" in shell("systemd", settings).stderr
+    )
 
 
 def test_systemd_finds_it_closed(tmp_path: Path) -> None:

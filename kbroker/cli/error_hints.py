@@ -1,0 +1,31 @@
+"""Next steps after an error of the broker, by its code: a sentence that only names the error leaves
+a user without one."""
+
+from kbroker.protocol.errors import ErrorCode
+
+_ALLOW = "an administrator may allow it (`kbroker acls add`, docs/security.md)"
+_HINTS = {
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic, or send smaller records",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`kbroker topics list` shows the topics",
+    ErrorCode.REQUEST_TIMED_OUT: "--timeout gives it more time",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "`kbroker topics list --under-replicated` shows the topics",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.SECURITY_DISABLED: "set authorizer.class.name in its settings (docs/security.md)",
+    ErrorCode.KAFKA_STORAGE_ERROR: "`kbroker status` names a log dir that is full or offline",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "set delegation.token.secret.key in its settings (docs/sasl.md)",
+    ErrorCode.NON_EMPTY_GROUP: "stop its members first",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`kbroker groups list` shows the groups",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "`kbroker topics reassignments` shows those in progress",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read it first",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`kbroker transactions list` shows the ids",
+}
+
+
+def with_hint(reason: str, code: ErrorCode) -> str:
+    """The reason, followed by the next step if there is one."""
+    hint = _HINTS.get(code)
+    return reason if hint is None else f"{reason.removesuffix('.')}; {hint}"
