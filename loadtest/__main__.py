@@ -1,5 +1,5 @@
-"""`python -m loadtest`."""
+"""`python -m loadtest` is `kbroker loadtest`."""
 
 from loadtest.cli import app
 
-app(prog_name="loadtest")
+app(prog_name="kbroker loadtest")

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from loadtest.brokers import NoBroker, OwnBroker, check_target
 from loadtest.conductor import Conductor, LoadFailed, describe, say
-from loadtest.faults.schedule import UnknownFault, parse_kinds, plan
+from loadtest.faults.schedule import KINDS, UnknownFault, parse_kinds, plan
 from loadtest.judging import CLEAN, LiveJudge, together, verdict
 from loadtest.overhead import measure
 from loadtest.settings import Settings, WrongSetting, parse_record_bytes
@@ -42,7 +42,7 @@ Seconds = Annotated[float, typer.Option(help="Duration of the load.")]
 Target = Annotated[str, typer.Option(help="host:port of a running broker; default: start one.")]
 Broker = Annotated[BrokerKind, typer.Option(help="The broker to start.")]
 Seed = Annotated[int, typer.Option(help="Seed of faults, keys and aborts; the same seed repeats them.")]
-Faults = Annotated[str, typer.Option(help="all, none, or some of: kill,pause,fill,cold,slow,reset,clock")]
+Faults = Annotated[str, typer.Option(help=f"all, none, or some of: {','.join(KINDS)}")]
 Folder = Annotated[Path | None, typer.Option(help="New folder for the run. Default: reports/load/<time>")]
 Rate = Annotated[
     float, typer.Option(help="Records a second of all producers together; 0: as fast as possible.")
@@ -137,7 +137,9 @@ def show_plan(
     broker: Broker = BrokerKind.KBROKER,
 ) -> None:
     """Print the faults of a run with this seed."""
-    for fault in plan(seed, seconds, _kinds(faults), "remote" if target else broker.value):
+    kinds = _kinds(faults)
+    _settings({"seconds": seconds}, DEFAULT_BYTES)
+    for fault in plan(seed, seconds, kinds, "remote" if target else broker.value):
         print(fault)
 
 
@@ -146,15 +148,18 @@ def overhead(
     seconds: Annotated[
         float, typer.Option(help="Duration of a producer's turn; a consumer's takes a fifth.")
     ] = 2.0,
-    pairs: Annotated[int, typer.Option(help="Number of turns with and without histories.")] = 20,
+    pairs: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Number of turns with and without histories.")
+    ] = 20,
     target: Target = "",
     record_bytes: RecordBytes = "256",
 ) -> None:
     """Measure the cost of histories: one producer and one consumer at full speed, alternately with
     and without histories."""
+    settings = _settings({"seconds": seconds}, record_bytes)
     try:
-        measure(seconds, pairs, target, parse_record_bytes(record_bytes))
-    except (NoBroker, WrongSetting) as failure:
+        measure(seconds, pairs, target, settings.record_bytes)
+    except NoBroker as failure:
         _stop(failure, NO_BROKER)
 
 
@@ -176,7 +181,7 @@ def _kinds(faults: str) -> list[str]:
 
 
 def _stop(failure: Exception, code: int) -> None:
-    print(f"loadtest: {failure}", file=sys.stderr)
+    print(f"kbroker loadtest: {failure}", file=sys.stderr)
     raise typer.Exit(code) from failure
 
 
@@ -192,7 +197,7 @@ def _whole_run(
 ) -> int:
     folder = (folder or Path("reports/load") / time.strftime("%Y%m%d-%H%M%S")).absolute()
     if folder.exists() and any(folder.iterdir()):
-        print(f"loadtest: {folder} exists and is not empty", file=sys.stderr)
+        print(f"kbroker loadtest: {folder} exists and is not empty", file=sys.stderr)
         return WRONG_USE
     folder.mkdir(parents=True, exist_ok=True)
     faults = plan(settings.seed, settings.seconds, kinds, "remote" if target else kind.value)
@@ -220,7 +225,7 @@ def _whole_run(
         say(f"run {folder} against {bootstrap}")
         return _play(settings, bootstrap, broker, faults, folder, judge, live)
     except (NoBroker, LoadFailed, KafkaException) as failure:
-        print(f"loadtest: {failure}", file=sys.stderr)
+        print(f"kbroker loadtest: {failure}", file=sys.stderr)
         return NO_BROKER
     finally:
         if broker is not None:

@@ -9,6 +9,8 @@ from loadtest.shape import SHAPES
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 PROTOCOLS = ("classic", "consumer")
 ACKS = ("all", "1", "0")
+MAX_SECONDS = 100 * 86400
+MAX_RATE = 1e8
 
 
 class WrongSetting(ValueError):
@@ -50,8 +52,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         low, high = self.record_bytes
-        _want(self.seconds > 0, "seconds", self.seconds, "more than 0")
-        _want(self.rate >= 0, "rate", self.rate, "0 (no limit) or more")
+        _want(0 < self.seconds <= MAX_SECONDS, "seconds", self.seconds, f"more than 0, up to {MAX_SECONDS}")
+        _want(0 <= self.rate <= MAX_RATE, "rate", self.rate, f"0 (no limit) to {MAX_RATE:,.0f}")
         _want(self.shape in SHAPES, "shape", self.shape, " | ".join(SHAPES))
         _want(
             HEADER_BYTES <= low <= high <= 1_000_000,
@@ -66,7 +68,25 @@ class Settings:
         _want(self.acks in ACKS, "acks", self.acks, " | ".join(ACKS))
         _want(self.group_protocol in PROTOCOLS, "group-protocol", self.group_protocol, " | ".join(PROTOCOLS))
         _want(0 <= self.abort_share <= 1, "abort-share", self.abort_share, "0 to 1")
-        _want(self.transaction_records >= 1, "transaction-records", self.transaction_records, "1 or more")
+        _want(
+            1 <= self.transaction_records <= 1_000_000,
+            "transaction-records",
+            self.transaction_records,
+            "1 to 1000000",
+        )
+        _want(0 <= self.linger_ms <= 900_000, "linger-ms", self.linger_ms, "0 to 900000, as in librdkafka")
+        _want(
+            0 <= self.consume_rate <= MAX_RATE,
+            "consume-rate",
+            self.consume_rate,
+            f"0 (no limit) to {MAX_RATE:,.0f}",
+        )
+        _want(
+            0 <= self.churn_seconds <= MAX_SECONDS,
+            "churn-seconds",
+            self.churn_seconds,
+            f"0 (never) to {MAX_SECONDS}",
+        )
         _want(1 <= self.workers <= 64, "workers", self.workers, "1 to 64")
         for name in ("plain", "idempotent", "transactional", "copiers", "consumers", "sharers"):
             _want(0 <= getattr(self, name) <= 1000, name, getattr(self, name), "0 to 1000")

@@ -20,7 +20,7 @@ from tuning.check import check as all_findings
 from tuning.check import exit_code
 from tuning.coefficients import DEFAULT_FILE, WrongFile
 from tuning.gather import Sources, gather
-from tuning.given import amount_of, bounded, rate_of, workload_of_options
+from tuning.given import amount_of, bounded, check_writable, rate_of, refuse_empty, workload_of_options
 from tuning.live import NoMetrics
 from tuning.quantity import WrongQuantity, parse_bytes
 from tuning.script import apply_script, undo_script
@@ -80,6 +80,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
     """The situation from the common options; ends the program with a line about an invalid one."""
     try:
+        refuse_empty(given["dirs"])  # type: ignore[arg-type]
         sources = Sources(
             given["config"],  # type: ignore[arg-type]
             given["override"] or (),  # type: ignore[arg-type]
@@ -95,7 +96,7 @@ def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
 
 
 def _end(code: int, error: object) -> typer.Exit:
-    typer.echo(f"tuning: {error}", err=True)
+    typer.echo(f"kbroker tune: {error}", err=True)
     return typer.Exit(code)
 
 
@@ -200,6 +201,7 @@ def bench(
     first."""
     try:
         bounded("seconds", seconds)
+        check_writable(out)
         measured = run_bench(
             folder, seconds, parse_bytes(most_bytes), lambda line: typer.echo(line, err=True)
         )
@@ -235,6 +237,8 @@ def verify(
     situation, _ = situation_of(dict(locals()))
     try:
         seconds = (bounded("minutes", minutes) or 0.0) * 60
+        for file in (json_file, html, out):
+            check_writable(file)
         request = Request(seconds, tries or (), dry_run, _asking(yes), Files(json_file, html, out))
         code = prove(situation, request, lambda line: typer.echo(line, err=True), typer.echo)
     except (WrongQuantity, WrongTry) as error:

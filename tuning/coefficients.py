@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 DEFAULT_FILE = Path("host.json")
+MAX_VALUE = 1e18
+MIN_VALUE = 1e-18
 GUESSED = "conservative estimates; measure with: kbroker tune bench --dir DIR"
 
 
@@ -47,10 +49,12 @@ class Coefficients:
         """Read a file of `save`. Raises WrongFile."""
         try:
             given = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise WrongFile(f"{path}: {error}") from error
+        except OSError as error:
+            raise WrongFile(f"{path}: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise WrongFile(f"{path}: not a file of `kbroker tune bench`: {error}") from error
         if not isinstance(given, dict):
-            raise WrongFile(f"{path}: not an object")
+            raise WrongFile(f"{path}: not a file of `kbroker tune bench`: not an object")
         kinds = {field.name: field.type for field in fields(cls)}
         if unknown := sorted(given.keys() - kinds.keys()):
             raise WrongFile(f"{path}: unknown {', '.join(unknown)}")
@@ -62,7 +66,9 @@ class Coefficients:
 
 
 def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    """Whether it is a number that the formulas can divide by and multiply with."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and MIN_VALUE <= value <= MAX_VALUE  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Parses options to fields of a workload, and checks the bounds of numbers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds
 
@@ -27,6 +28,22 @@ def bounded(option: str, value: float | None) -> float | None:
     if value is not None and not least <= value <= most:
         raise WrongQuantity(f"--{option} must be from {least:g} to {most:g}, not {value:g}")
     return value
+
+
+def refuse_empty(dirs: Sequence[str] | None) -> None:
+    """Raises WrongQuantity for an empty log directory, which would be the current one."""
+    if "" in (dirs or ()):
+        raise WrongQuantity("--dir is empty; is a shell variable not set?")
+
+
+def check_writable(file: Path | None) -> None:
+    """Checks the file of a result before it is measured. Raises OSError."""
+    if file is None:
+        return
+    existed = file.exists()
+    file.open("ab").close()
+    if not existed:
+        file.unlink()
 
 
 def amount_of(option: str, text: str | None) -> int | None:

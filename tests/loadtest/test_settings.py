@@ -1,5 +1,6 @@
 """A wrong option is answered by one sentence that names it and what is allowed."""
 
+import math
 from typing import Any
 
 import pytest
@@ -8,6 +9,12 @@ from loadtest.settings import Settings, WrongSetting, from_json, parse_record_by
 
 WRONG = [
     ({"seconds": 0}, "--seconds 0"),
+    ({"seconds": math.inf}, "--seconds inf"),
+    ({"rate": math.inf}, "--rate inf"),
+    ({"linger_ms": -1}, "--linger-ms -1"),
+    ({"consume_rate": math.nan}, "--consume-rate nan"),
+    ({"churn_seconds": -1}, "--churn-seconds -1"),
+    ({"transaction_records": 10**9}, "--transaction-records 1000000000"),
     ({"shape": "zigzag"}, "steady | ramp"),
     ({"record_bytes": (3, 3)}, "--record-bytes 3-3"),
     ({"compression": "rar"}, "zstd"),

@@ -74,7 +74,13 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
         (("check", "--override", "num.io.threads=none"), 2, "num.io.threads"),
         (("check", "--metrics", "127.0.0.1:1"), 69, "/metrics: Connection refused; --metrics takes the broker's kb"),
         (("check", "--coefficients", "none.json"), 2, "none.json"),
-        (("bench", "--dir", "none"), 74, "tuning: none: No such file or directory"),
+        (("bench", "--dir", "none"), 74, "kbroker tune: none: No such file or directory"),
+        (("bench", "--dir", ".", "--out", "none/host.json"), 74, "kbroker tune: none/host.json: No such file"),
+        *(
+            (("verify", "--dir", ".", option, "none/file"), 74, "kbroker tune: none/file: No such file")
+            for option in ("--json", "--html", "--out")
+        ),
+        (("check", "--dir", ""), 2, "--dir is empty"),
         (("bench", "--dir", ".", "--seconds", "nan"), 2, "--seconds must be from 1 to 600"),
         *(
             (("size", "--dir", ".", f"--{option}", value), 2, f"--{option} must be")

@@ -95,6 +95,10 @@ def test_coefficients_come_from_their_file(tmp_path: Path) -> None:
         ("[]", "not an object"),
         ('{"x": 1}', "unknown x"),
         ('{"write_rate": -1}', "write_rate"),
+        ('{"write_rate": 1e400}', "write_rate"),
+        ('{"write_rate": 1e-310}', "write_rate"),
+        ('{"write_rate": 1' + "0" * 400 + "}", "write_rate"),
+        ("[" * 100_000, "not a file of `kbroker tune bench`"),
     ],
 )
 def test_a_wrong_coefficients_file_is_refused_with_the_reason(tmp_path: Path, text: str, why: str) -> None:
@@ -102,8 +106,10 @@ def test_a_wrong_coefficients_file_is_refused_with_the_reason(tmp_path: Path, te
     file.write_text(text)
     with pytest.raises(WrongFile, match=why):
         coefficients_of(file)
-    with pytest.raises(WrongFile):
+    with pytest.raises(WrongFile, match=r"none\.json: No such file or directory$"):
         coefficients_of(tmp_path / "none.json")
+    with pytest.raises(WrongFile, match=r": Is a directory$"):
+        coefficients_of(tmp_path)
 
 
 def test_a_saved_file_is_json(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         mounts,
         _shown("sync", "dirsync"),
         _option(("sync",), "async", Severity.SERIOUS, "Every append waits for the disk here."),
-        "For durable acks use write.caching=false: one sync for all waiting acks, 39 µs of CPU per ack.",
+        "For durable acks use write.caching=false: one sync serves all waiting acks.",
         "docs/lab/durable-acks.md",
     ),
     Knob(

@@ -171,7 +171,7 @@ SYSCTLS: tuple[Knob[None], ...] = (
     sysctl("net.ipv4.tcp_wmem", _tcp_window, "The largest send buffer that the kernel gives a connection, which "
            "limits its speed to buffer / round trip.", IP),
     sysctl("net.core.somaxconn", _accept_queue, "Connections that may wait to be accepted when all clients reconnect "
-           "at once; 5,000 are accepted in 0.24 s (make bench, connections_5000).", CORE),
+           "at once; 5,000 are accepted in less than 0.3 s (make bench, connections_5000).", CORE),
     sysctl("net.ipv4.tcp_max_syn_backlog", _syn_backlog, "Half-open connections beyond it are dropped, and the "
            "client retries a second later.", IP),
     sysctl("net.ipv4.tcp_slow_start_after_idle", _after_idle, "With 1 a connection restarts with a window "
