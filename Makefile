@@ -13,8 +13,8 @@ DATA ?= ./data
 AT = $(if $(filter-out 9092,$(PORT)), -b 127.0.0.1:$(PORT))
 
 .PHONY: help
-help: ## what can be done here
-	@echo 'Begin with make run; docs/quick-start.md goes on from there.'
+help: ## this list
+	@echo 'Begin with make run; docs/quick-start.md continues from there.'
 	@awk -F ':.*## ' '/^##—— / {sub(/^##—— /, ""); printf "\n%s\n", $$0} \
 		/^[a-z-]+:.*## / && $$1 != "help" {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -44,7 +44,7 @@ $(VENV)/.kernels: $(wildcard kbroker/kernels/*.py kbroker/*/*_kernel.py kbroker/
 
 ##—— the broker
 .PHONY: run
-run: venv-run ## the broker on 127.0.0.1:9092, data in ./data; the first time it compiles the kernels
+run: venv-run ## the broker on 127.0.0.1, PORT=9092, DATA=./data; the first time it compiles the kernels
 	@printf '\n  bootstrap: 127.0.0.1:%s   data: %s   stop: Ctrl-C\n  once it says "kbroker ready", try in another terminal:\n\n' $(PORT) $(DATA)
 	@printf '    %s\n' '$(BIN)/kbroker topics create hello --partitions 3$(AT)' \
 		'echo "first record" | $(BIN)/kbroker produce hello$(AT)' \
@@ -55,11 +55,11 @@ run: venv-run ## the broker on 127.0.0.1:9092, data in ./data; the first time it
 
 ##—— tests
 .PHONY: peer
-peer: venv ## Apache Kafka and its tools for the tests (brings Java when there is none)
+peer: venv ## Apache Kafka and its tools for the tests (installs Java if there is none)
 	@$(BIN)/python -m tests.peer.prepare
 
 .PHONY: record
-record: venv peer kernels ## asks Apache Kafka again, and keeps its answers in tests/compat/recorded
+record: venv peer kernels ## records Apache Kafka's answers again, in tests/compat/recorded
 	@KBROKER_RECORD=1 $(BIN)/python -m pytest -q -m kafka $(addprefix tests/compat/test_,$(addsuffix \
 		_beside_kafka.py,$(or $(RECORD),groups transactions acls)))
 
@@ -90,7 +90,7 @@ test-rest: venv-spark peer kernels # what `make test` leaves out
 test-crash: venv-spark peer kernels ## the crash tests with 20 kills of each kind and process
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),20) $(BIN)/python -m tests.tiers crash
 
-fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
+fuzz: venv kernels ## only fuzzing; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
 	@$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz
 
 fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a login
@@ -102,14 +102,14 @@ chaos: venv ## TESTS=tests/crash/test_share_retries.py SECONDS=600 SEED=1: tests
 	@$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(CHAOS) $(or $(TESTS),$(error TESTS= is missing))
 
 .PHONY: mutants
-mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: which ones the fast tests notice
+mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: which of them the fast tests detect
 	@$(BIN)/python -m tests.mutants --count $(or $(COUNT),500) --seed $(SEED) $(MUTANTS)
 
 # Without PyPI's advisory service no package can be looked up: --strict makes that a failure, not a silent pass.
 .PHONY: audit
-audit: venv ## known holes of the locked packages, by pip-audit; needs PyPI itself
+audit: venv ## known vulnerabilities of the locked packages, by pip-audit; needs PyPI
 	@$(BIN)/uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt || \
-		{ echo 'make audit: a package has a known hole, or PyPI itself cannot be reached from here; the lines above say which'; exit 1; }
+		{ echo 'make audit: a package has a known vulnerability, or PyPI cannot be reached; the lines above name it'; exit 1; }
 
 # KILLS: how often; each kill costs two seconds or so.
 .PHONY: crash-streams
@@ -136,7 +136,7 @@ venv-bench: venv ## adds what the benchmarks' plots and profiles need
 bench: venv-bench peer kernels ## kbroker beside Apache Kafka in 45 minutes; writes docs/benchmarks.md (needs cc)
 	@$(BIN)/python -m bench $(BENCH)
 
-bench-quick: venv-bench peer kernels ## the same work in some six minutes, as a guard while working
+bench-quick: venv-bench peer kernels ## a short selection of that work in about six minutes
 	@$(BIN)/python -m bench --quick $(BENCH)
 
 bench-metrics: venv-bench ## what metrics cost: pairs of kbrokers with and without them
@@ -156,7 +156,7 @@ SECONDS ?= 600
 SEED ?= 1
 .PHONY: load prove
 # LOAD holds further options, for instance LOAD='--seconds 30 --shape spike --target host:port'; all: LOAD=--help
-load: venv-load kernels ## a minute of load with Locust, on a broker of its own or LOAD='--target host:port --seconds 600'
+load: venv-load kernels ## a minute of load with Locust, on its own broker, or LOAD='--target host:port --seconds 600'
 	@$(BIN)/python -m loadtest run $(LOAD)
 
 # PROVE holds further options, for instance PROVE='--broker kafka' or PROVE='--rate 20000'.
@@ -226,10 +226,10 @@ fmt: venv ## formats the code, wraps the prose of pages, docstrings and comments
 	$(BIN)/python -m docs.wrap_code
 
 .PHONY: dashboards
-dashboards: venv ## writes the dashboards and alerts of tuning/dashboards anew, from their tables
+dashboards: venv ## writes the dashboards and alerts of tuning/dashboards from their tables
 	$(BIN)/python -m docs.generate
 
-docs: venv-docs ## writes the generated pages and files anew, and builds the site: .cache/site/index.html
+docs: venv-docs ## writes the generated pages and files, and builds the site: .cache/site/index.html
 	$(BIN)/python -m kbroker.protocol.generate
 	$(BIN)/python -m docs.generate
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -237,7 +237,7 @@ docs: venv-docs ## writes the generated pages and files anew, and builds the sit
 
 # FOLDER: where the broker has its data meanwhile; the overview shows it.
 .PHONY: pictures
-pictures: venv kernels ## takes the docs' pictures of the console anew, with Chromium, in 90 s
+pictures: venv kernels ## takes the docs' pictures of the console again, with Chromium, in 90 s
 	@$(BIN)/python -m tests.http.console.pictures $(FOLDER)
 
 ##—— dependencies
@@ -246,7 +246,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-vers
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header \
 	--no-emit-package playwright --no-emit-package pyee
 .PHONY: lock
-lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes newer versions)
+lock: venv ## locks the requirements from pyproject.toml (UPGRADE=1 takes newer versions)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra build -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra build --extra dev -c requirements/run.txt -o requirements/dev.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra load -c requirements/dev.txt -o requirements/load.txt

@@ -281,8 +281,8 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_client_sent_bytes_total", "Bytes sent by client id.", "client_id", source=CLIENT),
     gauge("kbroker_quota_limit", "Quota of a user, a client id or both: bytes a second, percent of a thread's time, "
           "or partitions a second. <default>: of all without a quota of their own.", *QUOTA, source=CLIENT),
-    gauge("kbroker_quota_used", "Used rate of a quota, in its unit, over quota.window.num windows.", *QUOTA,
-          source=CLIENT),
+    gauge("kbroker_quota_used", "Used rate of a quota, in its unit, over quota.window.num windows; 0 if its clients "
+          "have sent nothing for that time, also because they are throttled.", *QUOTA, source=CLIENT),
     counter("kbroker_quota_throttled_requests_total", "Requests that were throttled because of a quota.", *QUOTA,
             source=CLIENT),
     counter("kbroker_quota_throttled_seconds_total", "Time for which their clients were throttled.", *QUOTA,

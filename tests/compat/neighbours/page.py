@@ -17,10 +17,12 @@ from tests.peer.artifacts import KAFKA_VERSION, ROOT
 
 PAGE = ROOT / "docs" / "compatibility.md"
 HEAD = """\
-# Compatibility: what was run, when, how
+# Compatibility: clients, versions, dates
+
+Look up which version of a client passed its tests against kbroker, when, and with which command.
 
 Written by `python -m tests.compat.neighbours.page [NAME...]`, which runs the commands; do not edit.
-A row says what happened then: passed, skipped (with the reason where the command is run), failed.
+The result is that of the last run: passed, skipped (the command prints the reason), or failed.
 
 | neighbour | version | when | result | command |
 |---|---|---|---|---|
