@@ -6,6 +6,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from kbroker.cli.bytecode import keep_bytecode
@@ -92,10 +93,15 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open streams that the caller has closed, so that no socket or log gets their numbers."""
+    """Open streams that the caller has closed, so that no socket or log gets their numbers. A
+    character that stdout's encoding lacks is printed as an escape; a byte of a path that is no
+    UTF-8, as it is."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  as long as the process
+    if isinstance(sys.stdout, TextIOWrapper):
+        is_utf8 = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+        sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.cli.page_server import serving
+
 KBROKER = f"{sys.executable} -m kbroker.cli.app"
 
 
@@ -40,6 +42,19 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "kbroker: cannot write: No space left on device"
     assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_the_encoding_lacks_is_escaped() -> None:
+    page = (
+        "# TYPE kbroker_info gauge\n"
+        'kbroker_info{cluster_id="c",node_id="1",version="9.9"} 1.0\n'
+        "# TYPE kbroker_group_lag_sum gauge\n"
+        'kbroker_group_lag_sum{group="\u65e5\u672c"} 7\n'
+    )
+    with serving(lambda _: (200, page.encode())) as url:
+        done = shell(f"PYTHONIOENCODING=ascii {KBROKER} status --url {url}")
+    assert "Traceback" not in done.stderr
+    assert "1 group with lag: \\u65e5\\u672c 7" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["systemd", "--help", "topics --help"])
