@@ -132,6 +132,11 @@ class Connection:
             admin.poll(0.02)
             if self._refusals.reason:
                 raise CommandFailed(self._refusals.reason)
+        if not answer.done():
+            protocol = self.settings.get("security.protocol")
+            raise Unreachable(
+                f"no answer of {self.bootstrap} within --timeout: is {protocol} the protocol of this listener?"
+            )
 
     def _librdkafka(self) -> dict[str, Any]:
         return {

@@ -17,6 +17,8 @@ _HINTS = {
     ErrorCode.SECURITY_DISABLED: "set authorizer.class.name in its settings (docs/security.md)",
     ErrorCode.KAFKA_STORAGE_ERROR: "`kbroker status` names a log dir that is full or offline",
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "set delegation.token.secret.key in its settings (docs/sasl.md)",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "`kbroker cluster describe` shows the brokers",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in with SASL or a certificate (docs/sasl.md)",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
     ErrorCode.GROUP_ID_NOT_FOUND: "`kbroker groups list` shows the groups",
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "`kbroker topics reassignments` shows those in progress",

@@ -37,3 +37,17 @@ def test_the_wrong_protocol_is_reported_at_once(
     done = shell(*requested, code=3 if client == "PLAINTEXT" else 1)
     (line,) = done.stderr.splitlines()
     assert said in line
+
+
+def test_a_login_without_tls_does_not_wait_longer_than_its_timeout(
+    shell: Shell, broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    """A TLS listener does not answer it, and the client library would try again and again."""
+    bootstrap = broker_factory(settings(tmp_path, "SSL")).bootstrap
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p\n"
+    )
+    done = shell("topics", "list", "-b", bootstrap, "--timeout", 1, "--command-config", file, code=3)
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("within --timeout: is SASL_PLAINTEXT the protocol of this listener?")

@@ -225,6 +225,12 @@ def test_a_separator_of_input_is_not_empty(shell: Shell, option: str) -> None:
     says_in_one_line(done, "is empty: nothing separates then")
 
 
+@pytest.mark.parametrize("command", ["backups list", "backups verify", "restore"])
+def test_an_empty_place_of_backups_is_refused(shell: Shell, command: str, tmp_path: Path) -> None:
+    target = (tmp_path / "data",) if command == "restore" else ()
+    says_in_one_line(shell(*command.split(), "", *target, code=2), "is empty; is a shell variable not set?")
+
+
 def test_an_option_that_names_nothing_may_be_empty(shell: Shell) -> None:
     assert "cannot connect" in shell("consume", "t", "--separator", "", "-b", NOBODY[1], code=3).stderr
 

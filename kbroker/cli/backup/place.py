@@ -52,6 +52,8 @@ def at(place: str, *, link: bool = False, must_exist: bool = False) -> Backups:
     """The backups at a folder or an s3:// address, locked. Raises UsageFailed, CommandFailed,
     OSError."""
     found: Backups
+    if not place:
+        raise UsageFailed("the place of the backups is empty; is a shell variable not set?")
     if place.startswith(BUCKET):
         from kbroker.cli.backup.bucket import Bucket
 
