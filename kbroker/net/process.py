@@ -130,7 +130,7 @@ class NetworkProcess:
 
     def _pump(self) -> None:
         words = self.context.words
-        words[ContextRow.FORWARDING] = self.forwarding.linked and not self.quotas.active
+        words[ContextRow.FORWARDING] = self.forwarding.link is not None and not self.quotas.active
         for _ in range(PUMPS_PER_TURN):
             count = pump(self.context.address)
             if words[ContextRow.LINK_USED]:

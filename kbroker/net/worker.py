@@ -11,6 +11,7 @@ import uvloop
 
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.layout import ProcessLine
+from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import Hello
 from kbroker.net.api_versions import VersionAnswers
 from kbroker.net.dispatch import Dispatch, Versions
@@ -58,11 +59,9 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     forwarding = process.forwarding
     forwarding.serves(served)
 
-    def on_link(up: bool) -> None:
-        forwarding.linked = up
-        process.counts.clients.linked(up)
-        if not up:
-            forwarding.link_lost()
+    def on_link(link: AsyncLink | None) -> None:
+        process.counts.clients.linked(link is not None)
+        forwarding.link_changed(link)
 
     images = Images(process, fetches, context.handoff if context.index == 0 else None, version_answers)
     hello = Hello("network", context.index, context.epoch)
@@ -70,7 +69,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
         context.control_sockets.connector, hello, images.apply, forwarding.take_answers, on_link
     )
     control.on_long_answer = forwarding.take_long_answer
-    forwarding.send, forwarding.request_turn = control.send_block, process.request_turn
+    forwarding.request_turn = process.request_turn
     process.transactions.ask = control.verify
     process.access.audit.send = control.send
     process.counts.clients.send = control.send

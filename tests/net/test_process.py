@@ -81,7 +81,7 @@ def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypa
     monkeypatch.setattr("kbroker.net.process.pump", pump)
     monkeypatch.setattr("kbroker.net.process.resume", lambda _, row: words.put(Context.DIRTY, row))
     process.context = SimpleNamespace(words=words, address=0)
-    process.forwarding = SimpleNamespace(linked=True)
+    process.forwarding = SimpleNamespace(link=object())
     process.quotas = SimpleNamespace(active=False)
     process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
     process.handoff = SimpleNamespace(closed_ids=[])
@@ -112,7 +112,7 @@ def test_a_turn_that_fails_leaves_no_connection(monkeypatch: Any) -> None:
     monkeypatch.setattr("kbroker.net.process.resume", lambda *_: None)
     called: list[Any] = []
     process.context = SimpleNamespace(words=Context.row(), address=0)
-    process.forwarding = SimpleNamespace(linked=True)
+    process.forwarding = SimpleNamespace(link=object())
     process.quotas = SimpleNamespace(active=False)
     process._turn_requested = True
     process._loop = SimpleNamespace(call_soon=called.append)

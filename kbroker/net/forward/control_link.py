@@ -38,8 +38,8 @@ class ControlLink:
     """Runs in: network. Owner: the process's main.
 
     on_image(image, applied): make it visible to every later request, then call `applied`, which
-    answers control. on_answers(block): answers to requests that left in blocks. on_change(whether
-    there is a link now).
+    answers control. on_answers(link, block): answers to requests that left in blocks.
+    on_change(link): called with each new link, and with None when it is lost.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class ControlLink:
         connector: socket.socket,
         hello: Hello,
         on_image: Callable[[Image, Callable[[], None]], None],
-        on_answers: Callable[[bytearray], None],
-        on_change: Callable[[bool], None],
+        on_answers: Callable[[AsyncLink, bytearray], None],
+        on_change: Callable[[AsyncLink | None], None],
     ) -> None:
         self._connector = connector
         self._hello = hello
@@ -69,7 +69,7 @@ class ControlLink:
         """Connect and say hello, trying until it works."""
         loop = asyncio.get_running_loop()
         while not self._closed:
-            link = AsyncLink(self._on_message, self._on_lost, self._on_block, of_requests=False)
+            link = AsyncLink(self._on_message, self._on_lost, self._on_answers, of_requests=False)
             try:
                 end = connect(self._connector)
                 end.setblocking(False)
@@ -80,7 +80,7 @@ class ControlLink:
             self._link = link
             link.on_long_answer = self.on_long_answer
             link.send(self._hello)
-            self._on_change(True)
+            self._on_change(link)
             return
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
@@ -96,14 +96,11 @@ class ControlLink:
         if full:
             self.first_image.set()
 
-    def _on_block(self, _: AsyncLink, block: bytearray) -> None:
-        self._on_answers(block)
-
     def _on_lost(self, link: AsyncLink) -> None:
         if link is not self._link:
             return
         self._link = None
-        self._on_change(False)
+        self._on_change(None)
         if not self._closed:
             log.warning("lost the link to control, reconnecting")
             self._start(self.connect())
@@ -138,11 +135,6 @@ class ControlLink:
         sent = asyncio.Event()
         self._link.ask_long(request, body, answered, sent.set)
         await sent.wait()
-
-    def send_block(self, block: bytes) -> None:
-        """Requests of clients as the kernel has packed them; their answers come in blocks, too."""
-        if self._link is not None:
-            self._link.send_block(block)
 
     def send(self, message: AuditEvents | LoginSucceeded | ClientReport) -> None:
         """A message without an answer; it is lost while there is no link to control."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.block import FAILED, Peer, pack_peer, row_of
+from kbroker.ipc.link import AsyncLink
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, State
 from kbroker.net.context import Context
@@ -90,14 +91,13 @@ class Process(Protocol):
 class Forwarding:
     """One network process's requests at control.
 
-    send: writes a block to control's link. serve(first, end): serves events of the kernel.
+    link: to control, None while there is none. serve(first, end): serves events of the kernel.
     request_turn: requests a turn.
     """
 
     def __init__(self, process: Process, serve: Callable[[int, int], None]) -> None:
-        self.send: Callable[[bytes], None] = lambda _: None
+        self.link: AsyncLink | None = None
         self.request_turn: Callable[[], None] = lambda: None
-        self.linked = False
         self._connections = process.connections
         self._rest = process.counts.rest
         self._slow = process.counts.slow
@@ -196,11 +196,12 @@ class Forwarding:
         """Send control the requests that the pump has queued."""
         used = int(self._words[ContextRow.LINK_USED])
         self._words[ContextRow.LINK_USED] = 0
-        self.send(self._out[:used].tobytes())
+        if self.link is not None:
+            self.link.send_block(self._out[:used].tobytes())
 
     # --- answers --------------------------------------------------------------------------------------
 
-    def take_answers(self, block: bytearray) -> None:
+    def take_answers(self, _: AsyncLink, block: bytearray) -> None:
         """Control has answered: send each answer, as many bytes as its socket takes."""
         self._answers = block
         if self._slow.on:
@@ -252,9 +253,12 @@ class Forwarding:
                 connection, "control failed" if status == FAILED else f"no answer to API key {api_key}"
             )
 
-    def link_lost(self) -> None:
-        """The link to control is lost: its requests get no answer."""
-        self.linked = False
+    def link_changed(self, link: AsyncLink | None) -> None:
+        """There is a new link to control, or none: then the requests that control has not answered
+        get no answer."""
+        self.link = link
+        if link is not None:
+            return
         self._words[ContextRow.FORWARDING] = 0
         for row in np.flatnonzero(self._context.connections[:, ConnectionRow.CALL]).tolist():
             self._close(self._connections[row], "control went away before it answered")
