@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbroker.control import failpoint
 from kbroker.control.metadata.catalogue import Partition
@@ -17,8 +17,25 @@ from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_pr
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-ALIGN = 64
 log = logging.getLogger(__name__)
+
+ALIGN = 64
+"""A batch in the arena begins at a multiple of so many bytes."""
+TAKEN_AT_ONCE = 256
+"""Maximum of completions that are read from a ring in one call."""
+RETRY_S = 0.01
+"""Seconds until an append is repeated that an IO worker refused, because it restarts."""
+FULL_S = 0.001
+"""Seconds between two tries when the ring or the arena is full."""
+TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
+DEFAULT_TIMEOUT_MS = 30_000
+SLOT_ADVANCED = -1
+"""The token of a completion for a slot whose waiter bit was set."""
+
+Settled = Callable[[int, int], None]
+"""Called with the error of an append, 0 for none, and its base offset."""
+Done = Callable[[KafkaError | None], None]
+"""Called with None once the records are in the log, or with the error."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,19 +91,13 @@ class ArenaQueue:
         return len(self._taken)
 
 
-TAKEN_AT_ONCE = 256
-RETRY_S = 0.01
-FULL_S = 0.001
-TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
-DEFAULT_TIMEOUT_MS = 30_000
-SLOT_ADVANCED = -1
-"""The token of a completion for a slot whose waiter bit was set."""
+class IoWorker(NamedTuple):
+    """An IO worker as control reaches it. appends, completions: addresses of the rings; process:
+    its row in the table of processes."""
 
-
-Settled = Callable[[int, int], None]
-"""Called with the error of an append, 0 for none, and its base offset."""
-Done = Callable[[KafkaError | None], None]
-"""Called with None once the records are in the log, or with the error."""
+    appends: int
+    completions: int
+    process: int
 
 
 @dataclass(slots=True)
@@ -110,17 +121,24 @@ class Appender:
 
     def __init__(self, shared: Shared, epoch: int) -> None:
         self._shared = shared
-        self._client = shared.control_client
-        self._region = shared.arenas[self._client]
-        self._arena = memoryview(self._region.map)
-        self._space = ArenaQueue(self._region.size)
-        self._sleeper = Sleeper(shared, self._client)
+        client = shared.control_client
+        self._arena = memoryview(shared.arenas[client].map)
+        self._space = ArenaQueue(shared.arenas[client].size)
+        self._sleeper = Sleeper(shared, client)
         self._epoch = (epoch & 0xFFFF) << AppendEntry.TOKEN_EPOCH_SHIFT
         self._next_token = 0
         self._pending: dict[int, Pending] = {}
         self._futures: set[asyncio.Future[int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pushed = [0] * shared.sizes.workers
+        self._workers = [
+            IoWorker(
+                shared.append_ring(client, worker),
+                shared.completion_ring(client, worker),
+                shared.worker_process(worker),
+            )
+            for worker in range(shared.sizes.workers)
+        ]
+        self._pushed = [0] * len(self._workers)
         self._to_wake: set[int] = set()
         self.slot_listeners: list[Callable[[int], None]] = []
         self._out = AppendEntry.table(TAKEN_AT_ONCE)
@@ -129,14 +147,11 @@ class Appender:
     async def start(self) -> None:
         """Take over from a dead predecessor, whose batches may still be read from the arena, then
         listen."""
-        while any(self._unread(worker) for worker in range(self._shared.sizes.workers)):
+        while any(ring_length(worker.appends) for worker in self._workers):
             self._drain()
             await asyncio.sleep(FULL_S)
         asyncio.get_running_loop().add_reader(self._sleeper.event_fd, self._on_event)
         self._on_event()
-
-    def _unread(self, worker: int) -> bool:
-        return bool(ring_length(self._shared.append_ring(self._client, worker)))
 
     def stop(self) -> None:
         """Stop listening; pending appends fail."""
@@ -217,24 +232,24 @@ class Appender:
         self, partition: Partition, space: Space, length: int, acks: int, timeout_ms: int, settled: Settled
     ) -> bool:
         """Give a batch to its IO worker; False while the ring is full."""
+        leader = partition.leader
         token = _signed(self._epoch | self._next_token)
         entry = self._entry
         entry[AppendEntry.OPERATION] = Operation.APPEND
-        entry[AppendEntry.SLOT] = partition.slot
-        entry[AppendEntry.GENERATION] = partition.generation
+        entry[AppendEntry.SLOT] = leader.slot
+        entry[AppendEntry.GENERATION] = leader.generation
         entry[AppendEntry.ADDRESS] = space.start
         entry[AppendEntry.LENGTH] = length
         entry[AppendEntry.TOKEN] = token
         entry[AppendEntry.ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
         entry[AppendEntry.NANOSECONDS] = time.monotonic_ns()
-        ring = self._shared.append_ring(self._client, partition.worker)
-        if not ring_push(ring, self._shared.sizes.ring_entries, entry):
+        if not ring_push(self._workers[leader.worker].appends, self._shared.sizes.ring_entries, entry):
             return False
         self._next_token = (self._next_token + 1) & TOKEN_MASK
-        number = self._pushed[partition.worker]
-        self._pending[token] = Pending(settled, space, partition.worker, number)
-        self._pushed[partition.worker] += 1
-        self._wake_soon(partition.worker)
+        number = self._pushed[leader.worker]
+        self._pending[token] = Pending(settled, space, leader.worker, number)
+        self._pushed[leader.worker] += 1
+        self._wake_soon(leader.worker)
         failpoint.reach("pushed")
         return True
 
@@ -246,7 +261,7 @@ class Appender:
 
     def _wake(self) -> None:
         for worker in self._to_wake:
-            wake_process(self._shared, self._shared.worker_process(worker))
+            wake_process(self._shared, self._workers[worker].process)
         self._to_wake.clear()
 
     def worker_restarted(self, worker: int) -> None:
@@ -255,7 +270,7 @@ class Appender:
         Must be called before the successor gets its first OpenPartition: until then it refuses
         every entry without reading it, so no space that is freed here is still being read.
         """
-        unread = int(ring_length(self._shared.append_ring(self._client, worker)))
+        unread = int(ring_length(self._workers[worker].appends))
         taken = self._pushed[worker] - unread
         self._drain()
         for token, pending in list(self._pending.items()):
@@ -269,19 +284,14 @@ class Appender:
         self._drain()
 
     def _drain(self) -> None:
-        for worker in range(self._shared.sizes.workers):
-            ring = self._shared.completion_ring(self._client, worker)
-            while count := ring_take(ring, self._shared.sizes.ring_entries, self._out):
+        for worker in self._workers:
+            while count := ring_take(worker.completions, self._shared.sizes.ring_entries, self._out):
                 for row in self._out[:count].tolist():
                     if row[Completion.TOKEN] == SLOT_ADVANCED:
                         for listener in self.slot_listeners:
                             listener(row[Completion.SLOT])
                         continue
-                    self._settle(
-                        row[Completion.TOKEN],
-                        row[Completion.ERROR],
-                        row[Completion.BASE_OFFSET],
-                    )
+                    self._settle(row[Completion.TOKEN], row[Completion.ERROR], row[Completion.BASE_OFFSET])
 
     def _settle(self, token: int, error: int, base_offset: int) -> None:
         pending = self._pending.pop(token, None)
