@@ -188,7 +188,7 @@ class Cleaning:
         try:
             return log.swap(body, self._clock_ms())
         except OSError as error:
-            self._logs.failed(body.slot, error)
+            self._logs.failures.log_failed(body.slot, error)
             raise
         finally:
             self._notify(body.slot)

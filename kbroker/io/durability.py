@@ -60,7 +60,7 @@ class Durability:
         dir since."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
         self._synced = synced
-        logs.offline_listeners.append(self.went_offline)
+        logs.failures.offline_listeners.append(self.went_offline)
         logs.moved_listeners.append(self.moved)
 
     def fileno(self) -> int:
@@ -190,7 +190,7 @@ class Durability:
     def _failed(self, folder: str, error: int) -> None:
         log.error("sync of %s failed: %s", folder, os.strerror(error))
         self._drain.metrics.words[FLUSH_ERRORS] += 1
-        self._logs.sync_failed(folder, error)
+        self._logs.failures.sync_failed(folder, error)
 
     def _answer(self, held: HeldAppend, error: int) -> None:
         """Answer without waking the client: the worker wakes each client once for all answers, as

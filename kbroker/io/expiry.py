@@ -103,7 +103,7 @@ class Expiry:
         try:
             found = locate_batch(reader, now_ms - ttl_ms, start, *end, partition.published.segments_version)
         except OSError as error:
-            self._logs.read_failed(partition.slot, error)
+            self._logs.failures.read_failed(partition.slot, error)
             return start, now_ms + DAMAGED_MS
         except CorruptLog as error:
             log.error("%s: records cannot expire: %s", partition.folder, error)

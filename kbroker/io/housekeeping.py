@@ -142,7 +142,7 @@ class Housekeeping:
                     self._metrics.words[DELETED_BYTES] += max(0, size - partition.size)
                     self._logs.checkpoint()
             except OSError as error:
-                self._logs.failed(partition.slot, error)
+                self._logs.failures.log_failed(partition.slot, error)
         self._retaining_ns += time.monotonic_ns() - began
         if not self._to_retain:
             self._metrics.observe(RETENTION_SECONDS, self._retaining_ns)
@@ -161,9 +161,9 @@ class Housekeeping:
 
     def _check_disks(self) -> None:
         now = wall_clock_ms()
-        self._logs.check_dirs()
+        self._logs.failures.check_dirs()
         self._logs.deletions.remove_due(now)
-        self._logs.full_disks.heal()
+        self._logs.failures.full_disks.heal()
         self._expiry.begin()
         self._logs.reservations.free_unused(now)
         self._logs.recovery_notes.write()

@@ -1,8 +1,7 @@
-"""The logs of one IO worker: opens them in threads, rolls them, takes them offline if their log dir
-fails, and closes them.
+"""The logs of one IO worker: opens them in threads, rolls them, moves their log starts, and closes
+them. `log_dirs/failures.py` takes them offline when their log dir fails.
 """
 
-import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.log_dirs.full_disks import FullDisks
+from kbroker.io.log_dirs.failures import LogDirFailures
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
 from kbroker.io.openings import NO_ROOM, Opening, Openings, begin_recovery, set_state
@@ -23,7 +22,7 @@ from kbroker.io.recovery.loaded_log import ClosedLog
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Follow, Lead, OpenPartition, Reply
 from kbroker.log import files
 from kbroker.metrics.slots import bind
@@ -35,7 +34,6 @@ BeginRole = Callable[[Lead | Follow | None], tuple[int, str]]
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
 RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
 SEGMENT_ROLLS = bind("kbroker_segment_rolls_total")
-WRITE_ERRORS = bind("kbroker_log_write_errors_total")
 
 
 class Logs:
@@ -44,25 +42,23 @@ class Logs:
 
     def __init__(self, context: ChildContext, drain: Drain, notify: Callable[[], None]) -> None:
         self._shared = context.shared
-        self._first_start = context.first_start
         self._drain = drain
         self._partitions: dict[int, UnifiedLog] = {}
         self._dirs: dict[str, LogDir] = {path: LogDir(path) for path in context.log_dirs}
         self._worker = context.index
-        self._errors = LogDirErrors(context.config.log_dirs, context.shared)
-        self.offline_listeners: list[Callable[[int], None]] = []
-        """Called with the slot of each partition that went offline with its log dir."""
+        errors = LogDirErrors(context.config.log_dirs, context.shared)
+        self.failures = LogDirFailures(errors, drain, self._dirs, self._partitions)
         self.moved_listeners: list[Callable[[int, str], None]] = []
         """Called with the slot of each partition that has moved to another log dir, and its old
         folder."""
         self.configured_listeners: list[Callable[[UnifiedLog], None]] = []
         """Called with each partition that was opened or has new settings."""
-        self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
-        self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
+        self._checkpoints = OffsetCheckpoints(self._dirs, self.failures.checkpoint_failed)
+        self.recovery_notes = RecoveryNotes(self._dirs, self.get, self.failures.checkpoint_failed)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
-        self.full_disks = FullDisks(drain, self._dirs, self.get, self.failed)
         most = context.config.get_int("kbroker.log.reserve.bytes")
-        self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failed)
+        self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failures.log_failed)
+        self.failures.no_room_listeners.append(self.reservations.free)
         self.deletions = Deletions()
         self.expiring = set[int]()  # slots whose records expire (kbroker.record.ttl.ms)
 
@@ -103,7 +99,7 @@ class Logs:
             self.configure(self._partitions[slot], message.config)
             self._openings.finished(opening)
             return
-        if number := self._errors.of(message.log_dir):
+        if number := self.failures.of(message.log_dir):
             opening.error = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{message.log_dir}: {os.strerror(number)}"
             )
@@ -144,13 +140,13 @@ class Logs:
             self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
         if opening.error is None:
             return begin_role(opening.message.role)
-        level = logging.DEBUG if self._errors.of(opening.message.log_dir) else logging.ERROR
+        level = logging.DEBUG if self.failures.of(opening.message.log_dir) else logging.ERROR
         log.log(level, "%s cannot be opened: %s", opening.folder, opening.error)
         set_state(self._shared.slots[slot], SlotState.OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
         if isinstance(opening.error, OSError) and opening.error.errno not in NO_ROOM:
-            self._dir_failed(opening.message.log_dir, opening.error)
+            self.failures.dir_failed(opening.message.log_dir, opening.error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(opening.error)
 
     def _spec_of(self, opening: Opening) -> LogSpec:
@@ -187,86 +183,21 @@ class Logs:
             partition.roll(wall_clock_ms())
             self._drain.metrics.words[SEGMENT_ROLLS] += 1
         except OSError as error:
-            self.failed(slot, error)
+            self.failures.log_failed(slot, error)
 
     def open_files(self, slot: int) -> bool:
         """Open the files that the next batch of a slot needs; returns whether they are open now."""
         try:
             self._partitions[slot].active.open_files()
         except OSError as error:
-            self.failed(slot, error)
+            self.failures.log_failed(slot, error)
             return False
         return True
-
-    def write_failed(self, slot: int, number: int) -> None:
-        """Handle a failed write of a slot's batches; the slot's append row is closed."""
-        self._drain.metrics.words[WRITE_ERRORS] += 1
-        partition = self._partitions.get(slot)
-        if partition is None:  # an error of another log in the same drain took the log dir offline
-            return
-        self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), partition.folder))
-
-    def failed(self, slot: int, error: OSError) -> None:
-        """On a full disk (or without descriptors) produce requests are refused until there is room;
-        any other error takes the log dir offline."""
-        partition = self._partitions[slot]
-        if error.errno not in NO_ROOM:
-            self._dir_failed(files.log_dir_of(partition.folder), error)
-            return
-        if self.full_disks.refuse_appends(partition, error):
-            self.reservations.free(files.log_dir_of(partition.folder))
-
-    def _dir_failed(self, log_dir: str, error: OSError) -> None:
-        """Let every partition of a failed log dir answer KAFKA_STORAGE_ERROR from now on; the
-        others are not affected."""
-        folder = self._dirs.get(log_dir)
-        if folder is not None:
-            folder.fail(error)
-        if self._errors.fail(log_dir, error.errno or errno.EIO):
-            log.error("log dir %s goes offline: %s", log_dir, error)
-        for slot, partition in list(self._partitions.items()):
-            if files.log_dir_of(partition.folder) == log_dir:
-                self.full_disks.forget(slot)
-                del self._partitions[slot]
-                self._abandon(slot, partition)
-
-    def _abandon(self, slot: int, partition: UnifiedLog) -> None:
-        try:
-            partition.abandon()
-        except OSError as error:  # closing may report the error of an earlier write
-            log.debug("%s: %s", partition.folder, error)
-        self._drain.notify(slot)
-        for listener in self.offline_listeners:
-            listener(slot)
-
-    def read_failed(self, slot: int, error: OSError) -> None:
-        """A segment could not be read: an error of the disk takes its log dir offline."""
-        partition = self._partitions.get(slot)
-        if partition is not None and error.errno in OF_THE_DISK:
-            self._dir_failed(files.log_dir_of(partition.folder), error)
 
     def sweep_deleted(self, delay_ms: int) -> None:
         """Remove the folders of logs that a process deleted before it died or was stopped."""
         online = [path for path, folder in self._dirs.items() if folder.failed is None]
         self.deletions.sweep(online, (wall_clock_ms() - delay_ms) * 1_000_000)
-
-    def check_dirs(self) -> None:
-        """Take log dirs offline whose file system is gone, or that failed in another process of the
-        broker."""
-        for path, folder in self._dirs.items():
-            if folder.failed is not None:
-                continue
-            try:
-                if number := self._errors.of(path):
-                    raise OSError(number, os.strerror(number), path)
-                folder.check()
-            except OSError as error:
-                self._dir_failed(path, error)
-
-    def sync_failed(self, folder: str, number: int) -> None:
-        """After a failed sync the kernel may have dropped dirty pages, so the log dir goes
-        offline."""
-        self._dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
 
     def segment_file(self, slot: int, base_offset: int) -> Path | None:
         """A segment's .log, None when it is gone."""
@@ -322,7 +253,7 @@ class Logs:
         partition.relocate(folder, self.reservations.max_bytes(files.log_dir_of(folder)), now)
         for listener in self.moved_listeners:
             listener(slot, left)
-        if self.full_disks.forget(slot):  # the failed writes of the old folder are not in the copy
+        if self.failures.full_disks.forget(slot):  # the failed writes of the old folder are not in the copy
             partition.repair(now)
         self._checkpoints.write([partition])
         self._drain.notify(slot)
@@ -359,13 +290,7 @@ class Logs:
             try:
                 partition.advance_log_start(start)
             except OSError as error:
-                self.failed(partition.slot, error)
-
-    def _not_written(self, log_dir: str, error: OSError) -> None:
-        if error.errno in NO_ROOM:
-            log.error("cannot write checkpoints of %s: %s", log_dir, error)
-        else:
-            self._dir_failed(log_dir, error)
+                self.failures.log_failed(partition.slot, error)
 
     def close_all(self, begin_role: BeginRole) -> int:
         """Clean shutdown: sync and close every log, then write the checkpoints. Raises OSError.
@@ -382,13 +307,13 @@ class Logs:
                 if (closed := partition.close(sync=False)) is not None:
                     of_dir.append(closed)
             except OSError as error:
-                self.failed(slot, error)
+                self.failures.log_failed(slot, error)
                 not_closed += error.errno in NO_ROOM  # any other error takes its log dir offline
         for path, closed_here in left.items():
             try:
                 self._dirs[path].sync()  # once for all logs: thousands of single syncs would take seconds
             except OSError as error:
-                self._dir_failed(path, error)
+                self.failures.dir_failed(path, error)
                 continue
             try:
                 loaded_log.write_closed(path, self._worker, closed_here)

@@ -199,7 +199,7 @@ class Worker:
         self._take_messages()
         self._reply(self.logs.take_opened(self.replicas.begin))
         for slot, error in self.read_ahead.take_failed():
-            self.logs.read_failed(slot, error)
+            self.logs.failures.read_failed(slot, error)
         for slot, count in self.read_ahead.take_from_disk():
             self.metrics.words[READ_AHEAD_BYTES] += count
             self.drain.counters[slot, Counter.COLD_BYTES_OUT] += count
@@ -288,8 +288,8 @@ class Worker:
         taken = self.drain.run()
         out = self.drain.out
         if out[Drained.FAILED]:
-            for slot, errno in self.drain.failures():
-                self.logs.write_failed(slot, errno)
+            for slot, number in self.drain.failures():
+                self.logs.failures.write_failed(slot, number)
             self.drain.wake()
         if out[Drained.HELD]:
             self._finish_held()
@@ -313,7 +313,7 @@ class Worker:
         return taken > 0
 
     def _sync_failed(self, folder: str, error: OSError) -> None:
-        self.logs.sync_failed(folder, error.errno or errno.EIO)
+        self.logs.failures.sync_failed(folder, error.errno or errno.EIO)
 
     def _follow_up(self, work: int) -> None:
         touched = self.drain.touched_slots()
@@ -343,7 +343,7 @@ class Worker:
             try:
                 log_.complete_transaction(held.marker)
             except OSError as error:
-                self.logs.failed(held.append.slot, error)
+                self.logs.failures.log_failed(held.append.slot, error)
                 self.durability.refuse(held.append)
                 return
             self.drain.notify(held.append.slot)

@@ -214,6 +214,7 @@ class OneLog:
 
     def __init__(self, partition: UnifiedLog) -> None:
         self._partition = partition
+        self.failures = self
         self.configured_listeners: list[Callable[[UnifiedLog], None]] = []
 
     def __iter__(self) -> Iterator[UnifiedLog]:
@@ -232,5 +233,5 @@ class OneLog:
     def log_dir(self, path: str) -> LogDir:
         return LogDir(path)
 
-    def failed(self, _: int, error: OSError) -> None:
+    def log_failed(self, _: int, error: OSError) -> None:
         raise error

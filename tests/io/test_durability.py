@@ -48,6 +48,7 @@ class FakeLogs:
         self._case = case
         self.folder = "folder"
         FakeLogs.gone, FakeLogs.number = "", errno.ENOENT
+        self.failures = self
         self.offline_listeners: list[Callable[[int], None]] = []
         self.moved_listeners: list[Callable[[int, str], None]] = []
         self.failed: list[tuple[str, int]] = []

@@ -29,6 +29,7 @@ class Case:
         self.read_errors: list[OSError] = []
         self.closed = self.fails = False
         logs: Any = self
+        self.failures = logs
         self.counters = Counter.table(self.log.slot + 1)
         self.expiry = Expiry(logs, self.counters)
 

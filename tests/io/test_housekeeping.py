@@ -43,7 +43,7 @@ class Scene:
         self.starts: dict[int, int] = {}
         self.advance_log_starts = self.starts.update
         helper: Any = self
-        self.reservations = self.recovery_notes = self.full_disks = helper
+        self.reservations = self.recovery_notes = self.failures = self.full_disks = helper
         drain: Any = SimpleNamespace(
             producers=helper, metrics=private(), rows=self.node.rows, counters=Counter.table(logs)
         )

@@ -1,156 +1,37 @@
-"""The reaction of an IO worker's logs to errors of their log dirs, and the order of syncs and
-answers."""
+"""The order of syncs and answers of an IO worker's logs, and what an error does to its log only."""
 
 import errno
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kbroker.io.append.drain import Drain
-from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.logs import Logs
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.io.append.plain_append import NOW, Log, topic_config
-from tests.log.batch_bytes import batch
-
-EMPTY = 7  # a slot without a log
-
-
-class Scene:
-    """Logs of three records: two in log dir "a", in slots 0 and 1, and one in "b", in slot 2."""
-
-    def __init__(self, root: Path) -> None:
-        self.paths = [str(root / name) for name in "ab"]
-        for path in self.paths:
-            Path(path).mkdir()
-        self.shared = Shared(
-            Sizes(clients=1, workers=1, max_partitions=8, ring_entries=8, arena_bytes=4096, log_dirs=2)
-        )
-        context: Any = SimpleNamespace(
-            shared=self.shared, first_start=True, index=0, log_dirs=tuple(self.paths),
-            clean_dirs=frozenset(), closed_logs={},
-            config=SimpleNamespace(log_dirs=tuple(self.paths), get_int=lambda name: 1),
-        )  # fmt: skip
-        self.drain = Drain(self.shared, 0, producers=16)
-        self.logs = Logs(context, self.drain, lambda: None)
-        self.gone: list[int] = []
-        self.logs.offline_listeners.append(self.gone.append)
-        self.opened = [self._open(slot, self.paths[slot // 2]) for slot in range(3)]
-        self.errors = LogDirErrors(self.paths, self.shared)
-
-    def _open(self, slot: int, log_dir: str) -> Log:
-        log = Log(Path(log_dir), slot=slot, row=self.drain.rows[slot], topic=f"t{slot}")
-        log.words, log.producers = self.shared.slots[slot], self.drain.producers
-        log.open()
-        for _ in range(3):
-            log.append(batch(0, [b"v"]))
-        self.logs._partitions[slot] = log.partition
-        return log
-
-    @property
-    def states(self) -> list[int]:
-        return [int(self.shared.slots[slot, Slot.STATE]) for slot in range(3)]
-
-    def refusal(self, slot: int) -> ErrorCode:
-        with pytest.raises(KafkaError) as refused:
-            self.logs.require(slot)
-        return refused.value.code
-
-    def starts(self, log_dir: str) -> dict[tuple[str, int], int]:
-        return LogDir(log_dir).log_start_offsets()
+from tests.io.append.plain_append import NOW, topic_config
+from tests.io.three_logs import A_IS_OFFLINE, EMPTY, ThreeLogs
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def scene(tmp_path: Path) -> ThreeLogs:
+    return ThreeLogs(tmp_path)
 
 
-def test_listeners_hear_of_new_settings_after_they_apply(scene: Scene) -> None:
+def test_listeners_hear_of_new_settings_after_they_apply(scene: ThreeLogs) -> None:
     heard: list[tuple[int, bool]] = []
     scene.logs.configured_listeners.append(lambda log: heard.append((log.slot, log.config.compact)))
     scene.logs.configure(scene.opened[2].partition, topic_config(cleanup_policy="compact"))
     assert heard == [(2, True)]
 
 
-A_IS_OFFLINE = [SlotState.OFFLINE, SlotState.OFFLINE, SlotState.ONLINE]
-ALL_ONLINE = [SlotState.ONLINE] * 3
-
-
-def test_an_error_of_a_disk_takes_its_log_dir_offline_and_no_other(scene: Scene) -> None:
-    scene.logs.failed(1, OSError(errno.EIO, "broken"))
-    assert scene.states == A_IS_OFFLINE
-    assert scene.gone == [0, 1]
-    assert (scene.logs.get(0), scene.logs.get(1)) == (None, None)
-    assert scene.refusal(0) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert scene.logs.require(2) is scene.opened[2].partition
-    assert [scene.errors.of(path) for path in scene.paths] == [errno.EIO, 0]
-    assert scene.logs.log_dir(scene.paths[0]).failed is not None
-    assert scene.logs.log_dir(scene.paths[1]).failed is None
-
-
-def test_a_slot_without_a_log_has_no_leader_here(scene: Scene) -> None:
+def test_a_slot_without_a_log_has_no_leader_here(scene: ThreeLogs) -> None:
     assert scene.refusal(EMPTY) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
-def test_a_full_disk_refuses_appends_to_the_log_that_met_it(scene: Scene, number: int) -> None:
-    scene.logs.failed(1, OSError(number, "no room"))
-    assert scene.states == ALL_ONLINE
-    states = [int(scene.drain.rows[slot, AppendRow.STATE]) for slot in range(3)]
-    assert states == [AppendState.OPEN, AppendState.DISK_FULL, AppendState.OPEN]
-
-
-def test_a_write_that_fails_is_of_its_log_dir(scene: Scene) -> None:
-    scene.logs.write_failed(1, errno.EIO)
-    assert scene.states == A_IS_OFFLINE
-
-
-def test_two_writes_of_a_drain_that_fail_take_their_log_dir_offline_once(scene: Scene) -> None:
-    scene.logs.write_failed(1, errno.EIO)
-    scene.logs.write_failed(0, errno.EIO)
-    assert scene.states == A_IS_OFFLINE
-
-
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_after_a_sync_that_failed_a_log_dir_is_not_trusted_whatever_the_error(
-    scene: Scene, number: int
-) -> None:
-    scene.logs.sync_failed(scene.opened[0].partition.folder, number)
-    assert scene.states == A_IS_OFFLINE
-
-
-@pytest.mark.parametrize(
-    ("number", "states"), [(errno.EIO, A_IS_OFFLINE), (errno.ENOENT, ALL_ONLINE), (errno.EMFILE, ALL_ONLINE)]
-)
-def test_a_read_that_fails_for_the_disk_takes_the_log_dir_offline(
-    scene: Scene, number: int, states: list[int]
-) -> None:
-    scene.logs.read_failed(0, OSError(number, "read"))
-    scene.logs.read_failed(EMPTY, OSError(errno.EIO, "read"))
-    assert scene.states == states
-
-
-def test_a_log_dir_that_failed_elsewhere_or_was_replaced_goes_offline(scene: Scene) -> None:
-    scene.logs.check_dirs()
-    assert scene.states == ALL_ONLINE
-    scene.errors.fail(scene.paths[0], errno.EIO)
-    scene.logs.check_dirs()
-    assert scene.states == A_IS_OFFLINE
-    Path(scene.paths[1]).rename(f"{scene.paths[1]}-gone")
-    Path(scene.paths[1]).mkdir()
-    scene.logs.check_dirs()
-    assert scene.states == [SlotState.OFFLINE] * 3
-
-
-def test_deleted_records_are_on_disk_as_deleted_when_it_is_answered(scene: Scene) -> None:
+def test_deleted_records_are_on_disk_as_deleted_when_it_is_answered(scene: ThreeLogs) -> None:
     assert scene.logs.delete_records(0, 2) == 2
     assert scene.starts(scene.paths[0]) == {("t0", 0): 2}
     assert scene.shared.slots[0, Slot.LOG_START] == 2
@@ -159,7 +40,7 @@ def test_deleted_records_are_on_disk_as_deleted_when_it_is_answered(scene: Scene
 
 
 def test_a_leaders_log_start_is_on_disk_before_others_see_it_and_within_the_high_watermark(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.shared.slots[0, Slot.HIGH_WATERMARK] = 2
     seen: list[tuple[int, dict[tuple[str, int], int]]] = []
@@ -176,7 +57,7 @@ def test_a_leaders_log_start_is_on_disk_before_others_see_it_and_within_the_high
     assert scene.shared.slots[0, Slot.LOG_START] == 2, "it never goes back"
 
 
-def test_a_deleted_log_leaves_its_folder_and_its_lines_in_checkpoints(scene: Scene) -> None:
+def test_a_deleted_log_leaves_its_folder_and_its_lines_in_checkpoints(scene: ThreeLogs) -> None:
     scene.logs.delete_records(0, 2)
     scene.logs.checkpoint()
     assert LogDir(scene.paths[0]).recovery_points().keys() == {("t0", 0), ("t1", 0)}
@@ -189,7 +70,7 @@ def test_a_deleted_log_leaves_its_folder_and_its_lines_in_checkpoints(scene: Sce
 
 
 def test_deleted_logs_share_one_sync_of_their_log_dir_after_their_renames(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[tuple[str, list[str]]] = []
 
@@ -204,7 +85,7 @@ def test_deleted_logs_share_one_sync_of_their_log_dir_after_their_renames(
 
 
 def test_a_log_dir_that_cannot_be_synced_fails_its_deletions_and_no_others(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = OSError(errno.EIO, "broken")
     sync = files.sync_folder
@@ -218,7 +99,7 @@ def test_a_log_dir_that_cannot_be_synced_fails_its_deletions_and_no_others(
     assert scene.logs.delete([0, 2, 1]) == {0: broken, 1: broken}
 
 
-def test_a_log_that_cannot_be_renamed_fails_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_renamed_fails_alone(scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = scene.opened[0].partition.folder
     Path(gone).rename(f"{gone}-elsewhere")
     errors = scene.logs.delete([0, 1])
@@ -226,7 +107,7 @@ def test_a_log_that_cannot_be_renamed_fails_alone(scene: Scene, monkeypatch: pyt
     assert isinstance(errors[0], FileNotFoundError)
 
 
-def test_a_closed_log_keeps_its_folder(scene: Scene) -> None:
+def test_a_closed_log_keeps_its_folder(scene: ThreeLogs) -> None:
     scene.logs.close(0)
     assert Path(scene.paths[0], "t0-0").exists()
     assert scene.shared.slots[0, Slot.STATE] == SlotState.FREE
@@ -239,7 +120,7 @@ def left_in(log_dir: str) -> bool:
 
 
 def test_a_stop_says_that_logs_were_closed_once_they_are_on_disk(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[tuple[str, bool, dict[tuple[str, int], int]]] = []
     whole = LogDir.sync
@@ -258,7 +139,7 @@ def test_a_stop_says_that_logs_were_closed_once_they_are_on_disk(
 
 
 def test_a_log_dir_that_cannot_be_synced_at_a_stop_does_not_pass_for_closed(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sync(log_dir: LogDir) -> None:
         if log_dir.path == scene.paths[0]:
@@ -272,7 +153,7 @@ def test_a_log_dir_that_cannot_be_synced_at_a_stop_does_not_pass_for_closed(
 
 
 def test_a_log_that_cannot_be_closed_takes_its_log_dir_along(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def close(sync: bool = True) -> None:
         raise OSError(errno.EIO, "broken")
@@ -285,7 +166,7 @@ def test_a_log_that_cannot_be_closed_takes_its_log_dir_along(
 
 @pytest.mark.parametrize(("number", "left"), [(errno.ENOSPC, 1), (errno.EMFILE, 1), (errno.EIO, 0)])
 def test_a_log_that_finds_no_room_to_be_closed_is_checked_by_the_next_start(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, number: int, left: int
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch, number: int, left: int
 ) -> None:
     """It lacks its last snapshot: after a clean stop, its producers would be unknown."""
 
@@ -298,7 +179,9 @@ def test_a_log_that_finds_no_room_to_be_closed_is_checked_by_the_next_start(
     assert bool(scene.errors.of(scene.paths[1])) == (not left)
 
 
-def test_a_roll_that_fails_is_an_error_of_the_log_dir(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_that_fails_is_an_error_of_the_log_dir(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene.logs.roll(0)
     assert scene.opened[0].partition.base_offsets == [0, 3]
 

@@ -46,7 +46,7 @@ class Moves:
         self._config = config
         self._notify = notify
         self._moves: dict[int, LogMove] = {}
-        logs.offline_listeners.append(self.leave)
+        logs.failures.offline_listeners.append(self.leave)
 
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:

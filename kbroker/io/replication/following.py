@@ -170,7 +170,7 @@ class Following:
             return self._copy(followed, partition, words)
         except CopyFailed as failed:
             self._pause(followed)
-            self._logs.failed(slot, failed.reason)
+            self._logs.failures.log_failed(slot, failed.reason)
         except (CorruptLog, DamagedBatch, OSError) as error:
             gone = isinstance(error, FileNotFoundError)  # the leader's retention was faster
             if not gone:

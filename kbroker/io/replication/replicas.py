@@ -60,7 +60,7 @@ class Replicas:
             try:
                 self.take_role(role)
             except OSError as error:
-                self._logs.failed(role.slot, error)
+                self._logs.failures.log_failed(role.slot, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         return 0, ""
 

@@ -2,8 +2,10 @@
 it is done or ended, and a copy that may be the log is not removed."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -41,7 +43,7 @@ class OneLog:
         self.log.words[Slot.GENERATION] = GENERATION
         for _ in range(20):
             self.append()
-        self.offline_listeners: list[Callable[[int], None]] = []
+        self.failures: Any = SimpleNamespace(offline_listeners=[])
         checkpoints = OffsetCheckpoints({path: LogDir(path) for path in self.dirs}, self._not_written)
         self.checkpoint_copy = lambda _, log_dir: checkpoints.write_copy(self.partition, log_dir)
 
@@ -152,7 +154,7 @@ def test_the_copy_is_left_to_the_next_start(complete: bool, how: str, case: Case
     if how == "the broker stops":
         case.moves.close()
     else:
-        for listener in case.logs.offline_listeners:
+        for listener in case.logs.failures.offline_listeners:
             listener(SLOT)
     assert case.moves.count == 0
     (left,) = case.futures()

@@ -40,7 +40,7 @@ class Scene:
         logs: Any = SimpleNamespace(
             require=lambda slot: self.own.partition,
             get=self._get,
-            failed=lambda slot, error: self.failed.append(error),
+            failures=SimpleNamespace(log_failed=lambda slot, error: self.failed.append(error)),
             advance_log_starts=self.starts.update,
             recovery_notes=SimpleNamespace(lowered=self.lowered.append),
         )

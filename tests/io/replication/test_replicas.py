@@ -58,7 +58,9 @@ class Scene:
         shared = Shared(Sizes(clients=1, workers=1, max_partitions=4, ring_entries=8, arena_bytes=4096))
         context: Any = SimpleNamespace(shared=shared, index=0, config=BrokerConfig({"log.dirs": "/d"}))
         drain: Any = SimpleNamespace(wake=lambda: self.calls.append("wake"))
-        logs: Any = SimpleNamespace(failed=lambda *each: self.failed.append(each))
+        logs: Any = SimpleNamespace(
+            failures=SimpleNamespace(log_failed=lambda *each: self.failed.append(each))
+        )
         durability: Any = SimpleNamespace(advanced=lambda slot: None)
         drain.env = drain.producers = drain.rows = None
         self.replicas = Replicas(context, drain, logs, durability)
