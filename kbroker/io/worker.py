@@ -10,39 +10,36 @@ import logging
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from kbroker.io.append.drain import Drain, MarkerAppend
+from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import Drained, FollowUp, Stop
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands, LogCommands, storage_failed
+from kbroker.io.control_link import ControlLink
 from kbroker.io.durability import Durability
+from kbroker.io.held_entries import HeldEntries
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.log_dirs.file_handles import FileHandles, process_limit
 from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.logs import Logs
-from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.crash_point import crash_point, is_armed
-from kbroker.ipc.layout import Counter, ProcessLine
-from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.messages import ClosePartition, Hello, OpenPartition, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.metrics import layout as ml
-from kbroker.metrics.slots import bind
-from kbroker.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
-RECONNECT_MS = 20
-MOVES_MS = 200  # between two looks at moves to other log dirs
+RECONNECT_MS = 20  # between two tries to open a link to control
+MOVES_MS = 200  # between two reports about moves to other log dirs
 BLOCKED_MS = 1  # between two tries when a completion ring is full
-READ_AHEADS = bind("kbroker_read_aheads_total")
-READ_AHEAD_BYTES = bind("kbroker_read_ahead_bytes_total")
 BEFORE_WRITE, WRITTEN = "append: before the write", "append: written and answered"
-BUSY_TURNS = 32  # drains between two looks at everything else
+BUSY_TURNS = 32  # drains between two turns of all other work
 
 
 class Worker:
@@ -72,7 +69,7 @@ class Worker:
         self.handles = FileHandles(
             self.drain.rows, process_limit(), self.durability.flush_now, self._sync_failed
         )
-        self.read_ahead = ReadAheadPool(self.sleeper.interrupt)
+        self.held = HeldEntries(self.drain, self.logs, self.durability, self.sleeper.interrupt)
         self.metrics = self.drain.metrics
         self.housekeeping = Housekeeping(
             context.config, self.logs, self.drain, self.durability, self.cleaning, monotonic_ms()
@@ -89,13 +86,15 @@ class Worker:
             {ClosePartition: self._close},
         )
         self._deletions: list[tuple[int, ClosePartition]] = []
-        self.link: PolledLink | None = None
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
             self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]
         self._due_ms = 0
         self._synced_fd = self.durability.fileno()
         self._poll = self._new_poll()
+        self.link = ControlLink(
+            context.control_sockets.connector, Hello("io", context.index, context.epoch), self._poll
+        )
 
     def _new_poll(self) -> select.epoll:
         poll = select.epoll()
@@ -107,7 +106,7 @@ class Worker:
         """Serve until the parent asks for a stop, then flush and close every log."""
         on_stop(self._stop)
         self._refuse_old_entries()
-        self._connect()
+        self.link.connect()
         while not self.stopping:
             self._turn()
         self._drain_and_close()
@@ -120,20 +119,10 @@ class Worker:
         """Answer the entries that a predecessor left in the rings with a retriable error, as their
         outcome is unknown."""
         while self.drain.run():  # no row is open yet, so the answer to everything is NOT_LEADER_OR_FOLLOWER
-            self._finish_held()
+            self.held.take()
         for client in range(self.shared.sizes.clients):
             mark_recovered(self.shared.append_ring(client, self.context.index))
         self.shared.processes[self.context.process, ProcessLine.READY] = self.context.epoch
-
-    def _connect(self) -> bool:
-        try:
-            self.link = PolledLink(self.context.control_sockets.connector)
-            self.link.send(Hello("io", self.context.index, self.context.epoch))
-        except OSError:
-            self.link = None
-            return False
-        self._poll.register(self.link.fileno(), select.EPOLLIN)
-        return True
 
     # --- loop --------------------------------------------------------------------------------------
 
@@ -169,8 +158,10 @@ class Worker:
         due = [self.housekeeping.next_due_ms, now + 1000]
         if self.moves.count:
             due.append(self._moves_due_ms)
-        if self._notify_again or self.durability.unanswered or self.link is None or self.drain.waiting:
-            due.append(now + RECONNECT_MS if self.link is None else now + 1)
+        if not self.link.connected:
+            due.append(now + RECONNECT_MS)
+        elif self._notify_again or self.durability.unanswered or self.drain.waiting:
+            due.append(now + 1)
         return min(due)
 
     def _wait_for_events(self, timeout_ms: int) -> None:
@@ -194,43 +185,27 @@ class Worker:
 
     def _serve_others(self) -> None:
         """Do all work except appends."""
-        if self.link is None and not self._connect():
+        if not self.link.connect():
             log.debug("no link to control yet")
-        self._take_messages()
-        self._reply(self.logs.take_opened(self.replicas.begin))
-        for slot, error in self.read_ahead.take_failed():
-            self.logs.failures.read_failed(slot, error)
-        for slot, count in self.read_ahead.take_from_disk():
-            self.metrics.words[READ_AHEAD_BYTES] += count
-            self.drain.counters[slot, Counter.COLD_BYTES_OUT] += count
-        for request in self.read_ahead.take():
-            self.metrics.words[READ_AHEADS] += 1
-            self.drain.complete_token(request.client, request.token, request.slot, 0)
+        self.link.take(self._serve_messages)
+        self.link.reply(self.logs.take_opened(self.replicas.begin))
+        self.held.answer_read()
         self.durability.answer_late()
         now = monotonic_ms()
         self.durability.expire(now)
         self.housekeeping.run(now)
         if self.moves.count and now >= self._moves_due_ms:
             self._moves_due_ms = now + MOVES_MS
-            self.moves.report(self._send)
+            self.moves.report(self.link.send)
         self.drain.wake()
         for slot in list(self._notify_again):
             if not self.drain.notify(slot):
                 self._notify_again.discard(slot)
 
-    def _take_messages(self) -> None:
-        if self.link is None:
-            return
-        try:
-            messages = self.link.receive()
-            for first in range(0, len(messages), TOGETHER):
-                replies = [self._handle(*each) for each in messages[first : first + TOGETHER]]
-                replies += self._delete()
-                self.link.reply_all([reply for reply in replies if reply is not None and reply.call_id])
-        except LinkClosed:
-            self._poll.unregister(self.link.fileno())
-            self.link.close()
-            self.link = None
+    def _serve_messages(self, messages: Sequence[tuple[int, Any]]) -> list[Reply]:
+        replies = [self._handle(*each) for each in messages]
+        replies += self._delete()
+        return [reply for reply in replies if reply is not None and reply.call_id]
 
     def _handle(self, call_id: int, body: object) -> Reply | None:
         """The reply to a message. None if it follows later: for OpenPartition when a thread has
@@ -266,20 +241,6 @@ class Worker:
             for call_id, body in calls
         ]
 
-    def _send(self, body: object) -> None:
-        if self.link is not None:
-            try:
-                self.link.send(body)
-            except LinkClosed:
-                log.debug("no link to control; it is notified later")
-
-    def _reply(self, replies: list[Reply]) -> None:
-        if self.link is not None:
-            try:
-                self.link.reply_all(replies)
-            except LinkClosed:
-                log.debug("control went away before a reply")
-
     # --- appends -----------------------------------------------------------------------------------
 
     def _append(self) -> bool:
@@ -292,7 +253,7 @@ class Worker:
                 self.logs.failures.write_failed(slot, number)
             self.drain.wake()
         if out[Drained.HELD]:
-            self._finish_held()
+            self.held.take()
             self._due_ms = 0
         if out[Drained.FOLLOW_UP]:
             self._follow_up(int(out[Drained.FOLLOW_UP]))
@@ -322,33 +283,6 @@ class Worker:
         if work & FollowUp.REPLICAS:
             self.replicas.leading.appended(touched)
 
-    def _finish_held(self) -> None:
-        for entry in self.drain.held():
-            if isinstance(entry, MarkerAppend):
-                self._finish_marker(entry)
-            else:
-                file = self.logs.segment_file(entry.slot, entry.segment_base)
-                if file is None:
-                    self.drain.complete_token(
-                        entry.client, entry.token, entry.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER
-                    )
-                else:
-                    self.read_ahead.ask(entry, file)
-        self.drain.wake()
-
-    def _finish_marker(self, held: MarkerAppend) -> None:
-        log_ = self.logs.get(held.append.slot)
-        if log_ is not None and held.marker is not None:
-            crash_point("marker: in the log, transaction open")
-            try:
-                log_.complete_transaction(held.marker)
-            except OSError as error:
-                self.logs.failures.log_failed(held.append.slot, error)
-                self.durability.refuse(held.append)
-                return
-            self.drain.notify(held.append.slot)
-        self.durability.hold(held.append)
-
     # --- stop --------------------------------------------------------------------------------------
 
     def _drain_and_close(self) -> None:
@@ -357,7 +291,7 @@ class Worker:
         while self._append():
             pass
         self.moves.close()
-        self.read_ahead.close()
+        self.held.close()
         self.durability.close()
         self.drain.wake()
         self.housekeeping.sync_cleaner_offsets()
