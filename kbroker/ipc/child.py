@@ -15,11 +15,12 @@ import setproctitle
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.connecting import ControlSockets
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.scheduling import ask_for_slice
 from kbroker.ipc.shared import Shared
 from kbroker.parent_death import signal_on_parent_death
 
-QUICK_ROLES = ("network", "io")  # who is on the way of every record
+QUICK_ROLES = ("network", "io")  # every record passes through these
 STACK_SIGNAL = signal.SIGUSR2
 """On this signal a child writes the stacks of its threads to the log, whatever it is doing."""
 STOP_SIGNAL = signal.SIGUSR1
@@ -129,7 +130,7 @@ def run_child(
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENT_ONLY)
         setproctitle.setproctitle(context.title)
         logging.getLogger().handlers[0].set_name(context.title)
-        context.shared.processes[context.process, 2] = os.getpid()
+        context.shared.processes[context.process, ProcessLine.PID] = os.getpid()
         gc.collect()
         gc.freeze()
         gc.set_threshold(NEW_OBJECTS, GENERATIONS)
