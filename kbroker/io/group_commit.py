@@ -67,7 +67,7 @@ class GroupCommit:
         self._threads: list[threading.Thread] = []
 
     def fileno(self) -> int:
-        """Readable when there are results, records of SYNC_RECORD_BYTES."""
+        """Readable when there are results, each a SyncJob."""
         return self._results
 
     @property

@@ -13,7 +13,7 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.failures import LogDirFailures
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
-from kbroker.io.openings import NO_ROOM, Opening, Openings, begin_recovery, set_state
+from kbroker.io.openings import Opening, Openings, begin_recovery, set_state
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.log_spec import LogSpec
 from kbroker.io.partition.unified_log import UnifiedLog, open_log
@@ -22,7 +22,7 @@ from kbroker.io.recovery.loaded_log import ClosedLog
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.log_dir_errors import NO_ROOM, LogDirErrors
 from kbroker.ipc.messages import Follow, Lead, OpenPartition, Reply
 from kbroker.log import files
 from kbroker.metrics.slots import bind

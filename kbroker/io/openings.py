@@ -1,7 +1,6 @@
 """Opening of logs: from the state saved at the last clean shutdown, or from their files, in
 threads."""
 
-import errno
 import itertools
 import sys
 import threading
@@ -27,6 +26,7 @@ from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog, LoadRequest, Tr
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.ipc.messages import Follow, OpenPartition
 from kbroker.kernels.sequence import write_group
 from kbroker.log import checkpoint, files
@@ -35,9 +35,6 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import format_uuid
 
 EVERY_NS = 1_000_000_000  # between two lines on the progress
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors that may be temporary: a full disk, too many open files, no memory. Any other error of a
-write takes the log dir offline."""
 
 
 @dataclass(slots=True)
@@ -102,13 +99,13 @@ class Openings:
         return self._pending.get(slot)
 
     def finished(self, opening: Opening) -> None:
-        """Whether the log is loaded, or does not need loading."""
+        """The log is loaded, could not be loaded, or does not need it: `take` returns it."""
         self._done.append(opening)
         self._notify()
 
     def restore(self, opening: Opening) -> bool:
-        """Try to open the log from the state saved at the last shutdown. If it returns True, the
-        opening is finished."""
+        """Open the log from the state saved at the last clean stop; returns whether that was
+        possible. Then the opening is finished."""
         message, key = opening.message, opening.key
         closed = self._left.get(message.log_dir, {}).pop(key, None)
         if closed is None:
@@ -145,9 +142,8 @@ class Openings:
         """Load the log in a thread. trusted: see `loaded_log.TrustedEnd`."""
         self._pending[opening.message.slot] = opening
         self._progress.begin(time.monotonic_ns())
-        if (
-            opening.message.new
-        ):  # nothing has to be checked, and gigabytes of other logs may be ahead in the queue
+        if opening.message.new:
+            # nothing has to be checked, and gigabytes of other logs may be ahead in the queue
             self._creators.submit(self._load, opening, trusted)
             return
         self._waiting.put((self._bytes_to_check(opening, trusted), next(self._order), opening, trusted))

@@ -25,6 +25,9 @@ OF_THE_DISK = {
     errno.ESHUTDOWN,
 }
 """Errors of a read that concern the disk, not one file."""
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors that may be temporary: a full disk, too many open files, no memory. Any other error of a
+write takes the log dir offline."""
 
 
 class LogDirErrors:

@@ -80,14 +80,14 @@ class Shared:
     """All shared memory of one broker, and the eventfd of each process; both are freed with the
     last reference to it.
 
-    slots[max_partitions, Slot.WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients
+    slots[max_partitions, Slot.WORDS]; processes[clients + workers + 2, ProcessLine.WORDS] (clients
     first, then workers, then http, then the cleaner); append_ring(client, worker),
     completion_ring(client, worker): addresses; counters[clients + workers][max_partitions,
-    COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: the sums of a slot's counters
+    Counter.WORDS], and counter_bases[max_partitions, Counter.WORDS]: the sums of a slot's counters
     when its partition got it (control writes them); metrics[clients + workers + 3, ROW_WORDS]: the
     rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py; replication_rates[sites, 2],
-    replication_bytes[workers, sites, 2]: see replication_rates.py; standing[AnswerVersion.WORDS]:
+    replication_bytes[workers, sites, 2]: see replication_rates.py; cached_answers[AnswerVersion.WORDS]:
     see cached_answers.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
     free_space[log_dirs][FreeSpace.SAMPLES, FreeSpace.WORDS]: see time_to_full.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control

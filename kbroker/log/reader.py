@@ -54,9 +54,9 @@ class LogReader:
     thread-safe.
 
     An end (end_base, end_position) is the first byte that must not be seen: the segment and
-    position of the high watermark (SLOT_HW_BASE, SLOT_HW_POSITION) or the end of the log
-    (SLOT_ACTIVE_BASE, SLOT_ACTIVE_END); WHOLE_LOG for a folder that no broker has open. version:
-    SLOT_SEGMENTS_VERSION read in the same group; the list of segments is read again when it
+    position of the high watermark (Slot.HW_BASE, HW_POSITION) or the end of the log
+    (Slot.ACTIVE_BASE, ACTIVE_END); WHOLE_LOG for a folder that no broker has open. version:
+    Slot.SEGMENTS_VERSION read in the same group; the list of segments is read again when it
     changes, or when a file turns out to be gone.
     """
 

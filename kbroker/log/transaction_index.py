@@ -126,7 +126,7 @@ def aborted_transactions(
 
     upper_offset: after the last offset of the fetched batches. The marker of a transaction may lie
     in any later segment, so the search ends where the last stable offset has passed the range, or
-    with the log. version: SLOT_SEGMENTS_VERSION. Raises CorruptLog, OSError."""
+    with the log. version: Slot.SEGMENTS_VERSION. Raises CorruptLog, OSError."""
     found: list[AbortedTransaction] = []
     bases = reader.base_offsets(version)
     for base in bases[max(bisect_right(bases, fetch_offset) - 1, 0) :]:

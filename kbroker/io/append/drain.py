@@ -38,7 +38,7 @@ TIME_INDEX_ENTRY_BYTES = 12
 @dataclass(frozen=True, slots=True)
 class HeldAppend:
     """A written append that Python answers, or holds until its records are safe. acks and
-    timeout_ms are the request's; enqueued_ns: CLOCK_MONOTONIC of its entry in the ring."""
+    timeout_ms are the request's; append_time_ms: -1 for CreateTime."""
 
     client: int
     token: int

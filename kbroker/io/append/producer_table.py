@@ -49,7 +49,7 @@ class ProducerTable:
         self.room -= count
         self._live += count
         if count:
-            self._moved()
+            self._changed()
 
     @property
     def count(self) -> int:
@@ -70,7 +70,7 @@ class ProducerTable:
         kernel.rehash(self.rows, grown)
         self.rows = grown
         self.room = capacity // 2 - live
-        self._moved()
+        self._changed()
 
     def entries(self, slot: int) -> list[ProducerEntry]:
         """Every producer of a partition, ordered by producer id."""
@@ -101,8 +101,8 @@ class ProducerTable:
         rows = np.flatnonzero(self.rows[:, Producer.KEY] == slot + 1)
         return rows[np.argsort(self.rows[rows, Producer.ID])]
 
-    def _moved(self) -> None:
-        """A row was added or removed."""
+    def _changed(self) -> None:
+        """A row was added or removed: the index of `states` is outdated."""
         self._by_slot = None
         self._is_listed = False
 
@@ -167,14 +167,14 @@ class ProducerTable:
         if row >= 0:
             self.rows[row, Producer.KEY] = -1
             self._live -= 1
-            self._moved()
+            self._changed()
 
     def drop(self, slot: int) -> None:
         """Forget every producer of a partition."""
         own = self.rows[:, Producer.KEY] == slot + 1
         self.rows[own, Producer.KEY] = -1
         self._live -= int(np.count_nonzero(own))
-        self._moved()
+        self._changed()
 
     def expire(self, before_ms: int) -> int:
         """Forget producers idle since before ``before_ms`` and outside a transaction; returns how
@@ -188,7 +188,7 @@ class ProducerTable:
         self.rows[idle, Producer.KEY] = -1
         expired = int(np.count_nonzero(idle))
         self._live -= expired
-        self._moved()
+        self._changed()
         return expired
 
 

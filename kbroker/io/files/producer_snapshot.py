@@ -188,7 +188,7 @@ def _with_earlier(entries: list[ProducerEntry], trailer: memoryview) -> list[Pro
         return entries
     packed = trailer[len(MAGIC) :]
     if trailer[: len(MAGIC)] != MAGIC or len(packed) % EARLIER.size:
-        raise CorruptSnapshot(f"{len(trailer)} bytes behind the producers say nothing known")
+        raise CorruptSnapshot(f"{len(trailer)} bytes after the producers are of an unknown kind")
     earlier: dict[int, list[BatchMetadata]] = {}
     for producer_id, *fields in EARLIER.iter_unpack(packed):
         earlier.setdefault(producer_id, []).append(BatchMetadata(*fields))

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.full_disks import FullDisks
-from kbroker.io.openings import NO_ROOM
 from kbroker.io.partition.unified_log import UnifiedLog
-from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
+from kbroker.ipc.log_dir_errors import NO_ROOM, OF_THE_DISK, LogDirErrors
 from kbroker.log import files
 from kbroker.metrics.slots import bind
 

@@ -164,12 +164,12 @@ class LogMove:
             self._drop(base)
         for state in plan:
             with suppress(FileNotFoundError):  # deleted or compacted meanwhile; the next round handles it
-                self._segment(state, throttled)
+                self._copy_segment(state, throttled)
         if any(state.base not in self._have for state in plan):
             self.caught_up = False
         self.bytes = sum(size for _, size, _ in self._have.values())
 
-    def _segment(self, state: SegmentState, throttled: bool) -> None:
+    def _copy_segment(self, state: SegmentState, throttled: bool) -> None:
         source = files.path(self.log.folder, state.base, files.LOG)
         with open(source, "rb", buffering=0) as log:
             inode = os.fstat(log.fileno()).st_ino
@@ -179,16 +179,16 @@ class LogMove:
             if have is not None and (have[0] != inode or have[1] > state.bytes):
                 self._drop(state.base)
                 have = None
-            self._append(log.fileno(), state, have[1] if have is not None else 0, throttled)
+            self._copy_bytes(log.fileno(), state, have[1] if have is not None else 0, throttled)
             status = os.fstat(log.fileno())
         if state.closed:
             for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):
-                self._whole(state.base, suffix)
+                self._copy_file(state.base, suffix)
             times = (status.st_atime_ns, status.st_mtime_ns)
             os.utime(files.path(self.folder, state.base, files.LOG), ns=times)
         self._have[state.base] = (inode, state.bytes, state.closed)
 
-    def _append(self, source: int, state: SegmentState, position: int, throttled: bool) -> None:
+    def _copy_bytes(self, source: int, state: SegmentState, position: int, throttled: bool) -> None:
         out = os.open(
             files.path(self.folder, state.base, files.LOG), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
         )
@@ -210,7 +210,7 @@ class LogMove:
         finally:
             os.close(out)
 
-    def _whole(self, base: int, suffix: str) -> None:
+    def _copy_file(self, base: int, suffix: str) -> None:
         source, target = files.path(self.log.folder, base, suffix), files.path(self.folder, base, suffix)
         with suppress(FileNotFoundError):
             shutil.copy2(source, target)
@@ -239,13 +239,14 @@ class LogMove:
             raise OSError(f"{self.log.folder} changed while its last bytes were copied")
         active = plan[-1].base
         for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):
-            self._whole(active, suffix)
-        self._names_and_rest()
+            self._copy_file(active, suffix)
+        self._finish_folder()
         self.next_offset = end
         self.switched = True
         return True
 
-    def _names_and_rest(self) -> None:
+    def _finish_folder(self) -> None:
+        """Copy the files of the whole log, and sync the names of all files."""
         for name in (files.LEADER_EPOCH_CHECKPOINT, files.PARTITION_METADATA):
             source = Path(self.log.folder, name)
             if source.exists():

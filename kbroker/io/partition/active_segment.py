@@ -168,8 +168,8 @@ class ActiveSegment:
         """An aborted transaction ends at an offset."""
         self.row[AppendRow.LAST_ABORTED] = max(last_offset, self.last_aborted)
 
-    def follow_batches_of(self, epoch: int) -> None:
-        """Leader epoch of the last batch that was copied."""
+    def note_copied_epoch(self, epoch: int) -> None:
+        """The last batch that was copied has this leader epoch; -1: none."""
         self.row[AppendRow.BATCH_EPOCH] = epoch
 
     def take_unflushed(self) -> int:

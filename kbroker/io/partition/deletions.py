@@ -30,11 +30,6 @@ class Deletions:
         for path in paths:
             heapq.heappush(self._due, (due_ms, path))
 
-    @property
-    def next_due_ms(self) -> int | None:
-        """The time at which the next path is due, None if there is none."""
-        return self._due[0][0] if self._due else None
-
     def take_due(self, now_ms: int) -> list[str]:
         """Paths that are due."""
         found = []

@@ -22,8 +22,7 @@ class LogShape:
 
     def allowed(self) -> int:
         """The number of segments that may be deleted: none with records at or after the high
-            watermark, and no empty
-        active segment."""
+        watermark, and no empty active segment."""
         uppers = [*self.bases[1:], self.log_end]
         count = 0
         while count < len(uppers) and self.high_watermark >= uppers[count]:

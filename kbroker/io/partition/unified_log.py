@@ -278,7 +278,7 @@ class UnifiedLog:
         is removed later. Raises OSError."""
         self.segments.unsynced.drop()
         self.active.close_files()
-        gone = self._close_files()  # before readers list the segments again: a late one finds none
+        gone = self._leave_folder()  # before readers list the segments again: a late one finds none
         self.epochs.folder = folder
         self.epochs.write()  # roles may have changed since they were copied
         self.segments.relocate(folder, reserve_max_bytes)
@@ -287,7 +287,8 @@ class UnifiedLog:
         self.durability.publish(self.log_end, self.active.base_offset, self.active.position)
         self.segments.delete_later(gone, now_ms)
 
-    def _close_files(self) -> list[str]:
+    def _leave_folder(self) -> list[str]:
+        """Rename the folder for removal; its new path, none if that failed."""
         try:
             return [self.segments.mark_folder_deleted(self.topic, self.partition)]
         except OSError as error:  # of a disk that is left because it fails; the next start removes it

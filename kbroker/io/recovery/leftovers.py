@@ -20,17 +20,18 @@ def has_leftovers(names: Collection[str]) -> bool:
 def clear_leftovers(folder: str) -> list[str]:
     """Bring a folder to whole segments only; returns what was done, for the log.
 
-    ``.deleted`` and ``.cleaned`` files go. ``.swap`` files are the complete result of a compaction: they
-    replace the segments whose offsets they cover; those at or after a ``.cleaned`` file belong to
-    an unfinished split or swap and go. Index files without a .log go. Raises OSError."""
+    ``.deleted`` and ``.cleaned`` files are removed. ``.swap`` files are the complete result of a
+    compaction: they replace the segments whose offsets they cover; those at or after a ``.cleaned``
+    file belong to an unfinished split or swap and are removed. Index files without a .log are
+    removed. Raises OSError."""
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     done: list[str] = []
-    cleaned = [_base(name) for name in names if name.endswith(files.CLEANED)]
+    cleaned = [files.base_offset_of(name) for name in names if name.endswith(files.CLEANED)]
     lowest_cleaned = min((base for base in cleaned if base is not None), default=None)
     swaps = []
     for name in names:
         if name.endswith(files.SWAP):
-            base = _base(name)
+            base = files.base_offset_of(name)
             if base is None or (lowest_cleaned is not None and base >= lowest_cleaned):
                 _remove(folder, name, done)
             else:
@@ -80,7 +81,3 @@ def _is_orphan(name: str, names: Collection[str]) -> bool:
 def _remove(folder: str, name: str, done: list[str]) -> None:
     Path(folder, name).unlink(missing_ok=True)
     done.append(f"removed {name}")
-
-
-def _base(name: str) -> int | None:
-    return files.base_offset_of(name)

@@ -36,8 +36,8 @@ Segments = list[tuple[int, int, int, int | None, int | None]]
 
 class TrustedEnd(NamedTuple):
     """End of a log as its last writer published it, in the same run of the machine: every byte
-    before it is whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END,
-    SLOT_LOG_END, SLOT_LOG_START."""
+    before it is whole (in the page cache, if not on disk). From Slot.ACTIVE_BASE,
+    ACTIVE_END, LOG_END and LOG_START."""
 
     active_base: int
     position: int

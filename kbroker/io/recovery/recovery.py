@@ -137,10 +137,10 @@ class LogLoader:
         first_dirty = len(self._segments)
         if not self.request.clean:
             point = self.request.recovery_point
-            behind = [n for n, segment in enumerate(self._segments) if segment.base_offset <= point]
+            below = [n for n, segment in enumerate(self._segments) if segment.base_offset <= point]
             # without any epoch the checkpoint may have been lost by a power cut: the batches know
             # them all
-            first_dirty = behind[-1] if behind and self.epochs.entries else 0
+            first_dirty = below[-1] if below and self.epochs.entries else 0
         for n, segment in enumerate(list(self._segments)):
             if n >= first_dirty:
                 if self._scan(n):
@@ -323,9 +323,8 @@ class LogLoader:
         left = [offset for offset in snapshots if offset not in strays]
         replay = ProducerReplay(self.folder, bases[0], request.now_ms - request.producer_expiration_ms)
         if request.clean and not snapshots and not self._reindexed:
-            replay.offset = (
-                end_offset  # written by a version without snapshots: no producers to load (as in Kafka)
-            )
+            # written by a version without snapshots: no producers to load (as in Kafka)
+            replay.offset = end_offset
         else:
             replay.load_snapshot(
                 min(self._reindexed, default=end_offset) if self._reindexed else end_offset, left

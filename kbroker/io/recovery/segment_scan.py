@@ -48,7 +48,7 @@ class Scan:
     """Rows of a segment file in chunks. Runs in: io, in any thread. Iterating gives (rows, count);
     then see `result`.
 
-    start, lowest_offset: first byte to look at, and the least offset its batch may have. next_base:
+    start, lowest_offset: first byte to check, and the minimum offset of its batch. next_base:
     offset that no record may reach, as it begins the next segment. crc_from: byte from which on
     CRCs are checked (none covers a base offset), None for headers only. progress is called with the
     bytes of each chunk.

@@ -45,8 +45,8 @@ class Copier:
         self._out: NDArray[np.int64] = Copied.row()
 
     def copy(self, partition: UnifiedLog, fd: int, position: int, end: int) -> int:
-        """Append whole batches of file bytes [position, end), a buffer at most; bytes that are done
-        with, at least one batch. Raises CopyFailed, DamagedBatch, and OSError of reading."""
+        """Append whole batches of file bytes [position, end), a buffer at most; returns their
+        bytes, at least one batch. Raises CopyFailed, DamagedBatch, and OSError of reading."""
         try:
             partition.active.open_files()
         except OSError as error:
@@ -70,7 +70,7 @@ class Copier:
             self._buffer = np.zeros(size, np.uint8)
 
     def _append(self, partition: UnifiedLog, start: int, length: int) -> int:
-        """One kernel call; bytes that are done with."""
+        """One kernel call; returns the bytes of whole batches that it took."""
         producers = self._drain.producers
         producers.make_room(Batch.ROWS)
         out = self._out
@@ -106,8 +106,10 @@ class Copier:
                 base_offset, _, epoch = HEAD.unpack_from(self._buffer.data, done)
                 if epoch >= 0:
                     partition.epochs.assign(epoch, base_offset)
-                partition.active.follow_batches_of(epoch)
+                partition.active.note_copied_epoch(epoch)
             elif stop == CopyStop.CORRUPT:
-                raise DamagedBatch(f"offset {partition.log_end} is due, and {done} bytes on is another thing")
+                raise DamagedBatch(
+                    f"the batch after {done} bytes does not begin at offset {partition.log_end}"
+                )
         except OSError as error:
             raise CopyFailed(error) from error

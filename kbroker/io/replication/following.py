@@ -148,7 +148,7 @@ class Following:
 
     @property
     def waiting(self) -> bool:
-        """Whether ``look`` is to come soon: a leader is not available yet, or a pause will end."""
+        """Whether ``check`` is due soon: a leader is not available yet, or a pause will end."""
         return len(self._pairs) < len(self._followed)
 
     def _pull(self, slot: int) -> bool:
@@ -219,10 +219,10 @@ class Following:
             )
             _own(partition.truncate_to, end, wall_clock_ms())
             self._logs.recovery_notes.lowered(partition.slot)
-        partition.active.follow_batches_of(partition.epochs.latest)
+        partition.active.note_copied_epoch(partition.epochs.latest)
         if partition.log_end < (begin := self._first_batch_offset(followed, partition, words)):
             _own(partition.truncate_fully, begin, wall_clock_ms())
-            partition.active.follow_batches_of(-1)
+            partition.active.note_copied_epoch(-1)
         followed.place = None
         followed.agreed = True
         partition.role.follow(followed.body.leader_epoch)
@@ -281,7 +281,7 @@ class Following:
         base, position = followed.place
         file = self._files.get(followed.body.leader_folder, base, files.LOG)
         end = end_position if base == end_base else file.size()
-        if position >= end:  # a segment is done with: the next look-up finds its successor
+        if position >= end:  # all of the segment is copied: the next look-up finds its successor
             followed.place = None
             return base != end_base
         taken = self._copier.copy(partition, file.fd, position, end)

@@ -25,13 +25,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Led:
-    """leader_epoch: of this leadership. in_sync: slots of the in-sync replicas elsewhere. wake:
-    rows in shared.processes of the workers that copy."""
+    """A partition that is led here. leader_epoch: of this leadership. in_sync: slots of the in-sync
+    replicas elsewhere. wake: rows in shared.processes of the workers that copy."""
 
     leader_epoch: int
     in_sync: NDArray[np.int64]
     wake: tuple[int, ...]
-    minimum: int
 
 
 class Leading:
@@ -61,9 +60,9 @@ class Leading:
         partition = self._logs.require(body.slot)
         known = self._led.get(body.slot)
         wake = tuple({self._shared.worker_process(worker) for _, worker in body.others})
-        led = Led(body.leader_epoch, np.array(body.in_sync, np.int64), wake, body.minimum)
+        led = Led(body.leader_epoch, np.array(body.in_sync, np.int64), wake)
         self._led[body.slot] = led
-        self._set_minimum(body.slot, led, body.minimum)
+        self._drain.rows[body.slot, AppendRow.TOO_FEW] = len(led.in_sync) + 1 < body.minimum
         if known is None or known.leader_epoch != body.leader_epoch:
             partition.role.lead(body.leader_epoch)
             log.info(
@@ -79,14 +78,6 @@ class Leading:
         self.advance()
         self._wake(led)
         return complete
-
-    def _set_minimum(self, slot: int, led: Led, minimum: int) -> None:
-        led.minimum = minimum
-        self._drain.rows[slot, AppendRow.TOO_FEW] = len(led.in_sync) + 1 < minimum
-
-    def leads(self, slot: int) -> bool:
-        """Whether the slot is led here."""
-        return slot in self._led
 
     def forget(self, slot: int) -> None:
         """Stop leading the slot."""
@@ -110,7 +101,7 @@ class Leading:
             wake_process(self._shared, process)
 
     def advance(self) -> bool:
-        """Move the high watermarks that can be moved; whether one was."""
+        """Move the high watermarks that can be moved; returns whether one was."""
         moved = False
         for slot in list(self._unsettled):
             moved |= self._advance(slot, self._led[slot])
@@ -136,8 +127,8 @@ class Leading:
         (KIP-966)."""
         if self._drain.rows[slot, AppendRow.TOO_FEW]:
             return None
-        least = self._min_offset(slot, led)
-        return least if least > self._shared.slots[slot, Slot.HIGH_WATERMARK] else None
+        mark = self._min_offset(slot, led)
+        return mark if mark > self._shared.slots[slot, Slot.HIGH_WATERMARK] else None
 
     def _advance(self, slot: int, led: Led) -> bool:
         partition = self._logs.get(slot)

@@ -89,7 +89,7 @@ def test_a_copied_batch_begins_its_leader_epoch(
     """-1: Kafka of old wrote batches without one."""
     case = scene()
     case.own.partition.epochs.clear()
-    case.own.partition.active.follow_batches_of(case.own.partition.epochs.latest)
+    case.own.partition.active.note_copied_epoch(case.own.partition.epochs.latest)
     source = tmp_path / "source"
     source.write_bytes(batch(0, [b"a"], leader_epoch=epoch) + batch(1, [b"b"], leader_epoch=epoch))
     fd = os.open(source, os.O_RDONLY)

@@ -197,7 +197,7 @@ def test_a_partition_that_is_led_elsewhere_is_forgotten() -> None:
     scene.ends(10, 10, 10)
     scene.leading.appended([OWN])
     assert not scene.leading.advance()
-    assert not scene.leading.leads(OWN)
+    assert len(scene.leading) == 0
     assert scene.high_watermark == 0
 
 
