@@ -50,11 +50,11 @@ class Queued:
 
 
 class Runtime(CoordinatorTopic):
-    """One running coordinator. Runs in: control. Owner: the process's main. It is the Timers of its
-    machine.
+    """One running coordinator. Runs in: control. Owner: the process's main.
 
-    lane: the fast path that decides operations before this runtime, or None. timeout_ms: the
-    maximum time until the records of an operation are in the log and replicated.
+    lane: the fast path that decides operations before this runtime, or None. timers: those of the
+    machine. timeout_ms: the maximum time until the records of an operation are in the log and
+    replicated.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Runtime(CoordinatorTopic):
         self.lane: Lane | None = None
         self.timeout_ms = timeout_ms
         self._wheel = WheelTimers(loop)
-        self._timers = OperationTimers(self._wheel, self.start)
+        self.timers = OperationTimers(self._wheel, self.start)
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._independent: dict[str, Independent] = {}
         self._queued: dict[str, Queued] = {}
@@ -231,26 +231,6 @@ class Runtime(CoordinatorTopic):
 
     # --- timers -----------------------------------------------------------------------------------------
 
-    def schedule(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
-        """Run an operation of a key after a delay; replaces the timer of that name."""
-        self._timers.schedule(name, delay_ms, key, operation)
-
-    def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
-        """The same, but a timer that runs already stays as it is."""
-        self._timers.schedule_if_absent(name, delay_ms, key, operation)
-
-    def renew(self, name: str, delay_ms: int) -> bool:
-        """As `schedule` with the timer's own operation; False when it must be scheduled."""
-        return self._timers.renew(name, delay_ms)
-
-    def cancel(self, name: str) -> None:
-        """Forget a timer."""
-        self._timers.cancel(name)
-
-    def postpone(self, name: str, due_ms: int) -> None:
-        """Let a timer fire no earlier than at a CLOCK_MONOTONIC time."""
-        self._timers.postpone(name, due_ms)
-
     def before_timers(self, action: Callable[[], None]) -> None:
         """Call each time before timers fire."""
         self._wheel.before_advance = action
@@ -276,7 +256,7 @@ class Runtime(CoordinatorTopic):
             log.error("%s: an operation failed", self.topic, exc_info=error)
 
     def every(self, interval_ms: int, name: str, action: Callable[[], None]) -> None:
-        """Call something again and again."""
+        """Call the action at each interval."""
 
         def again() -> None:
             self._wheel.schedule(name, interval_ms, again)
@@ -286,6 +266,6 @@ class Runtime(CoordinatorTopic):
 
     def close(self) -> None:
         """Cancel all timers and operations."""
-        self._timers.close()
+        self.timers.close()
         for task in self._tasks:
             task.cancel()

@@ -65,7 +65,9 @@ class GroupService:
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender) -> None:
         self.runtime = runtime
-        self.shard = GroupShard(GroupSettings.of(broker.config), runtime, CatalogueView(broker.catalogue))
+        self.shard = GroupShard(
+            GroupSettings.of(broker.config), runtime.timers, CatalogueView(broker.catalogue)
+        )
         self._broker = broker
         self._counted_rebalances = 0
         self._sweeps = Sweeps(runtime)

@@ -184,11 +184,11 @@ def test_an_operation_before_the_fired_one_overrides_it(tmp_path: Path, way: str
 
         def renew(now_ms: int) -> Outcome:
             if way == "cancel":
-                runtime.cancel("session")
+                runtime.timers.cancel("session")
             elif way == "put_off":
-                runtime.postpone("session", 1 << 60)
+                runtime.timers.postpone("session", 1 << 60)
             else:
-                runtime.schedule("session", 3_600_000, "g", expire)
+                runtime.timers.schedule("session", 3_600_000, "g", expire)
             return Outcome(response="renewed")
 
         def after(now_ms: int) -> Outcome:
@@ -198,8 +198,8 @@ def test_an_operation_before_the_fired_one_overrides_it(tmp_path: Path, way: str
         log.held.clear()
         writing = runtime.ask("g", puts(b"k", b"v", "written"))
         renewing = runtime.ask("g", renew)
-        runtime.schedule("session", 0, "g", expire)
-        runtime.schedule("after", 0, "other", after)
+        runtime.timers.schedule("session", 0, "g", expire)
+        runtime.timers.schedule("after", 0, "other", after)
         await begun.wait()  # both have fired: they are due at the same time, and in this order
         log.held.set()
         assert await answer_of(writing) == "written"
@@ -213,14 +213,14 @@ def test_an_operation_before_the_fired_one_overrides_it(tmp_path: Path, way: str
 def test_a_timer_whose_partition_is_gone_leaves_its_name_free(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         loaded, runtime.loaded = runtime.loaded, set()
-        runtime.schedule("t", 0, "g", puts(b"k", b"never"))
+        runtime.timers.schedule("t", 0, "g", puts(b"k", b"never"))
         while runtime._timers._fired or "t" in runtime._wheel:
             await asyncio.sleep(0)
         with pytest.raises(KafkaError) as refused:
             await runtime.run("g", lambda now_ms: Outcome())
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         runtime.loaded = loaded
-        runtime.schedule_if_absent("t", 0, "g", puts(b"k", b"v"))
+        runtime.timers.schedule_if_absent("t", 0, "g", puts(b"k", b"v"))
         while machine.state != {b"k": b"v"}:
             await asyncio.sleep(0.001)
 

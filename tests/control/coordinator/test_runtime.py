@@ -123,9 +123,9 @@ def test_then_is_called_after_the_replay_and_completes_deferred_answers(tmp_path
 
 def test_timers_run_in_turn_with_their_key(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        runtime.schedule("t", 1, "g", puts(b"timer", b"fired"))
-        runtime.schedule("never", 1, "g", puts(b"never", b"x"))
-        runtime.cancel("never")
+        runtime.timers.schedule("t", 1, "g", puts(b"timer", b"fired"))
+        runtime.timers.schedule("never", 1, "g", puts(b"never", b"x"))
+        runtime.timers.cancel("never")
         while not log.batches:
             await asyncio.sleep(0.001)
         await runtime.run("g", lambda now_ms: Outcome())
@@ -136,13 +136,13 @@ def test_timers_run_in_turn_with_their_key(tmp_path: Path) -> None:
 
 def test_a_timer_that_runs_is_not_scheduled_again_if_absent(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        runtime.schedule_if_absent("t", 1, "g", puts(b"timer", b"first"))
-        runtime.schedule_if_absent("t", 1, "g", puts(b"timer", b"second"))
+        runtime.timers.schedule_if_absent("t", 1, "g", puts(b"timer", b"first"))
+        runtime.timers.schedule_if_absent("t", 1, "g", puts(b"timer", b"second"))
         while not log.batches:
             await asyncio.sleep(0.001)
         await runtime.run("g", lambda now_ms: Outcome())
         assert machine.state == {b"timer": b"first"}
-        runtime.schedule_if_absent("t", 1, "g", puts(b"timer", b"third"))
+        runtime.timers.schedule_if_absent("t", 1, "g", puts(b"timer", b"third"))
         while len(log.batches) < 2:
             await asyncio.sleep(0.001)
         await runtime.run("g", lambda now_ms: Outcome())

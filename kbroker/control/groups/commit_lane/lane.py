@@ -101,7 +101,7 @@ class CommitLane:
         self._shard = shard
         self._appender = appender
         self._rows = shard.table.offsets.rows
-        self._decisions = CachedDecisions(self._rows.words, self._rows.address, runtime.postpone)
+        self._decisions = CachedDecisions(self._rows.words, self._rows.address, runtime.timers.postpone)
         self._waiting: dict[str, list[Callable[[], None]]] = {}
         self._pending = 0
         self._version = (-1, -1)
