@@ -27,10 +27,8 @@ def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer:
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        at_hand = ctx.broker.producer_ids.at_hand()
-        return (
-            _fresh(ctx) if at_hand is None else InitProducerIdResponse(producer_id=at_hand, producer_epoch=0)
-        )
+        taken = ctx.broker.producer_ids.take_allocated()
+        return _fresh(ctx) if taken is None else InitProducerIdResponse(producer_id=taken, producer_epoch=0)
     transactions = ctx.broker.transactions
     if transactions is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There is no transaction coordinator")

@@ -215,7 +215,7 @@ class Broker:
             self._topic_configs.pop(name, None)
 
     def acls_changed(self) -> None:
-        """Drop the cached answers."""
+        """Drop the cached answers, and call the listeners."""
         self.cached_answers.topics_changed()
         for listener in self.listeners.acls:
             listener()

@@ -5,7 +5,7 @@ import logging
 import time
 from typing import Any, Final
 
-from kbroker.control.audit.log import AuditLog, written
+from kbroker.control.audit.log import AuditLog, write_events
 from kbroker.control.broker import Broker
 from kbroker.control.guesses import Guesses
 from kbroker.control.token_credentials import TokenCredentials
@@ -45,7 +45,7 @@ class Logins:
         elif isinstance(body, LoginSucceeded):
             self._guesses.succeeded(body.host, body.user, time.monotonic_ns())
         else:
-            written(self._audit, body.events)
+            write_events(self._audit, body.events)
 
     async def _find_token(self, link: AsyncLink, call_id: int, message: FindTokenCredential) -> None:
         link.reply(call_id, await self._tokens.find(message.token_id, message.mechanism, self._broker.now_ms))

@@ -158,9 +158,8 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
             log.warning("log dir %s was replaced: its %d replicas are copied again", log_dir, held[log_dir])
             store.put_directory_id(log_dir, directory_ids[log_dir])
             continue
-        here = directory_ids.get(log_dir, "")
-        known = before.get(log_dir, "")
-        if here and known and here != known and held[log_dir]:
+        here, known = directory_ids.get(log_dir, ""), before.get(log_dir, "")
+        if log_dir in replaced and held[log_dir]:
             broker.dir_errors.fail(log_dir, errno.ENODEV)
             log.error(
                 "log dir %s stays offline: it is not the one that holds %d partitions (directory.id %s, not %s); is its"
@@ -288,7 +287,8 @@ def _resume_moves(broker: Broker, new_run: bool) -> None:
 
 
 def _copied(broker: Broker, copy: adoption.FutureCopy) -> Replica | None:
-    """The replica of a future copy. Its topic id is written into it first."""
+    """The replica of a future copy, None for a log that no longer exists. A copy without a topic id
+    is of the topic that has its name: the id is the first file of a copy."""
     catalogue = broker.catalogue
     topic = catalogue.get(copy.topic) if copy.topic_id is None else catalogue.by_id(copy.topic_id)
     if topic is None or copy.index >= len(topic.partitions):

@@ -38,7 +38,7 @@ class TokenCredentials:
             found = await asyncio.to_thread(made_credential, HASHES[mechanism], password)
             found = self._keep((token_id, mechanism), found)
         token = self._in_force(token_id, now_ms())  # it may have ended meanwhile
-        return None if token is None else TokenCredential(found, owner_name(token), token.expiry_ms)
+        return None if token is None else TokenCredential(found, name_of(token.owner), token.expiry_ms)
 
     def _in_force(self, token_id: str, now_ms: int) -> DelegationToken | None:
         token = self._tokens.get(token_id)
@@ -56,8 +56,3 @@ def made_credential(hash_name: str, password: bytes) -> ScramCredential:
     salt = "".join(secrets.choice(_SALT_CHARACTERS) for _ in range(SALT_LENGTH)).encode()
     salted = hashlib.pbkdf2_hmac(hash_name, password, salt, MIN_ITERATIONS)
     return credential(hash_name, salt, salted, MIN_ITERATIONS)
-
-
-def owner_name(token: DelegationToken) -> str:
-    """The user that a client becomes by the token."""
-    return name_of(token.owner)

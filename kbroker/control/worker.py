@@ -62,7 +62,7 @@ that clients find them open right after the start."""
 
 
 class Control:
-    """Serves one broker's links until it gets the stop message. Owner: `main`."""
+    """Serves one broker's links until the parent asks for a stop. Owner: `main`."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Control:
         self._workers = IoWorkers(
             broker, self._services.moves, self._appender, context.shared.sizes.workers, self._worker_is_back
         )
-        self._replication.each_look.append(partial(finish_all, self._replication))
+        self._replication.after_check.append(partial(finish_all, self._replication))
         self._logins = Logins(broker, self._services.audit)
         self._audit = self._services.audit
         self._handlers = self._message_handlers()
@@ -213,14 +213,14 @@ class Control:
 
     def _on_lost(self, link: AsyncLink) -> None:
         self._links.discard(link)
-        peer = link.peer
-        was_ready = (
-            isinstance(peer, Hello) and peer.role == "io" and self._broker.links.worker(peer.index) is link
-        )
-        self._broker.links.lost(link)
+        links, peer = self._broker.links, link.peer
+        worker = peer.index if isinstance(peer, Hello) and peer.role == "io" else None
+        if worker is not None and links.worker(worker) is not link:  # it took no calls yet
+            worker = None
+        links.lost(link)
         self._services.clients.lost(link)
-        if was_ready and isinstance(peer, Hello) and not self._stop.is_set():
-            self._background.start(self._replication.worker_lost(peer.index))
+        if worker is not None and not self._stop.is_set():
+            self._background.start(self._replication.worker_lost(worker))
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
         handler = self._handlers.get(type(body))

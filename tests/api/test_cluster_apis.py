@@ -114,8 +114,8 @@ def test_an_id_at_hand_needs_no_task_and_a_block_that_is_used_up_is_followed_by_
             (await ask(made.broker, ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None, 1))).producer_id
         ]
         left = 0
-        while (at_hand := made.broker.producer_ids.at_hand()) is not None:
-            ids.append(at_hand)
+        while (taken := made.broker.producer_ids.take_allocated()) is not None:
+            ids.append(taken)
             left += 1
         assert left == 999
         ids.append(

@@ -172,8 +172,8 @@ def _time(time_ms: int | None) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def written(audit: AuditLog | None, events: tuple[AuditEvent, ...]) -> None:
-    """Write an event of a network process."""
+def write_events(audit: AuditLog | None, events: tuple[AuditEvent, ...]) -> None:
+    """Write events of a network process, if anything is audited."""
     if audit is not None:
         for event in events:
             audit.write(line_of(event), event.time_ms)

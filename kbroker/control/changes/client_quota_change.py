@@ -132,6 +132,6 @@ def _merged(
 
 
 def _shown(entity: Entity) -> str:
-    """The number as Java prints it."""
+    """The entity as Java prints it."""
     pairs = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
     return f"ClientQuotaEntity(entries={{{pairs}}})"

@@ -22,7 +22,7 @@ from kbroker.config.setting import ConfigError
 from kbroker.config.telemetry import takes_telemetry
 from kbroker.control.broker import Broker
 from kbroker.control.images import next_image
-from kbroker.control.links.links import bounded
+from kbroker.control.links.links import CALLS_AT_ONCE, bounded
 from kbroker.control.metadata.clamp import broker_min_isr_note, is_clamped, min_isr_note
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
@@ -179,7 +179,7 @@ async def _broker_changed(broker: Broker) -> None:
     broker.publish_throttles()
     settings = Settings(broker.dynamic_settings())
     workers = range(broker.shared.sizes.workers)
-    await bounded(64, [partial(broker.links.call_worker, worker, settings) for worker in workers])
+    await bounded(CALLS_AT_ONCE, [partial(broker.links.call_worker, worker, settings) for worker in workers])
     await _topics_changed(broker, [name for name, old in before.items() if broker.topic_config(name) != old])
     await broker.links.announce(next_image(broker))
 
@@ -199,6 +199,6 @@ async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
             for replica in replicas:
                 call = ConfigurePartition(replica.slot, config)
                 calls.append(partial(broker.links.call_worker, replica.worker, call))
-    for result in await bounded(64, calls):
+    for result in await bounded(CALLS_AT_ONCE, calls):
         if isinstance(result, KafkaError):
             log.warning("a partition did not apply its new config: %s", result)

@@ -19,6 +19,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EXCEEDED = "The throttling quota has been exceeded."
 REMEMBERED = 10_000
+"""Buckets; beyond them those that owe nothing are dropped, and begin full again."""
 
 
 class MutationQuotas:

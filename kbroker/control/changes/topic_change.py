@@ -15,7 +15,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import forget
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.images import next_image
-from kbroker.control.links.links import bounded
+from kbroker.control.links.links import CALLS_AT_ONCE, bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.placement import place_assigned, place_replicas
@@ -210,8 +210,8 @@ async def add_partitions(
     assignments: Sequence[Sequence[int]] = (),
     occupied: Counter[str] | None = None,
 ) -> list[Partition]:
-    """Append `count` partitions to a topic not visible yet: directories, slots, IO workers.
-    KafkaError: no room.
+    """Append `count` partitions to a topic that is not visible yet, with log directories, slots and
+    IO workers. Raises KAFKA_STORAGE_ERROR, and INVALID_PARTITIONS without free slots.
 
     assignments: node ids for each partition, or empty. occupied: the number of logs in each
     directory, those included that are created at the same time; None: those of the catalogue.
@@ -301,7 +301,7 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: Asy
 
     closed = []
     for one, result in zip(
-        deletions, await bounded(64, [partial(close, one) for one in deletions]), strict=True
+        deletions, await bounded(CALLS_AT_ONCE, [partial(close, one) for one in deletions]), strict=True
     ):
         if isinstance(result, KafkaError):
             log.error("%s could not be deleted: %s", one.partition.folder, result)

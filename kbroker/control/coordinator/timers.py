@@ -43,7 +43,7 @@ class WheelTimers:
         self._due: deque[NamedTimer] = deque()  # they have left the wheel and fire in the next turns
         self._wake: asyncio.TimerHandle | None = None
         self._wake_ms = 0
-        self.before_advance: Callable[[], None] | None = None  # the last chance to put timers off
+        self.before_advance: Callable[[], None] | None = None  # it may still postpone timers
 
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         """Run the action after delay_ms; replaces a timer of the same name.

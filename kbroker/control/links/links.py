@@ -19,6 +19,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 30.0
+CALLS_AT_ONCE = 64
+"""Maximum of pending calls of one change to the IO workers."""
 
 
 class Links:

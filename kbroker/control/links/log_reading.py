@@ -28,8 +28,8 @@ OnAnswer = Callable[[Any], None]
 MAX_READERS = 1024
 TOGETHER = 16
 """The maximum of results delivered in one loop turn."""
-TELL_AFTER_S = 0.001
-"""Findings do not wait longer for others."""
+DELIVER_AFTER_S = 0.001
+"""Seconds after which results no longer wait for others."""
 
 
 class LogReading:
@@ -86,36 +86,36 @@ class LogReading:
             found = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(found))
         on_answer(found)
 
-    def _call_back(self, findings: list[tuple[OnAnswer, Any]]) -> None:
-        for on_answer, found in findings:
+    def _call_back(self, results: list[tuple[OnAnswer, Any]]) -> None:
+        for on_answer, found in results:
             try:
                 on_answer(found)
             except Exception:
                 log.exception("the callback of a read failed")
 
-    def _rested(self, findings: list[tuple[OnAnswer, Any]]) -> None:
+    def _rested(self, results: list[tuple[OnAnswer, Any]]) -> None:
         """The thread's queue was empty; start it again if there are new jobs."""
         self._running = False
         if self._jobs:
             self._begin()
-        self._call_back(findings)
+        self._call_back(results)
 
     # --- on the thread ----------------------------------------------------------------------------------
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        findings: list[tuple[OnAnswer, Any]] = []
+        results: list[tuple[OnAnswer, Any]] = []
         began = time.monotonic()
         while self._jobs:
             job, on_answer = self._jobs.popleft()
             try:
-                findings.append((on_answer, job()))
+                results.append((on_answer, job()))
             except Exception as error:
-                findings.append((on_answer, error))
+                results.append((on_answer, error))
             now = time.monotonic()
-            if self._jobs and (len(findings) == TOGETHER or now - began > TELL_AFTER_S):
-                loop.call_soon_threadsafe(self._call_back, findings)
-                findings, began = [], now
-        loop.call_soon_threadsafe(self._rested, findings)
+            if self._jobs and (len(results) == TOGETHER or now - began > DELIVER_AFTER_S):
+                loop.call_soon_threadsafe(self._call_back, results)
+                results, began = [], now
+        loop.call_soon_threadsafe(self._rested, results)
 
     def _run(self, folder: str, step: Callable[[LogReader], T]) -> T:
         reader = self._readers.get(folder)

@@ -40,8 +40,8 @@ class Partition:
     """One partition: its replicas, the preferred leader first, and the leading one.
 
     has_leader: False when no replica that may lead is there; `leader` is the last one then. adding,
-    removing: log dirs of replicas that a reassignment adds and removes. log_dir, slot,
-    generation and worker are the leader's."""
+    removing: replicas that a reassignment adds and removes. log_dir, slot, generation and worker
+    are the leader's."""
 
     topic: str
     index: int
@@ -164,7 +164,7 @@ class Topic:
 class Catalogue:
     """All topics by name and id. Runs in: control. Owner: its Broker, which alone changes it.
 
-    version grows with every change; answers that are cached carry it. on_change: called then.
+    version grows with every change. on_change: called then.
     """
 
     def __init__(self, topics: Iterable[Topic] = (), on_change: Callable[[], None] = lambda: None) -> None:
@@ -233,7 +233,3 @@ class Catalogue:
         """Topics, leaders or in-sync sets have changed: cached answers are out of date."""
         self.version += 1
         self._on_change()
-
-    def images(self) -> tuple[TopicImage, ...]:
-        """Every topic as network processes see it."""
-        return tuple(topic.image() for topic in self.topics.values())

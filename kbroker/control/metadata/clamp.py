@@ -1,4 +1,4 @@
-"""Requests for more replicas than one node has: granted with what there is
+"""Requests for more replicas than one node has: granted with as many as it has
 (kbroker.clamp.replication.factor). Pure.
 
 Programs made for clusters ask for three replicas without a choice (Kafka Connect, MirrorMaker,

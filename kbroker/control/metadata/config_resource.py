@@ -1,5 +1,4 @@
-"""Types of resources that have configs (Kafka's ConfigResource.Type), and which names they may
-have."""
+"""Types of resources that have configs (Kafka's ConfigResource.Type), and their names."""
 
 from typing import Final
 

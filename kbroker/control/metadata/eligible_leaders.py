@@ -22,7 +22,7 @@ def one_min_isr(
     stored: Mapping[ConfigKey, Mapping[str, str]], static: Mapping[str, str]
 ) -> dict[ConfigKey, dict[str, str | None]]:
     """Changes of dynamic configs: the file's value becomes that of all brokers, unless these have
-    one; a broker's own goes (ConfigurationControlManager.maybeGenerateElrSafetyRecords)."""
+    one; a broker's own is deleted (ConfigurationControlManager.maybeGenerateElrSafetyRecords)."""
     changes: dict[ConfigKey, dict[str, str | None]] = {
         key: {MIN_ISR: None} for key, configs in stored.items() if key[0] == BROKER and MIN_ISR in configs
     }

@@ -4,7 +4,7 @@ producer ids.
 Read when folders that Apache Kafka wrote are adopted or come back: the newest snapshot
 (`<offset>-<epoch>.checkpoint`), then the log after it. A record's value is a frame version, a type
 and a version (unsigned varints), then the message (MetadataRecordSerde). Only the types in
-`kraft/records.py` are looked at.
+`kraft/records.py` are read.
 """
 
 import logging

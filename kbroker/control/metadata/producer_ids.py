@@ -33,14 +33,14 @@ class ProducerIds:
         self._since_s = 0.0
         words[ProducerIdRow.END] = 0  # a predecessor's: logs that are adopted now may have ids of that range
 
-    def at_hand(self) -> int | None:
+    def take_allocated(self) -> int | None:
         """A new id; None when a block has to be allocated first, as by `take`."""
         taken = take_producer_id(self._words)
         return None if taken == NO_ID else taken
 
     async def take(self) -> int:
         """A new id. Raises KafkaError when the store fails."""
-        while (taken := self.at_hand()) is None:
+        while (taken := self.take_allocated()) is None:
             async with self._refilling:
                 if self._words[ProducerIdRow.NEXT] >= self._words[ProducerIdRow.END]:
                     await self._refill()

@@ -1,4 +1,4 @@
-"""Slot numbers and generations of partitions, and the slot line that control writes.
+"""Slot numbers and generations of partitions, and the words of a slot that control writes.
 
 A slot number is reused after its partition is gone; the generation, which never repeats (it is
 stored), shows the users of the old partition that it is gone.
@@ -17,9 +17,9 @@ from kbroker.ipc.schema_rules import SchemaRules, packed
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-TRIES = (
-    10_000  # attempts to read a slot that is being written: some milliseconds, its writer needs a microsecond
-)
+TRIES = 10_000
+"""Attempts to read a slot that is being written: some milliseconds, its writer needs a
+microsecond."""
 CODECS = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -34,7 +34,7 @@ def _level(config: TopicConfig) -> int:
 
 
 def slot_flags(config: TopicConfig, internal: bool, replicated: bool) -> int:
-    """The FLAG_* word of a partition."""
+    """The Slot.FLAGS word of a partition, of SlotFlag."""
     return (
         SlotFlag.REPLICATED * replicated
         | SlotFlag.COMPACTED * config.compact
@@ -54,7 +54,7 @@ def _values(numbers: list[int]) -> int | NDArray[np.int64]:
 
 
 class Slots:
-    """Allocates slots and writes their third line. Runs in: control. Owner: the Broker.
+    """Allocates slots and writes control's words of them. Runs in: control. Owner: the Broker.
 
     words: shared.slots, int64[max_partitions, Slot.WORDS]. line: control's row in shared.processes.
     """
@@ -163,7 +163,7 @@ class Slots:
         words[slots, Slot.MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
 
     def state(self, slot: int) -> int:
-        """STATE_* of a slot."""
+        """The SlotState of a slot."""
         return int(self._words[slot, Slot.STATE])
 
     def word(self, slot: int, index: int) -> int:

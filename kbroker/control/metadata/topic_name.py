@@ -1,5 +1,4 @@
-"""Which names a topic may have (Kafka's Topic class): length, characters, and metric-name
-collisions."""
+"""The names that a topic may have (Kafka's Topic class), and the names of internal topics."""
 
 import re
 

@@ -21,9 +21,9 @@ NO_END = (1 << 63) - 1
 class Lag:
     """Runs in: control. Owner: Replication. words: shared.slots.
 
-    A copy has caught up when its log reaches what its leader's was at the last look, under the
+    A copy has caught up when its log reaches what its leader's was at the last check, under the
     leader's epoch. It may join the in-sync set when it has all below the high watermark and all
-    that its leader began with: a new leader's high watermark may be behind what was acknowledged
+    that its leader began with: a new leader's high watermark may be below what was acknowledged
     before (Kafka's Partition.isFollowerInSync). It must also have copied since it was out of sync,
     or lack nothing: below min.insync.replicas the high watermark does not advance, and a copy that
     hangs has all below it. In Kafka it joins by a fetch, which a copy that hangs does not send.
@@ -32,9 +32,9 @@ class Lag:
     def __init__(self, words: NDArray[np.int64], clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._words = words
         self._clock_ns = clock_ns
-        self._ends: dict[int, int] = {}  # leaders' log ends at the last look, by slot
+        self._ends: dict[int, int] = {}  # leaders' log ends at the last check, by slot
         self._left: dict[int, int] = {}  # where copies out of sync began to catch up, by slot
-        self._looked_ns = clock_ns()
+        self._checked_ns = clock_ns()
 
     def find(self, partitions: Sequence[Partition], max_lag_ns: int) -> tuple[Pairs, Pairs]:
         """(in-sync replicas that lag for longer than max_lag_ns, others that have caught up)."""
@@ -48,7 +48,7 @@ class Lag:
             if follows and is_level:
                 replica.caught_up_ns = now_ns
             elif (follows and has_caught_up) or not replica.caught_up_ns:  # or its first check
-                replica.caught_up_ns = self._looked_ns
+                replica.caught_up_ns = self._checked_ns
             if replica.in_sync:
                 if now_ns - replica.caught_up_ns > max_lag_ns:
                     late.append((partition, replica))
@@ -56,7 +56,7 @@ class Lag:
             left[replica.slot] = min(end, self._left.get(replica.slot, end))
             if follows and may_join and (is_level or end > left[replica.slot]):
                 joining.append((partition, replica))
-        self._looked_ns = now_ns
+        self._checked_ns = now_ns
         self._left = left
         self._ends = {p.slot: int(self._words[p.slot, Slot.LOG_END]) for p in partitions}
         return late, joining

@@ -80,7 +80,7 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
 
 
 async def finish_all(replication: Replication) -> None:
-    """Look at every pending reassignment."""
+    """Finish each pending reassignment whose new replicas are in sync."""
     for partition in replication.moving():
         if (topic := replication.broker.catalogue.get(partition.topic)) is not None:
             await finish(replication, topic, partition)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.control.broker import Broker
-from kbroker.control.links.links import bounded
+from kbroker.control.links.links import CALLS_AT_ONCE, bounded
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.roles import role_of
 from kbroker.ipc.link import LinkClosed
@@ -19,7 +19,6 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-CALLS_AT_ONCE = 64
 ANSWER_S = 1.0  # then the role is sent again
 
 LogKey = tuple[int, int]

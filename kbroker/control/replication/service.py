@@ -29,7 +29,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 TICK_S = 0.2
-MAX_BALANCED = 1000  # at one look
+MAX_BALANCED = 1000  # partitions at one check
 CATCH_UP_S = 1.0  # a new leader's time to copy the last records of a previous leader that still runs
 SHRINKS = bind("kbroker_isr_shrinks_total")
 EXPANDS = bind("kbroker_isr_expands_total")
@@ -40,13 +40,13 @@ UNCLEAN_ELECTIONS = bind("kbroker_unclean_leader_elections_total")
 class Replication:
     """Runs in: control. Owner: the process's main. Decisions are made one after another.
 
-    each_look: called after every check of the replicas.
+    after_check: called after every check of the replicas.
     """
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._deciding = asyncio.Lock()
-        self.each_look: list[Callable[[], Awaitable[None]]] = []
+        self.after_check: list[Callable[[], Awaitable[None]]] = []
         self._roles = RoleCalls(broker)
         self._lag = Lag(broker.shared.slots)
         broker.listeners.config.append(self._config_changed)
@@ -69,7 +69,7 @@ class Replication:
                 if config.get_bool("auto.leader.rebalance.enable") and time.monotonic() >= due_s:
                     due_s = time.monotonic() + interval_s
                     await self.elect_preferred()
-                for step in self.each_look:
+                for step in self.after_check:
                     await step()
             except KafkaError as error:
                 log.error("replicas could not be checked: %s", error)
@@ -315,7 +315,7 @@ class Replication:
         self, partition: Partition, replica: Replica, log_dir: str, store: Callable[[Change], Awaitable[bool]]
     ) -> bool:
         """A replica's log is in another log dir from now on: stored, then sent to its followers.
-        False, or a KafkaError, as of store: it stays where it is."""
+        Returns False, or raises KafkaError, as `store` does; then the log stays where it is."""
         async with self._deciding:
             if not await store(Change(moved_partitions=[partition.with_moved(replica, log_dir)])):
                 return False

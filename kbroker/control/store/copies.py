@@ -164,7 +164,7 @@ class StoreCopies:
 
     async def _leave(self, log_dirs: dict[str, str]) -> None:
         for log_dir, why in log_dirs.items():
-            log.error("cannot remove the store's copy in %s: %s", log_dir, why)
+            log.error("the store's copy in %s is out of date from now on: %s", log_dir, why)
             self._leaving[log_dir] = self._copies.pop(log_dir).leave()
         counted = self.log_dirs
         self._report(counted, self._expected)

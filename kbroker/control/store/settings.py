@@ -18,7 +18,7 @@ def load_configs(db: sqlite3.Connection) -> dict[ConfigKey, dict[str, str]]:
 
 
 def apply_configs(db: sqlite3.Connection, kind: int, resource: str, values: dict[str, str | None]) -> None:
-    """Set configs of resources; None deletes one."""
+    """Set configs of a resource; None deletes one."""
     for name, value in values.items():
         if value is None:
             db.execute(
@@ -39,7 +39,7 @@ def load_quotas(db: sqlite3.Connection) -> dict[Entity, dict[str, float]]:
 
 
 def apply_quotas(db: sqlite3.Connection, entity: Entity, quotas: dict[str, float | None]) -> None:
-    """Set quotas of entities; None deletes one."""
+    """Set quotas of an entity; None deletes one."""
     text = json.dumps(entity)
     for key, value in quotas.items():
         if value is None:

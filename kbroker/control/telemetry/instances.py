@@ -106,8 +106,8 @@ class Instances:
         return found
 
     def put(self, instance: ClientInstance) -> None:
-        """A new one, or one with other subscriptions; the one that was used longest ago makes
-        room."""
+        """Add an instance, or replace it by one with other subscriptions. The table is bounded: the
+        instance that was used longest ago is removed."""
         earlier = self._by_id.pop(instance.instance_id, None)
         if earlier is not None:
             self._drop(earlier)
@@ -118,7 +118,7 @@ class Instances:
         self._by_connection[instance.connection_id] = instance.instance_id
 
     def remove(self, instance_id: bytes) -> None:
-        """It is forgotten, if it is there."""
+        """Forget an instance, if it is known."""
         instance = self._by_id.pop(instance_id, None)
         if instance is not None:
             self._drop(instance)
@@ -135,7 +135,7 @@ class Instances:
         instance.expires_ms = now_ms + max(EXPIRY_MS, INTERVALS * instance.subscription.interval_ms)
 
     def sweep(self, now_ms: int) -> None:
-        """Forget those that have been silent for too long; looks every few seconds."""
+        """Forget those that have been silent for too long; checks every SWEEP_MS."""
         if now_ms - self._swept_ms < SWEEP_MS:
             return
         self._swept_ms = now_ms

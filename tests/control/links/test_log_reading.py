@@ -98,7 +98,7 @@ def test_a_log_that_can_not_be_read_is_a_storage_error_and_others_are_read(tmp_p
 
 
 def test_a_finding_does_not_wait_for_many_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_reading, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(log_reading, "DELIVER_AFTER_S", 0.0)
 
     async def test() -> None:
         logs, _ = reading()

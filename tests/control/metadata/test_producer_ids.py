@@ -38,7 +38,7 @@ def made() -> tuple[ProducerIds, Store, "np.ndarray[tuple[int], np.dtype[np.int6
 def test_others_take_from_the_same_block() -> None:
     ids, _, words = made()
     assert take_producer_id(words) == NO_ID
-    assert [asyncio.run(ids.take()), take_producer_id(words), ids.at_hand()] == [5000, 5001, 5002]
+    assert [asyncio.run(ids.take()), take_producer_id(words), ids.take_allocated()] == [5000, 5001, 5002]
 
 
 def test_ids_between_two_blocks_have_no_owner() -> None:

@@ -32,16 +32,16 @@ class Renewal(NamedTuple):
 
 
 class CachedDecisions:
-    """words, address: the context of the lane's kernels. put_off(timer, due_ms): extends a session.
+    """words, address: the context of the lane's kernels. postpone(timer, due_ms): extends a session.
 
-    A commit extends its member's session only when the timer may be looked at: before timers fire
+    A commit extends its member's session only before its timer counts: before timers fire
     (`settle_touched`), and before another operation of the group.
     """
 
-    def __init__(self, words: Words, address: int, put_off: Callable[[str, int], None]) -> None:
+    def __init__(self, words: Words, address: int, postpone: Callable[[str, int], None]) -> None:
         self._words = words
         self._address = address
-        self._put_off = put_off
+        self._postpone = postpone
         self._of_group: dict[str, list[int]] = {}
         self._renewal: dict[int, Renewal] = {}
         self._contents: dict[int, NDArray[np.uint8]] = {}
@@ -197,4 +197,4 @@ class CachedDecisions:
             self._table[number, CachedDecision.TOUCHED_MS] = 0
             timer, timeout_ms = self._renewal[number]
             if timer:
-                self._put_off(timer, touched_ms + timeout_ms)
+                self._postpone(timer, touched_ms + timeout_ms)
