@@ -1,7 +1,5 @@
 """The settings of one resource in DescribeConfigs, from the config tables."""
 
-import logging
-
 from kbroker.config.describe import (
     Entry,
     Keys,
@@ -18,9 +16,6 @@ from kbroker.control.changes.loggers import levels
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.topic_name import validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
-
-log = logging.getLogger(__name__)
-
 
 _UNNAMED = {
     BROKER_LOGGER: "Broker id must not be empty",

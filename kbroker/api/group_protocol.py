@@ -3,8 +3,8 @@ group.coordinator.rebalance.protocols. Bounds on the size of heartbeats and Join
 
 from kbroker.api.context import RequestContext
 from kbroker.control.broker import Broker
-from kbroker.control.groups.shard import TOPIC
 from kbroker.control.metadata.features import FEATURES
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.slices import paced
@@ -30,7 +30,7 @@ def check_protocol(broker: Broker, protocol: str) -> None:
 def check_size(ctx: RequestContext) -> None:
     """Raises UNKNOWN_SERVER_ERROR, as for the record that could not be appended, when a heartbeat
     is larger than the largest batch of the groups' topic, before anything is made of it."""
-    if len(ctx.client.body) > ctx.broker.topic_config(TOPIC).max_message_bytes:
+    if len(ctx.client.body) > ctx.broker.topic_config(CONSUMER_OFFSETS).max_message_bytes:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -38,7 +38,7 @@ def check_join_size(ctx: RequestContext, request: JoinGroupRequest) -> None:
     """Raises UNKNOWN_SERVER_ERROR, as at the end of the rebalance, when no batch of the groups'
     topic can hold the member's metadata, whichever of its protocols is chosen; or when they are
     larger than JOIN_BATCHES of them, because the group keeps all of them in memory."""
-    limit = ctx.broker.topic_config(TOPIC).max_message_bytes
+    limit = ctx.broker.topic_config(CONSUMER_OFFSETS).max_message_bytes
     size = len(ctx.client.body)
     if size <= limit:
         return

@@ -13,15 +13,13 @@ from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.mutation_quotas import MutationQuotas
 from kbroker.control.clients.service import ClientReports
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.groups import shard
 from kbroker.control.groups.service import GroupService
 from kbroker.control.links.appender import Appender
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kbroker.control.replication.service import Replication
-from kbroker.control.share import state_shard as share_state
 from kbroker.control.share.service import ShareService
 from kbroker.control.telemetry.service import TelemetryService
 from kbroker.control.transactions.service import TransactionService
-from kbroker.control.transactions.shard import TOPIC as TRANSACTIONS
 from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -88,14 +86,14 @@ def make_coordinators(
     """
     broker, loop = services.broker, asyncio.get_running_loop()
     number = broker.config.get_int
-    groups = Runtime(broker, appender, shard.TOPIC, loop, number("offsets.commit.timeout.ms"))
+    groups = Runtime(broker, appender, CONSUMER_OFFSETS, loop, number("offsets.commit.timeout.ms"))
     group_service = GroupService(broker, groups, appender)
     group_service.start()
-    transactions = Runtime(broker, appender, TRANSACTIONS, loop)
+    transactions = Runtime(broker, appender, TRANSACTION_STATE, loop)
     transaction_service = TransactionService(broker, transactions, appender, group_service)
     transaction_service.start()
     write_ms = number("share.coordinator.write.timeout.ms")
-    shares = Runtime(broker, appender, share_state.TOPIC, loop, write_ms)
+    shares = Runtime(broker, appender, SHARE_GROUP_STATE, loop, write_ms)
     share_service = ShareService(broker, group_service, shares, announce, appender.append)
     appender.slot_listeners.append(share_service.slot_advanced)
     services.coordinate(group_service, transaction_service, share_service)

@@ -2,7 +2,6 @@
 shutdown."""
 
 import asyncio
-import logging
 import sys
 from collections.abc import Coroutine
 from typing import Any
@@ -21,8 +20,6 @@ from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.images import Images
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
-
-log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
 SWITCH_S = 0.0005

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kbroker.control.share.state_shard import TOPIC
+from kbroker.control.metadata.topic_name import SHARE_GROUP_STATE
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -104,9 +104,11 @@ def cut(talk: Talk) -> None:
 
 def written_states(talk: Talk) -> int:
     """The records in the share coordinator's topic."""
-    topic: Any = talk.peer.ask(ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(ZERO_UUID, TOPIC)]))
+    topic: Any = talk.peer.ask(
+        ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(ZERO_UUID, SHARE_GROUP_STATE)])
+    )
     parts = [ListOffsetsPartition(each.partition_index, timestamp=-1) for each in topic.topics[0].partitions]
-    request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPIC, parts)])
+    request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(SHARE_GROUP_STATE, parts)])
     answer: Any = talk.peer.ask(ApiKey.LIST_OFFSETS, 7, request)
     return sum(each.offset for each in answer.topics[0].partitions)
 

@@ -9,12 +9,11 @@ from typing import Any
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
-from kbroker.control.groups.shard import TOPIC as OFFSETS
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, TRANSACTION_STATE
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.requests import Requests
 from kbroker.control.services import Services
 from kbroker.control.transactions.service import TransactionService
-from kbroker.control.transactions.shard import TOPIC as TRANSACTIONS
 from kbroker.ipc.background import Background
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
@@ -31,9 +30,9 @@ class Scene:
         self.broker = made.broker
         log: Any = Log()
         loop = asyncio.get_running_loop()
-        self.groups = Runtime(self.broker, log, OFFSETS, loop)
+        self.groups = Runtime(self.broker, log, CONSUMER_OFFSETS, loop)
         self.group_service = GroupService(self.broker, self.groups, log)
-        self.transactions = Runtime(self.broker, log, TRANSACTIONS, loop)
+        self.transactions = Runtime(self.broker, log, TRANSACTION_STATE, loop)
         self.transaction_service = TransactionService(self.broker, self.transactions, log, self.group_service)
         self.services: Services = made.services
         self.services.coordinate(self.group_service, self.transaction_service)

@@ -1,5 +1,4 @@
-"""The records of classic groups and committed offsets, in the versions that Apache Kafka 4.3
-writes."""
+"""The records of classic groups, in the version that Apache Kafka 4.3 writes."""
 
 from collections.abc import Mapping
 

@@ -5,7 +5,6 @@ A classic group lives ahead of its record: operations change it, the record make
 after a partition has been loaded, GroupMetadata of an existing group has nothing new.
 """
 
-import logging
 from collections.abc import Callable, Set
 from typing import Any
 
@@ -21,8 +20,6 @@ from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 from kbroker.protocol.record_types import decode_key, decode_value, record_type
 from kbroker.protocol.schema import ProtocolError, Struct
-
-log = logging.getLogger(__name__)
 
 OFFSET_TYPES = (0, 1)
 """Record types of committed offsets; 0 is that of brokers before 0.9."""

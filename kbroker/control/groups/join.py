@@ -1,6 +1,5 @@
 """JoinGroup for classic groups: new and returning members, static and dynamic."""
 
-import logging
 import uuid
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
@@ -14,8 +13,6 @@ from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-
-log = logging.getLogger(__name__)
 
 UNKNOWN_MEMBER = ""
 KNOWN_MEMBER_ID_FROM = 4

@@ -50,9 +50,8 @@ class FramedAnswer(Deferred):
 class SharedAnswer:
     """An answer of which only one string or bytes field differs from member to member.
 
-    response: the answer of a version with an empty field. follows: the fields after it are this
-    many bytes long, all of them empty arrays and tags; by whether the version is flexible. length
-    of length: of a not flexible version's field.
+    response: makes the answer of a version with an empty field. The fields after it are empty
+    arrays and tags, so their size depends only on whether the version is flexible.
     """
 
     __slots__ = ("_api", "_follows", "_length_bytes", "_parts", "_response")

@@ -18,15 +18,15 @@ INVALID_OFFSET = -1
 def fetch_offsets(
     table: GroupTable, request: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The group's answer; request.topics None asks for all. Topics carry name and id as asked.
+    """The group's answer; request.topics None requests all. Topics carry name and id as requested.
 
     Raises KafkaError for the whole group: UNKNOWN_MEMBER_ID and STALE_MEMBER_EPOCH of a consumer
     group.
     """
     known = _validate(table, request)
-    if request.topics is None:
-        return _fetch_all(table, request.group_id, require_stable) if known else _nothing(request)
     answer = OffsetFetchResponseGroup(request.group_id)
+    if request.topics is None:
+        return _fetch_all(table, request.group_id, require_stable) if known else answer
     for topic in request.topics:
         partitions = [
             _partition(table, request.group_id, topic.name, topic.topic_id, index, require_stable, known)
@@ -56,10 +56,6 @@ def _validate(table: GroupTable, request: OffsetFetchRequestGroup) -> bool:
             return False
         raise
     return True
-
-
-def _nothing(request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    return OffsetFetchResponseGroup(request.group_id)
 
 
 def _fetch_all(table: GroupTable, group_id: str, require_stable: bool) -> OffsetFetchResponseGroup:

@@ -1,7 +1,7 @@
 """Committed offsets by group, topic and partition, and those of transactions that are still
 open."""
 
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Set
 
 from kbroker.control.groups.commit_lane.offset_rows import OffsetRows
 from kbroker.control.groups.offset_record import (
@@ -125,9 +125,6 @@ class OffsetStore:
             topic in self._pending.get(producer_id, {}).get(group_id, {})
             for producer_id in self._open.get(group_id, ())
         )
-
-    def groups(self) -> Iterator[str]:
-        return iter(tuple(self._committed))
 
     def has_open_transaction(self, group_id: str) -> bool:
         return group_id in self._open

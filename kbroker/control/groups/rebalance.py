@@ -1,4 +1,5 @@
-"""The rebalance of a classic group: join phase, sync phase, and the timers that end them.
+"""The rebalance of a classic group: join phase, sync phase, the timers that end them, and the
+members' sessions.
 
 Every step returns the Outcome of the operation that took it. Timer names are Kafka's.
 """
@@ -12,7 +13,8 @@ from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.member_answers import JoinAnswers, SyncAnswers
 from kbroker.control.groups.table import GroupTable
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 from kbroker.protocol.slices import paced
@@ -200,6 +202,20 @@ class Rebalance:
             self._table.timers.cancel(sync_timer(group.group_id))
 
     # --- heartbeats
+
+    def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
+        """Keep a member's session alive. The code to answer: NONE, or REBALANCE_IN_PROGRESS.
+
+        Raises KafkaError: COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+        ILLEGAL_GENERATION.
+        """
+        if group.is_in(_DEAD):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        group.validate_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation_id:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        self.schedule_heartbeat(group, group.members[request.member_id])
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(_PREPARING) else ErrorCode.NONE
 
     def schedule_heartbeat(
         self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None

@@ -1,6 +1,5 @@
 """The group coordinator's service: the shard, its runtime, and its triggers other than requests."""
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -23,8 +22,6 @@ from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.list_groups import ListedGroup
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.slices import paced
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -61,7 +58,7 @@ class CatalogueView:
 
 
 class GroupService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by `of`."""
+    """Runs in: control. Owner: the process's main. API handlers reach it by `Services.groups`."""
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender) -> None:
         self.runtime = runtime
@@ -84,7 +81,7 @@ class GroupService:
             self.config_changed(kind, name)
 
     def start(self) -> None:
-        """Look for expired offsets from now on."""
+        """Check for expired offsets, and count rebalances, from now on."""
         interval_ms = self.shard.table.settings.offsets_retention_check_interval_ms
         self.runtime.every(interval_ms, "expire-offsets", self._expire_offsets)
         self.runtime.every(COUNT_EVERY_MS, "count-rebalances", self._count_rebalances)

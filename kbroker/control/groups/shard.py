@@ -4,7 +4,6 @@ Each operation decides for one group (its key in the runtime) and returns an Out
 refuses the whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
 """
 
-import logging
 from collections.abc import Mapping, Set
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Timers
@@ -17,7 +16,6 @@ from kbroker.control.groups.consumer_group.describe import describe_consumer_gro
 from kbroker.control.groups.consumer_group.groups import ConsumerGroups
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group_replay import GroupReplay
-from kbroker.control.groups.heartbeat import classic_heartbeat
 from kbroker.control.groups.join import ClassicJoin, refused
 from kbroker.control.groups.leave import ClassicLeave
 from kbroker.control.groups.member_answers import FramedAnswer
@@ -38,6 +36,7 @@ from kbroker.control.groups.sync import ClassicSync, answered
 from kbroker.control.groups.sync import refused as sync_refused
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import TopicView
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -59,10 +58,6 @@ from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartb
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-log = logging.getLogger(__name__)
-
-TOPIC = "__consumer_offsets"
-
 
 class GroupShard:
     """Runs in: control. Owner: its Runtime. Not thread-safe.
@@ -71,7 +66,7 @@ class GroupShard:
     other.
     """
 
-    topic = TOPIC
+    topic = CONSUMER_OFFSETS
 
     def __init__(self, settings: GroupSettings, timers: Timers, topics: TopicView) -> None:
         self.table = GroupTable(settings, timers, topics)
@@ -157,7 +152,7 @@ class GroupShard:
         group = self.table.groups.get(request.group_id)
         try:
             if isinstance(group, ClassicGroup):
-                code = classic_heartbeat(self._rebalance, group, request)
+                code = self._rebalance.heartbeat(group, request)
             elif isinstance(group, ConsumerGroup):
                 code = self._consumer.classic.heartbeat(group, request)
             else:

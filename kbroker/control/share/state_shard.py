@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kbroker.control.coordinator.machine import Outcome, Record
+from kbroker.control.metadata.topic_name import SHARE_GROUP_STATE as TOPIC
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges, finished_in
 from kbroker.protocol.coordinator_records import share_snapshot, share_update
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
@@ -18,7 +19,6 @@ from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.record_types import decode_record, encode_key, encode_value
 from kbroker.protocol.schema import ProtocolError, Struct
 
-TOPIC = "__share_group_state"
 _STATES = frozenset(map(int, DeliveryState))
 _LAST_OFFSET = 2**63 - 1
 _LARGEST_COUNT = 2**31 - 1

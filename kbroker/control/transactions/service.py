@@ -39,8 +39,8 @@ VERSION_FEATURE = "transaction.version"
 
 
 class TransactionService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by `of`. It is the
-    machine's View."""
+    """Runs in: control. Owner: the process's main. API handlers reach it by
+    `Services.transactions`. It is the machine's View."""
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender, groups: GroupService) -> None:
         self.runtime = runtime
@@ -66,7 +66,7 @@ class TransactionService:
         broker.transactions = self
 
     def start(self) -> None:
-        """Look for timed-out transactions and expired ids from now on."""
+        """Check for timed-out transactions and expired ids from now on."""
         self.runtime.every(self.settings.abort_interval_ms, "abort-timed-out", self._abort_timed_out)
         self.runtime.every(self.settings.remove_interval_ms, "expire-ids", self._expire)
 

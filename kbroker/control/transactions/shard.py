@@ -10,6 +10,7 @@ TransactionStateManager.
 import logging
 
 from kbroker.control.coordinator.machine import Outcome
+from kbroker.control.metadata.topic_name import TRANSACTION_STATE
 from kbroker.control.transactions.add_partitions import AddPartitions
 from kbroker.control.transactions.end_transaction import EndTransactions
 from kbroker.control.transactions.init_producer import InitProducer
@@ -27,8 +28,6 @@ from kbroker.protocol.messages.list_transactions import ListTransactionsRequest,
 
 log = logging.getLogger(__name__)
 
-TOPIC = "__transaction_state"
-
 
 class TransactionShard:
     """Runs in: control. Owner: its Runtime. Not thread-safe.
@@ -38,7 +37,7 @@ class TransactionShard:
     `needs_producer_id`).
     """
 
-    topic = TOPIC
+    topic = TRANSACTION_STATE
 
     def __init__(self, settings: TransactionSettings, markers: Markers, view: View) -> None:
         self.table = TransactionTable(settings, markers, view)

@@ -6,7 +6,6 @@ Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the
 through `dispatch.py`.
 """
 
-import logging
 import struct
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
@@ -28,8 +27,6 @@ from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import flexible
 from kbroker.protocol.long_frame import LongFrame
-
-log = logging.getLogger(__name__)
 
 PLACE_BYTES: Final = 256
 PLACES: Final = 1024

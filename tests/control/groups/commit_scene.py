@@ -8,8 +8,8 @@ from typing import Any
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
-from kbroker.control.groups.shard import TOPIC
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.block import Peer, answers, client_request, pack_peer, requests
 from kbroker.protocol.api_keys import ApiKey
@@ -99,7 +99,7 @@ class Scene:
         self.broker = made.broker
         self.log = Log()
         loop = asyncio.get_running_loop()
-        self.runtime = Runtime(self.broker, self.log, TOPIC, loop, timeout_ms=4321)
+        self.runtime = Runtime(self.broker, self.log, CONSUMER_OFFSETS, loop, timeout_ms=4321)
         self.service = GroupService(self.broker, self.runtime, self.log)
         services_of(self.broker).coordinate(self.service)
         self.shard = self.service.shard

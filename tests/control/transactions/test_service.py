@@ -14,11 +14,11 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
 from kbroker.control.links.appender import Done
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_name import TRANSACTION_STATE
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.transactions import marker_sender
 from kbroker.control.transactions.metadata import TV_2
 from kbroker.control.transactions.service import TransactionService
-from kbroker.control.transactions.shard import TOPIC
 from kbroker.control.transactions.verification import shown_error, verify
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import VerifyTransaction
@@ -76,7 +76,7 @@ class Scene:
         loop = asyncio.get_running_loop()
         self.groups = Runtime(self.broker, self.log, OFFSETS, loop)
         self.group_service = GroupService(self.broker, self.groups, self.log)
-        self.runtime = Runtime(self.broker, self.log, TOPIC, loop)
+        self.runtime = Runtime(self.broker, self.log, TRANSACTION_STATE, loop)
         self.service = TransactionService(self.broker, self.runtime, self.log, self.group_service)
         made.services.coordinate(self.group_service, self.service)
         self.services = made.services
@@ -176,7 +176,7 @@ def test_completion_is_stored_even_if_that_fails_at_first(tmp_path: Path) -> Non
         await scene.verify(12, ("a", 0))
         scene.log.held["a"] = asyncio.Event()
         await scene.end()
-        scene.log.errors[TOPIC] = [ErrorCode.REQUEST_TIMED_OUT]
+        scene.log.errors[TRANSACTION_STATE] = [ErrorCode.REQUEST_TIMED_OUT]
         scene.log.held["a"].set()
         await settled(scene, "CompleteCommit")
 

@@ -24,8 +24,8 @@ INDEX_SHARE: Final = 4
 class OffsetRows:
     """The rows, and the context of the lane's kernels (``words``; ``address`` is what they take).
 
-    sequence: one word, the number of offsets replayed so far; the kernels count on in it. counter:
-    as Python sees it.
+    sequence: one word, the number of offsets replayed so far, which the kernels increment, too.
+    counter: as Python sees it.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,6 @@ All expressions of a group are resolved together, in a separate operation after 
 requested it, so that one change of topics makes one rebalance.
 """
 
-import logging
 from collections.abc import Callable, Iterable
 from enum import Enum
 
@@ -18,8 +17,6 @@ from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
-
-log = logging.getLogger(__name__)
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """A group's expressions are not resolved more often than this."""
