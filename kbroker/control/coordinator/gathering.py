@@ -35,8 +35,8 @@ class Gathered:
 
 
 class Gathering:
-    """Runs in: control. Owner: a Runtime. The records of one operation stay together, and in order
-    of `add`.
+    """Runs in: control. Owner: an OutcomeWriter. The records of one operation stay together,
+    and in order of `add`.
 
     max_bytes: the largest batch that the topic takes. timeout_ms: of an append.
     """

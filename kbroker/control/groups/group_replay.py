@@ -33,11 +33,11 @@ class GroupReplay:
         self._rebalance = rebalance
         self._loaded: set[int] = set()
         self._groups_of: dict[int, set[str]] = {}
-        self._handlers: dict[type, Callable[[int, Any, Any], None]] = {GroupMetadataKey: self._group_metadata}
+        self._handlers: dict[type, Callable[[Any, Any], None]] = {GroupMetadataKey: self._group_metadata}
         self._when_loaded: dict[str, Callable[[Any], None]] = {}
 
-    def handle(self, key_class: type, handler: Callable[[int, Any, Any], None]) -> None:
-        """handler(partition, key, value) applies records with this key."""
+    def handle(self, key_class: type, handler: Callable[[Any, Any], None]) -> None:
+        """handler(key, value) applies records with this key."""
         self._handlers[key_class] = handler
 
     def when_loaded(self, group_type: str, start: Callable[[Any], None]) -> None:
@@ -59,7 +59,7 @@ class GroupReplay:
             group_id = getattr(parsed, "group_id", "") or getattr(parsed, "group", "")
             handler = self._handlers.get(type(parsed))
             if handler is not None and not self._is_ahead(partition, parsed, value):
-                handler(partition, parsed, decode_value(CONSUMER_OFFSETS, key, value))
+                handler(parsed, decode_value(CONSUMER_OFFSETS, key, value))
         self._note(partition, group_id)
 
     def _note(self, partition: int, group_id: str) -> None:
@@ -78,7 +78,7 @@ class GroupReplay:
             return False
         return partition in self._loaded and self._table.classic(key.group) is not None
 
-    def _group_metadata(self, _: int, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+    def _group_metadata(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         if value is None:
             self._remove(key.group)
             return

@@ -11,13 +11,11 @@ from kbroker.protocol.schema import ZERO_UUID, Field, Schema, Struct
 FRAME_VERSION: Final = 1
 V0: Final = (0, 0)
 V1: Final = (0, 1)
+V3: Final = (0, 3)
 
 
 def _schema(*fields: Field) -> Schema:
     return Schema(V0, 0, fields)
-
-
-V3: Final = (0, 3)
 
 
 class RegisterBrokerRecord(Struct):

@@ -77,7 +77,8 @@ class FetchSpec:
 
 
 class ShareService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by `of`.
+    """Runs in: control. Owner: the process's main. API handlers reach it by
+    `Services.shares`.
 
     announce(slot number): asks the slot's IO worker to notify when it advances.
     """

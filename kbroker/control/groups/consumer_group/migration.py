@@ -221,7 +221,7 @@ class Migration:
         ]
         try:
             version = version_of(metadata)
-        except ProtocolError:  # only its first protocol was looked at when the member joined
+        except ProtocolError:  # only its first protocol was checked when the member joined
             version = 0
         return encode_assignment(named, version)
 

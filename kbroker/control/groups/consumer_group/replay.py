@@ -58,20 +58,19 @@ class ConsumerReplay:
         replay.handle(current.ConsumerGroupCurrentMemberAssignmentKey, assignment)
         replay.handle(ConsumerGroupRegularExpressionKey, self._regex)
 
-    def _partition_metadata(self, _: int, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
+    def _partition_metadata(self, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
         group = self._groups.find(key, value)
         if group is not None:
             group.has_partition_metadata = value is not None
 
     def _member(
-        self, _: int, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+        self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
     ) -> None:
         classic = None if value is None else _classic_metadata(value)
-        self._groups.member(partial(_with_metadata, classic), _, key, value)
+        self._groups.member(partial(_with_metadata, classic), key, value)
 
     def _target(
         self,
-        _: int,
         key: ConsumerGroupTargetAssignmentMemberKey,
         value: ConsumerGroupTargetAssignmentMemberValue | None,
     ) -> None:
@@ -79,7 +78,6 @@ class ConsumerReplay:
 
     def _regex(
         self,
-        _: int,
         key: ConsumerGroupRegularExpressionKey,
         value: ConsumerGroupRegularExpressionValue | None,
     ) -> None:

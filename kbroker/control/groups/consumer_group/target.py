@@ -31,12 +31,9 @@ class Target(NamedTuple):
 def known_assignors(table: GroupTable) -> list[str]:
     """The broker's assignors in order of preference; class names of Kafka's own count as their
     short names."""
-    names = (name.rsplit(".", 1)[-1].removesuffix("Assignor").lower() for name in _configured(table))
+    configured = table.settings.consumer_assignors
+    names = (name.rsplit(".", 1)[-1].removesuffix("Assignor").lower() for name in configured)
     return [name for name in dict.fromkeys(names) if name in ASSIGNORS]
-
-
-def _configured(table: GroupTable) -> tuple[str, ...]:
-    return table.settings.consumer_assignors
 
 
 def preferred_assignor(table: GroupTable, members: Mapping[str, ConsumerMember]) -> str:

@@ -6,7 +6,7 @@ from kbroker.control.groups.modern_group.timers import MemberTimers
 
 
 class ConsumerTimers(MemberTimers[ConsumerGroup]):
-    """Runs in: control. Owner: the ConsumerGroups."""
+    """Runs in: control. Owner: the Fencing."""
 
     def join_if_absent(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """A classic member got REBALANCE_IN_PROGRESS and must rejoin in time."""

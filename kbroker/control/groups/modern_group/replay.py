@@ -60,7 +60,7 @@ class ModernReplay(Generic[G, M]):
         self._table.groups[key.group_id] = made
         return made
 
-    def group_epoch(self, _: int, key: GroupKey, value: GroupEpoch | None) -> None:
+    def group_epoch(self, key: GroupKey, value: GroupEpoch | None) -> None:
         """A group's epoch; a tombstone deletes the group."""
         group = self.find(key, value)
         if group is None:
@@ -71,14 +71,14 @@ class ModernReplay(Generic[G, M]):
         group.group_epoch = value.epoch
         group.metadata_hash = value.metadata_hash
 
-    def target_epoch(self, _: int, key: GroupKey, value: TargetEpoch | None) -> None:
+    def target_epoch(self, key: GroupKey, value: TargetEpoch | None) -> None:
         """The epoch that the target assignment was made for, and when."""
         group = self.find(key, value)
         if group is not None:
             group.assignment_epoch = -1 if value is None else value.assignment_epoch
             group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
-    def member(self, changed: Callable[[M, V], M], _: int, key: MemberKey, value: V | None) -> None:
+    def member(self, changed: Callable[[M, V], M], key: MemberKey, value: V | None) -> None:
         """A member's metadata; a tombstone removes the member. changed: the member with the
         metadata of the record."""
         group = self.find(key, value)
@@ -93,7 +93,7 @@ class ModernReplay(Generic[G, M]):
             self._table.on_long(key.group_id)
 
     def assignment(
-        self, changed: Callable[[M, V], M], left: Callable[[M], M], _: int, key: MemberKey, value: V | None
+        self, changed: Callable[[M, V], M], left: Callable[[M], M], key: MemberKey, value: V | None
     ) -> None:
         """A member's current assignment. changed: the member with the assignment of the record.
         left: the member after a tombstone."""

@@ -112,7 +112,7 @@ class ModernGroup(Group, Generic[M, A]):
         transactional: bool,
         api_version: int,
     ) -> None:
-        """An older epoch may pass here; `validate_partition_commit` then looks at each
+        """An older epoch may pass here; `validate_partition_commit` then checks each
         partition."""
         member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
         if member is None:

@@ -37,7 +37,6 @@ class ShareReplay:
 
     def _target(
         self,
-        _: int,
         key: target.ShareGroupTargetAssignmentMemberKey,
         value: target.ShareGroupTargetAssignmentMemberValue | None,
     ) -> None:
@@ -45,7 +44,6 @@ class ShareReplay:
 
     def _shared(
         self,
-        _: int,
         key: shared.ShareGroupStatePartitionMetadataKey,
         value: shared.ShareGroupStatePartitionMetadataValue | None,
     ) -> None:

@@ -1,4 +1,5 @@
-"""The simple assignor of share groups: every partition to a member at least, members evenly loaded.
+"""The simple assignor of share groups: every partition to at least one member, members evenly
+loaded.
 
 Unlike in a consumer group a partition may go to several members: with more members than partitions
 each member gets one, with more partitions than members each partition gets one member. Existing

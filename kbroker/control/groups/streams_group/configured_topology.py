@@ -65,15 +65,10 @@ def configure(topology: Topology, metadata_hash: int, view: TopicView) -> Config
         missing = _missing(topology, counts, view)
     except Misconfigured as error:
         return ConfiguredTopology(topology, metadata_hash, problem=(error.status, error.detail))
-
     if not all(part.inputs for part in topology.subtopologies.values()):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "Subtopology does not contain any source topics")
-
-    def count(topic: str) -> int:
-        return counts[topic] if topic in counts else view.partition_count(topic) or 0
-
     tasks = {
-        key: max(count(topic) for topic in paced(part.inputs))
+        key: max(_count(topic, counts, view) for topic in paced(part.inputs))
         for key, part in paced(topology.subtopologies.items())
     }
     problem = None

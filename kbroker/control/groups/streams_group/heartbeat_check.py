@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from kbroker.control.groups.modern_group.member import STATIC_LEAVE_EPOCH
 from kbroker.control.metadata.topic_name import INTERNAL, is_valid
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
 from kbroker.protocol.slices import paced
 
-SMALLEST_EPOCH = -2
 JOINING = 0
 
 
@@ -26,11 +26,11 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
             raise _invalid(f"{name} can't be empty.")
     if request.member_epoch == JOINING:
         _check_join(request)
-    elif request.member_epoch == SMALLEST_EPOCH and request.instance_id is None:
+    elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         raise _invalid("InstanceId can't be null.")
-    elif request.member_epoch < SMALLEST_EPOCH:
+    elif request.member_epoch < STATIC_LEAVE_EPOCH:
         raise _invalid(
-            f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to {SMALLEST_EPOCH}."
+            f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to {STATIC_LEAVE_EPOCH}."
         )
     roles = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if any(each is None for each in roles) and any(each is not None for each in roles):

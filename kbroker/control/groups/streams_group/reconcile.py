@@ -32,6 +32,12 @@ class Holders(Protocol):
         """Whether the process has the task, in any role."""
 
 
+class IsFree(Protocol):
+    """Whether a task may be taken."""
+
+    def __call__(self, key: str, partition: int, /) -> bool: ...
+
+
 class _Split(NamedTuple):
     """One role's tasks: kept, to be given up, free to be taken; unreleased: others still have
     some."""
@@ -104,7 +110,7 @@ def _next(
     return _moved(member, target_epoch, state, tasks, NONE_OWNED)
 
 
-def _split(has: EpochTasks, assignment: Tasks, epoch: int, is_free: "IsFree") -> _Split:
+def _split(has: EpochTasks, assignment: Tasks, epoch: int, is_free: IsFree) -> _Split:
     kept: dict[str, dict[int, int]] = {}
     revoked: dict[str, dict[int, int]] = {}
     free: dict[str, dict[int, int]] = {}
@@ -120,12 +126,6 @@ def _split(has: EpochTasks, assignment: Tasks, epoch: int, is_free: "IsFree") ->
             free[key] = dict.fromkeys(found, epoch)
         unreleased |= len(found) < len(missing)
     return _Split(kept, revoked, free, unreleased)
-
-
-class IsFree(Protocol):
-    """Whether a task may be taken."""
-
-    def __call__(self, key: str, partition: int, /) -> bool: ...
 
 
 def _epochless(tasks: Tasks) -> EpochTasks:

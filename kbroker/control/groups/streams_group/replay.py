@@ -34,7 +34,7 @@ from kbroker.protocol.coordinator_records.streams_group_topology import (
 
 
 class StreamsReplay:
-    """Runs in: control. Owner: the StreamsGroups."""
+    """Runs in: control. Owner: the GroupShard."""
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
         self._groups = ModernReplay(table, StreamsGroup, StreamsMember)
@@ -46,16 +46,14 @@ class StreamsReplay:
         replay.handle(target.StreamsGroupTargetAssignmentMemberKey, self._target)
         replay.handle(current.StreamsGroupCurrentMemberAssignmentKey, assignment)
 
-    def _group(self, _: int, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
-        self._groups.group_epoch(_, key, value)
+    def _group(self, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
+        self._groups.group_epoch(key, value)
         group = self._groups.find(key, value)
         if group is not None and value is not None:
             group.validated_topology_epoch = value.validated_topology_epoch
             group.assignment_configs = {each.key: each.value for each in value.last_assignment_configs or ()}
 
-    def _topology(
-        self, _: int, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
-    ) -> None:
+    def _topology(self, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
         topology = None if value is None else from_record(value)
         group = self._groups.find(key, value)
         if group is not None:
@@ -63,7 +61,6 @@ class StreamsReplay:
 
     def _target(
         self,
-        _: int,
         key: target.StreamsGroupTargetAssignmentMemberKey,
         value: target.StreamsGroupTargetAssignmentMemberValue | None,
     ) -> None:
