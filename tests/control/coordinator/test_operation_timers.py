@@ -214,7 +214,7 @@ def test_a_timer_whose_partition_is_gone_leaves_its_name_free(tmp_path: Path) ->
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         loaded, runtime.loaded = runtime.loaded, set()
         runtime.timers.schedule("t", 0, "g", puts(b"k", b"never"))
-        while runtime._timers._fired or "t" in runtime._wheel:
+        while runtime.timers._fired or "t" in runtime._wheel:
             await asyncio.sleep(0)
         with pytest.raises(KafkaError) as refused:
             await runtime.run("g", lambda now_ms: Outcome())

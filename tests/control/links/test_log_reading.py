@@ -40,10 +40,10 @@ def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) ->
         turns = 0
         call_back = logs._call_back
 
-        def counted(findings: Any) -> None:
+        def counted(results: Any) -> None:
             nonlocal turns
             turns += 1
-            call_back(findings)
+            call_back(results)
 
         logs._call_back = counted  # type: ignore[method-assign]
         for number in range(100):
