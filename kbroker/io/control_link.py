@@ -1,5 +1,5 @@
-"""The IO worker's link to control: messages are served in groups, whose replies share a frame. While
-control restarts there is no link.
+"""The IO worker's link to control: messages are served in groups, whose replies share a frame.
+While control restarts there is no link.
 """
 
 import logging

@@ -87,11 +87,11 @@ class Shared:
     when its partition got it (control writes them); metrics[clients + workers + 3, ROW_WORDS]: the
     rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py; replication_rates[sites, 2],
-    replication_bytes[workers, sites, 2]: see replication_rates.py; cached_answers[AnswerVersion.WORDS]:
-    see cached_answers.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
-    free_space[log_dirs][FreeSpace.SAMPLES, FreeSpace.WORDS]: see time_to_full.py;
-    in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control
-    writes it).
+    replication_bytes[workers, sites, 2]: see replication_rates.py;
+    cached_answers[AnswerVersion.WORDS]: see cached_answers.py; producer_ids[ProducerIds.WORDS]: see
+    producer_id_kernel.py; free_space[log_dirs][FreeSpace.SAMPLES, FreeSpace.WORDS]: see
+    time_to_full.py; in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or
+    about to be (control writes it).
     """
 
     def __init__(self, sizes: Sizes) -> None:

@@ -42,7 +42,8 @@ def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig)
     if kafka is None:
         return
     stored = store.load()
-    # Topics without a mark were adopted by an older kbroker: which broker used them last is unknown.
+    # Topics without a mark were adopted by an older kbroker: which broker used them last is
+    # unknown.
     if seen or not stored.topics:
         found = {(one.topic_id, one.index): one for one in adoption.scan(log_dirs)}
         change = _change(stored, kafka, found, config)

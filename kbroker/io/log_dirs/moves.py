@@ -155,8 +155,8 @@ class Moves:
             move.resume()
 
     def report(self, send: Callable[[object], None]) -> None:
-        """Report to control the moves that have failed or caught up; called several times a second while
-        there are any."""
+        """Report to control the moves that have failed or caught up; called several times a second
+        while there are any."""
         for slot, move in list(self._moves.items()):
             if move.error is not None:
                 self._failed(slot, move.error)

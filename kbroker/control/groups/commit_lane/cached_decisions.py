@@ -32,7 +32,8 @@ class Renewal(NamedTuple):
 
 
 class CachedDecisions:
-    """words, address: the context of the lane's kernels. postpone(timer, due_ms): extends a session.
+    """words, address: the context of the lane's kernels. postpone(timer, due_ms): extends a
+    session.
 
     A commit extends its member's session only before its timer counts: before timers fire
     (`settle_touched`), and before another operation of the group.
