@@ -218,7 +218,7 @@ class Runtime(CoordinatorTopic):
         self._tails[key] = own_tail
         try:
             if before is not None:
-                await before
+                await asyncio.shield(before)  # a cancelled wait cancels no operation before it
             partition = self._partition(key)
             outcome = operation(self._broker.now_ms())
             if outcome.records:

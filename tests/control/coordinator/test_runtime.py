@@ -321,3 +321,18 @@ def test_operations_of_a_key_are_decided_in_their_order(tmp_path: Path, seed: in
         assert decided == list(range(300))
 
     run(tmp_path, test)
+
+
+def test_operations_that_wait_when_the_runtime_closes_end_without_an_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        log.held.clear()
+        tasks = [runtime.start("k", puts(b"a", b"1")) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        runtime.close()
+        await asyncio.wait(tasks, timeout=30)
+        assert all(task.cancelled() for task in tasks)
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+    run(tmp_path, test)
