@@ -10,6 +10,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from loadtest import history
 from loadtest.run import (
@@ -57,6 +58,7 @@ class Evidence:
     batches: DataFrame | None = None
     data_dirs: list[str] = field(default_factory=list)
     earlier: DataFrame | None = None
+    earlier_batches: DataFrame | None = None  # of the same copy
     decided: DataFrame | None = None  # of checks.transaction_offsets
     landing: tempfile.TemporaryDirectory[str] | None = None  # what `log` is read from
 
@@ -106,6 +108,18 @@ class Evidence:
     def reads(self) -> DataFrame:
         rows = self.rows("reads").withColumnRenamed("key", "record_key")
         return rows.withColumn("header_sum", F.coalesce("header_sum", F.lit(0)))
+
+    @cached_property
+    def unanswered(self) -> DataFrame:
+        """PLACE, IDENTITY, sent_to (the topic), sent_ns of the log's records whose sends have no
+        answer. Several checks read it, when the log does not grow any more."""
+        sent = self.sends.where("status = 2").select(F.col("topic").alias("sent_to"), *IDENTITY, "sent_ns")
+        sent = sent.dropDuplicates(["sent_to", *IDENTITY])
+        if sent.isEmpty():
+            place = "topic string, partition int, offset bigint, producer int, seq bigint"
+            return self.spark.createDataFrame([], f"{place}, sent_to string, sent_ns bigint")
+        held = self.log.where(F.col("state") != CONTROL).select(*PLACE, *IDENTITY)
+        return held.join(F.broadcast(sent), IDENTITY).persist(StorageLevel.DISK_ONLY)
 
     @cached_property
     def producers(self) -> DataFrame:
@@ -225,6 +239,12 @@ class Evidence:
         """Topics whose records have the time of their append."""
         setting = "message.timestamp.type"
         return [topic.name for topic in self.run.topics if topic.config.get(setting) == "LogAppendTime"]
+
+    @cached_property
+    def removes(self) -> bool:
+        """Whether records may have been removed from a log: by compaction, or below its start."""
+        starts = [end.start_offset for ends in self.run.ends.values() for end in ends.values()]
+        return any(starts) or bool(self.topics(compacted=True))
 
     @property
     def ends_ms(self) -> int:

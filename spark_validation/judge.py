@@ -13,7 +13,9 @@ from pyspark.storagelevel import StorageLevel
 from spark_validation import digests
 from spark_validation.checks import (
     batches,
+    beginnings,
     compaction,
+    delays,
     deletions,
     delivery,
     fencing,
@@ -23,6 +25,7 @@ from spark_validation.checks import (
     indexes,
     latency,
     markers,
+    membership,
     offsets,
     order,
     ownership,
@@ -54,6 +57,7 @@ TIMED = {
     ownership.BEFORE,
     stable_reads.ABOVE,
     deletions.SERVED,
+    delays.EARLY,
     shares.HELD,
     shares.STALE,
     shares.LATE,
@@ -111,6 +115,7 @@ class Judge:
                 self.take(places.phantoms(evidence, strange))
                 self.take(places.disguised(evidence, strange))
             self.take(places.nowhere(evidence))
+            self.take(places.of_other_keys(evidence))
             if evidence.append_time_topics and not evidence.clock_moved:
                 self.take(places.append_times(evidence))
         with self.step("order"):
@@ -150,12 +155,15 @@ class Judge:
                 self.take(delivery.diverged(evidence, beside))
                 self.take(delivery.unshown(evidence, beside))
                 self.take(delivery.aborted_by_log(beside))
+                if evidence.removes:
+                    self.take(delivery.unlike_sent(evidence, delivery.taken_away(evidence, beside)))
                 self.displaced.append(places.displaced(beside, "r", "l"))
         with self.step("order of delivery"):
             back = delivery.stepping_back(evidence).persist(KEPT)
             self.take(back)
             self.displaced.append(back.select("topic", "partition"))
             self.take(delivery.impossible(evidence))
+            self.take(membership.unrequested(evidence))
             if any(deletion.confirmed for deletion in evidence.run.deletions):
                 self.take(deletions.served(evidence))
         if not any(c.role == "drain" and c.finished for c in evidence.consumer_clients):
@@ -212,6 +220,10 @@ class Judge:
             self.take(ownership.owners(self.evidence))
             self.take(ownership.former_owners(self.evidence))
             self.take(ownership.given_outside(self.evidence))
+            self.take(beginnings.skipped(self.evidence))
+        with self.step("membership"):
+            self.take(membership.strangers(self.evidence))
+            self.take(membership.unassigned(self.evidence))
 
     def judge_shares(self) -> None:
         """V19, and V03, V10 and V11 of share groups."""
@@ -225,6 +237,11 @@ class Judge:
             self.take(shares.unlike(evidence))
             self.take(shares.undelivered(evidence))
             self.take(shares.forgotten(evidence))
+            if evidence.removes:
+                given = delivery.taken_away(evidence, shares.beside_log(evidence))
+                self.take(delivery.unlike_sent(evidence, given))
+            if delays.delays(evidence):
+                self.take(delays.early(evidence))
 
     def judge_files(self) -> None:
         """V07, V13, V14."""
@@ -240,11 +257,13 @@ class Judge:
                 self.take(producer_ids.shared(evidence, evidence.batches))
             with self.step("indexes"):
                 self.take(indexes.indexes(evidence))
+                self.take(retention.unreadable(evidence))
         if evidence.earlier is None:
             self.verdict.skip("V14", "needs an earlier copy of the log (--earlier)")
         else:
             with self.step("earlier copy"):
                 self.take(restart.unlike(evidence))
+                self.take(restart.rewritten(evidence))
 
     def count(self, sends: DataFrame, held: DataFrame, reads: DataFrame) -> None:
         """How many records are judged. Raises CannotJudge when the log is another run's."""

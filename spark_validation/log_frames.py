@@ -56,10 +56,12 @@ def segment_options(data_dirs: list[str], topics: list[str], run: int) -> dict[s
     return {"path": ",".join(data_dirs), "topics": ",".join(topics), "run": str(run), "control": "true"}
 
 
-def segment_batches(spark: SparkSession, data_dirs: list[str], topics: list[str]) -> DataFrame:
-    """Batch headers of the topics, their checksums checked."""
-    options = {"path": ",".join(data_dirs), "topics": ",".join(topics), "rows": "batches", "crc": "true"}
-    return segment_frame(spark, options)
+def segment_batches(
+    spark: SparkSession, data_dirs: list[str], topics: list[str], check: bool = True
+) -> DataFrame:
+    """Batch headers of the topics. check: their checksums and records, too."""
+    options = {"path": ",".join(data_dirs), "topics": ",".join(topics), "rows": "batches"}
+    return segment_frame(spark, options | {"crc": str(check).lower()})
 
 
 def connector_records(

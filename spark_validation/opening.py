@@ -74,6 +74,7 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
         earlier = directories(options.earlier)
         require_folders(earlier, topics)
         evidence.earlier = log_frames.segment_log(spark, earlier, topics, run.run)
+        evidence.earlier_batches = log_frames.segment_batches(spark, earlier, topics, check=False)
     return evidence
 
 

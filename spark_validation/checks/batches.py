@@ -64,13 +64,14 @@ def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
     return findings(found, "V07", F.col("kind"), detail)
 
 
-def out_of_line(batches: DataFrame, name: str) -> DataFrame:
+def out_of_line(batches: DataFrame, name: str, *within: str) -> DataFrame:
     """Batches with `<name>_low` or `<name>_high`: below one before in the partition, or above one
-    after it, whichever the fewer batches are: one that is too high makes all after it low."""
-    order = Window.partitionBy("topic", "partition").orderBy("segment", "position")
+    after it, whichever the fewer batches are: one that is too high makes all after it low. within:
+    more columns that the compared batches share."""
+    whole = Window.partitionBy("topic", "partition", *within)
+    order = whole.orderBy("segment", "position")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     after = order.rowsBetween(1, Window.unboundedFollowing)
-    whole = Window.partitionBy("topic", "partition")
     low = F.coalesce(F.col(name) < F.max(name).over(before), F.lit(False))
     high = F.coalesce(F.col(name) > F.min(name).over(after), F.lit(False))
     both = batches.withColumns({"low": low, "high": high})
@@ -105,7 +106,7 @@ def of_headers(evidence: Evidence) -> dict[str, Column]:
 def of_control(evidence: Evidence) -> dict[str, Column]:
     """Of markers: one uncompressed record, of a producer, without a sequence number, that commits
     or aborts."""
-    one = (F.col("record_count") == 1) & F.col("control_type").isin(0, 1)
+    one = (F.col("record_count") == 1) & F.col("control_type").isin(0, 1) & (F.col("coordinator_epoch") >= 0)
     emptied = (F.col("record_count") == 0) & F.col("topic").isin(evidence.topics(compacted=True))
     formed = bit(TRANSACTIONAL_BIT) & F.expr(
         "producer_id >= 0 and producer_epoch >= 0 and base_sequence = -1"
@@ -146,7 +147,8 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
 
     Markers have their producer's epoch, or with a transaction's end the next one: what comes later
     with a lower one was written by a fenced producer. A marker's coordinator epoch does not fall
-    either: the one with the lower was written by a coordinator that had been replaced.
+    either: the one with the lower was written by a coordinator that had been replaced, unless it is
+    one marker that is too high.
     """
     own = sound.where(F.col("producer_id") >= 0)
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset")
@@ -154,11 +156,12 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
     data = ~bit(CONTROL_BIT) & (F.col("base_sequence") >= 0)
     marks = bit(CONTROL_BIT) & F.col("control_type").isin(0, 1)
     facts = F.struct(F.col("producer_epoch").alias("epoch"), "base_sequence", "record_count")
+    own = own.withColumn("coordinator", F.when(marks, F.col("coordinator_epoch")))
+    own = out_of_line(own, "coordinator", "producer_id")
     linked = own.withColumns(
         {
             "last": F.last(F.when(data, facts), ignorenulls=True).over(before),
             "epoch_before": F.max("producer_epoch").over(before),
-            "coordinator_before": F.max(F.when(marks, F.col("coordinator_epoch"))).over(before),
         }
     )
     due = F.pmod(F.col("last.base_sequence").cast("bigint") + F.col("last.record_count"), F.lit(SEQUENCES))
@@ -169,7 +172,8 @@ def of_producers(evidence: Evidence, sound: DataFrame) -> DataFrame:
         linked,
         {
             "producer epoch steps back": F.expr("producer_epoch < epoch_before"),
-            "coordinator epoch steps back": marks & F.expr("coordinator_epoch < coordinator_before"),
+            "coordinator epoch steps back": F.col("coordinator_low"),
+            "coordinator epoch above a later one": F.col("coordinator_high"),
             "sequence numbers do not follow": chained
             & (
                 F.expr("producer_epoch = last.epoch and base_sequence != due")

@@ -20,7 +20,8 @@ clients for all requests of administrators."""
 
 
 def served(evidence: Evidence) -> DataFrame:
-    """V03 of reads that began after a confirmed DeleteRecords, and were given what it deleted.
+    """V03 of reads that began after a confirmed DeleteRecords, and were given what it deleted; also
+    of members of share groups that were started after it.
 
     Of drains that were given what lies below the log's start there is a finding already.
     """
@@ -32,7 +33,10 @@ def served(evidence: Evidence) -> DataFrame:
     deleted = evidence.spark.createDataFrame(
         rows, "topic string, partition int, deleted bigint, confirmed_ns bigint"
     )
-    near = evidence.reads.join(F.broadcast(deleted), ["topic", "partition"]).where("offset < deleted")
+    columns = ["consumer", "assignment", "topic", "partition", "offset", "position", "producer", "seq"]
+    shared = evidence.rows("shares").withColumns({"assignment": F.lit(-1), "position": F.lit(-1)})
+    given_all = evidence.reads.select(*columns).unionByName(shared.select(*columns))
+    near = given_all.join(F.broadcast(deleted), ["topic", "partition"]).where("offset < deleted")
     key = [*READER, "topic", "partition"]
     given = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
     given = given.groupBy(*key).agg(F.min("at_ns").alias("given_ns"))
@@ -45,7 +49,7 @@ def served(evidence: Evidence) -> DataFrame:
     )
     known = F.col("drains") & F.expr("coalesce(offset < start_offset, false)")
     wrong = near.where(~known & F.expr("began_ns > confirmed_ns"))
-    wrong = wrong.dropDuplicates([*key, "position"])
+    wrong = wrong.dropDuplicates([*key, "position", "offset"])
     detail = F.concat_ws(
         " ",
         F.lit("deleted up to"),

@@ -1,7 +1,7 @@
 """V03 diverged, V08 consumer order, V10 unread, V11 aborted read: deliveries to consumers against
 the log."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings, kinds
@@ -12,6 +12,8 @@ from spark_validation.order import steps_back
 READER = ["consumer", "assignment"]
 CONTENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timestamp_ms", "flags", "intact"]
 CONTENT += ["header_sum"]
+SENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timestamp_ms", "header_sum"]
+UNLIKE_SENT = "another record than was acknowledged there"
 
 
 def given_and_held(evidence: Evidence, suspects: DataFrame) -> DataFrame:
@@ -39,12 +41,41 @@ def diverged(evidence: Evidence, beside: DataFrame) -> DataFrame:
     differs = F.lit(False)
     for name in CONTENT:
         differs |= ~F.col(f"r.{name}").eqNullSafe(F.col(f"l.{name}"))
-    removable = F.col("topic").isin(evidence.topics(compacted=True))
-    gone = F.col("l").isNull() & (F.col("offset") >= F.coalesce("start_offset", F.lit(0))) & ~removable
+    gone = F.col("l").isNull() & ~removable(evidence)
     kind = F.when(F.col("l").isNull(), "not in the log").otherwise("another record or value")
     wrong = given.where(gone | (F.col("l").isNotNull() & differs))
     detail = F.concat_ws(" ", F.lit("given"), F.to_json("r"), F.lit("held"), F.to_json("l"))
     return findings(wrong.select("consumer", *PLACE, "r.producer", "r.seq", "r", "l"), "V03", kind, detail)
+
+
+def removable(evidence: Evidence) -> Column:
+    """Whether compaction, or what moves the log's start, may have taken a record. Of rows with
+    their partition's start_offset."""
+    below = F.col("offset") < F.coalesce("start_offset", F.lit(0))
+    return below | F.col("topic").isin(evidence.topics(compacted=True))
+
+
+def taken_away(evidence: Evidence, beside: DataFrame) -> DataFrame:
+    """Deliveries of records that have been removed since: consumer, PLACE, r."""
+    given = beside.where("r is not null and l is null").join(evidence.ends, ["topic", "partition"], "left")
+    return given.where(removable(evidence)).select("consumer", *PLACE, "r")
+
+
+def unlike_sent(evidence: Evidence, given: DataFrame) -> DataFrame:
+    """V03 of records that have been removed since: another one than was acknowledged at that place,
+    or an altered value. given: of `taken_away`."""
+    acked = evidence.sends.where("status = 0 and offset >= 0")
+    acked = acked.select(*PLACE, F.struct(*SENT).alias("s"))
+    beside = given.select("consumer", *PLACE, "r").join(acked, PLACE, "left")
+    differs = ~F.col("r.intact")
+    for name in SENT:
+        unlike = F.col(f"r.{name}") != F.col(f"s.{name}")
+        if name == "timestamp_ms":
+            unlike &= ~F.col("topic").isin(evidence.append_time_topics) & (F.col("s.timestamp_ms") >= 0)
+        differs |= F.coalesce(unlike, F.lit(False))
+    wrong = beside.where(differs).select("consumer", *PLACE, "r.producer", "r.seq", "r", "s")
+    detail = F.concat_ws(" ", F.lit("given"), F.to_json("r"), F.lit("acknowledged"), F.to_json("s"))
+    return findings(wrong, "V03", UNLIKE_SENT, detail)
 
 
 def impossible(evidence: Evidence) -> DataFrame:

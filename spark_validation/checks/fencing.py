@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.checks.transactions import COMMITTED
-from spark_validation.evidence import CONTROL, IDENTITY, PLACE, Evidence
+from spark_validation.evidence import IDENTITY, PLACE, Evidence
 
 
 def fenced(evidence: Evidence) -> DataFrame | None:
@@ -54,8 +54,6 @@ def heard(evidence: Evidence) -> DataFrame | None:
 def unanswered(evidence: Evidence, since: DataFrame) -> DataFrame:
     """PLACE, IDENTITY, fenced_ns of records in the log that were sent when their producer was
     fenced, and whose sends have no answer. since: of `fenced`."""
-    sends = evidence.sends.where("status = 2").join(since, "producer")
-    sends = sends.where(F.col("sent_ns") > F.col("fenced_ns") + evidence.stepped_ns)
-    sent = F.broadcast(sends.select(*IDENTITY, "fenced_ns").dropDuplicates(IDENTITY))
-    held = evidence.log.where(F.col("state") != CONTROL).select(*PLACE, *IDENTITY)
-    return held.join(sent, IDENTITY)
+    held = evidence.unanswered.join(since, "producer")
+    late = held.where(F.col("sent_ns") > F.col("fenced_ns") + evidence.stepped_ns)
+    return late.select(*PLACE, *IDENTITY, "fenced_ns").dropDuplicates([*PLACE, *IDENTITY])

@@ -9,11 +9,14 @@ from spark_validation.evidence import Evidence
 from spark_validation.segments.frame import segment_frame
 from spark_validation.segments.index_check import BEGINS_LATE, ENDS_BELOW, ENDS_OTHERWISE
 
+BROKERS = ("kbroker", "kafka")  # of which it is known that they index every aborted transaction
+
 
 def indexes(evidence: Evidence) -> DataFrame:
     """V13 of every segment of the run's topics."""
     names = ",".join(topic.name for topic in evidence.run.topics)
     options = {"path": ",".join(evidence.data_dirs), "topics": names, "rows": "indexes"}
+    options["indexed"] = str(evidence.run.broker in BROKERS).lower()
     problems = segment_frame(evidence.spark, options)
     # a cleaner leaves a segment's name as it was, and indexes several batches by one entry
     of_cleaner = F.lit(False)

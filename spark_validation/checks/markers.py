@@ -9,6 +9,7 @@ from spark_validation.checks.transactions import TRANSACTIONAL_FLAG, binned, wit
 from spark_validation.evidence import CONTROL, Evidence
 
 COMMIT = 1
+AHEAD = "marker's producer epoch is not its transaction's"
 STRETCH = ["topic", "partition", "producer", "marker"]
 TRANSACTION = ["topic", "partition", "producer", "transaction"]
 
@@ -55,7 +56,8 @@ def divided(evidence: Evidence) -> DataFrame:
 
 
 def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
-    """V07: a marker that has no record of its producer to end.
+    """V07: a marker that has no record of its producer to end, or ends those of another epoch: its
+    own is theirs, or the next one, where the end of the transaction bumps it.
 
     A client may register a partition and abort before it sends anything there, and a coordinator
     repeats a marker whose answer was lost: a commit is proof, but not after another commit in a run
@@ -66,10 +68,13 @@ def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
     order = Window.partitionBy("topic", "partition", "producer_id").orderBy("offset", "position")
     linked = own.withColumn("before", F.lag(bit(CONTROL_BIT)).over(order))
     linked = linked.withColumn("type_before", F.lag("control_type").over(order))
+    linked = linked.withColumn("epoch_before", F.lag("producer_epoch").over(order))
     linked = linked.join(starts(evidence), ["topic", "partition"], "left")
     first = F.col("before").isNull() & (F.coalesce("log_start", F.lit(0)) == 0)
     ends_nothing = linked.where(bit(CONTROL_BIT) & (first | F.col("before")))
     detail = F.concat_ws(" ", F.lit("producer id"), "producer_id", F.lit("epoch"), "producer_epoch")
     repeat = F.col("before").isNotNull() & (F.col("type_before") == COMMIT)
     proven = (F.col("control_type") == COMMIT) & (F.lit(evidence.calm) | ~repeat)
-    return findings(ends_nothing, "V07", "marker ends no transaction", detail, proven)
+    ahead = bit(CONTROL_BIT) & ~F.col("before") & F.expr("producer_epoch > epoch_before + 1")
+    wrong = findings(linked.where(ahead), "V07", AHEAD, detail)
+    return findings(ends_nothing, "V07", "marker ends no transaction", detail, proven).unionByName(wrong)

@@ -9,6 +9,7 @@ from spark_validation.evidence import CONTROL, IDENTITY, PLACE, Evidence, bucket
 
 ACKED, FAILED, UNKNOWN = 0, 1, 2
 SLACK_MS = 1000
+OTHER_KEYS = "acknowledged in another partition than its key's"
 WHO = ["producer", "seq", "partition_seq", "intended_ns"]
 DESCRIBED = [*WHO, "record_key", "timestamp_ms", "header_sum"]
 
@@ -131,6 +132,15 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
     kind = F.coalesce(kind, F.when(F.coalesce(elsewhere, F.lit(False)), "another partition"))
     named = beside.where("producer >= 0 and l.intact").withColumn("kind", kind).where("kind is not null")
     return findings(named, "V02", F.col("kind"), held_detail())
+
+
+def of_other_keys(evidence: Evidence) -> DataFrame:
+    """V02: acknowledged in another partition than that of its key, whatever the log says."""
+    counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
+    sizes = evidence.spark.createDataFrame(counts, "topic string, partitions int")
+    sends = evidence.sends.where("status = 0").join(F.broadcast(sizes), "topic")
+    wrong = sends.where("pmod(record_key, partitions) <> partition")
+    return findings(wrong, "V02", OTHER_KEYS, F.concat_ws(" ", F.lit("key"), "record_key"))
 
 
 def append_times(evidence: Evidence) -> DataFrame:

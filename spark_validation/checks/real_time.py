@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
-from spark_validation.evidence import CONTROL, IDENTITY, PLACE, Evidence
+from spark_validation.evidence import IDENTITY, PLACE, Evidence
 from spark_validation.real_time import ALWAYS, NEVER, examined
 
 PARTITION = ["topic", "partition"]
@@ -61,12 +61,7 @@ def appends(evidence: Evidence) -> DataFrame:
             "acked_ns", F.when(~F.col("producer").isin(alone), F.col("acked_ns")).otherwise(_ns(NEVER))
         )
     known = operation(acked, place="offset * 2 + 1", sent="sent_ns", done="acked_ns")
-    unsure = evidence.sends.where("status = 2").select("topic", *IDENTITY, "sent_ns")
-    unsure = unsure.dropDuplicates(["topic", *IDENTITY])
-    if unsure.isEmpty():
-        return known
-    held = evidence.log.where(F.col("state") != CONTROL).select(*PLACE, *IDENTITY)
-    found = held.join(F.broadcast(unsure), ["topic", *IDENTITY])
+    found = evidence.unanswered.where("topic = sent_to")
     return known.unionByName(operation(found, place="offset * 2 + 1", sent="sent_ns"))
 
 

@@ -4,8 +4,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
+from spark_validation.checks.batches import CONTROL_BIT, SOUND, bit
 from spark_validation.digests import BUCKET, read_hash
-from spark_validation.evidence import CONTROL, OPEN, PLACE, Evidence, bucket
+from spark_validation.evidence import CONTROL, IDENTITY, OPEN, PLACE, Evidence, bucket
+
+HEADER = ["last_offset", "leader_epoch", "attributes", "base_timestamp_ms", "max_timestamp_ms"]
+HEADER += ["producer_id", "producer_epoch", "base_sequence", "record_count"]
+REWRITTEN = "its batch has another header"
 
 
 def unlike(evidence: Evidence) -> DataFrame:
@@ -25,10 +30,13 @@ def unlike(evidence: Evidence) -> DataFrame:
     beside = beside.join(evidence.ends, ["topic", "partition"], "left").where(
         "offset >= coalesce(start_offset, 0)"
     )
-    turned = (F.col("was") != OPEN) & (F.col("was") != F.col("is"))
-    wrong = beside.where(F.expr("now is null or now != then") | turned)
-    acked = evidence.sends.where("status = 0 and offset >= 0").select(*PLACE, F.lit(True).alias("acked"))
-    wrong = wrong.join(acked, PLACE, "left")
+    turned = (F.col("was") != OPEN) & (F.col("was") != F.col("is")) & (F.col("now") == F.col("then"))
+    compacted = F.col("topic").isin(evidence.topics(compacted=True))
+    wrong = beside.where((F.col("now").isNull() & ~compacted) | (F.col("now") != F.col("then")) | turned)
+    # what was not acknowledged may be lost, and another record be acknowledged in its place
+    acked = evidence.sends.where("status = 0 and offset >= 0")
+    acked = acked.select(*PLACE, *IDENTITY, F.lit(True).alias("acked"))
+    wrong = wrong.join(acked, [*PLACE, *IDENTITY], "left")
     kind = (
         F.when(F.col("now").isNull(), "gone")
         .when(F.col("now") != F.col("then"), "changed")
@@ -36,6 +44,26 @@ def unlike(evidence: Evidence) -> DataFrame:
     )
     proven = F.coalesce("acked", F.lit(False)) | F.coalesce(turned, F.lit(False))
     return findings(wrong, "V14", kind, F.lit(None), proven)
+
+
+def rewritten(evidence: Evidence) -> DataFrame:
+    """V14: batches whose first record was acknowledged, and whose headers are not those of the
+    earlier copy. Their records are `unlike`'s, what ended their transactions is, too."""
+    assert evidence.earlier is not None
+    if evidence.earlier_batches is None or evidence.batches is None:
+        return findings(evidence.earlier.where(F.lit(False)), "V14", REWRITTEN, F.lit(None))
+    whole = F.col("topic").isin(evidence.topics()) & (F.col("fault") == SOUND) & ~bit(CONTROL_BIT)
+
+    def headers(batches: DataFrame, name: str) -> DataFrame:
+        place = F.col("base_offset").alias("offset")
+        return batches.where(whole).select("topic", "partition", place, F.struct(*HEADER).alias(name))
+
+    both = headers(evidence.earlier_batches, "was").join(headers(evidence.batches, "held"), PLACE)
+    wrong = both.where("was <> held").join(evidence.earlier.select(*PLACE, *IDENTITY), PLACE)
+    acked = evidence.sends.where("status = 0 and offset >= 0").select(*PLACE, *IDENTITY)
+    wrong = wrong.join(acked, [*PLACE, *IDENTITY], "left_semi")
+    detail = F.concat_ws(" ", F.lit("was"), F.to_json("was"), F.lit("is"), F.to_json("held"))
+    return findings(wrong, "V14", REWRITTEN, detail)
 
 
 def differing(earlier: DataFrame, later: DataFrame) -> DataFrame:

@@ -110,12 +110,41 @@ def checkpoints(evidence: Evidence, name: str) -> DataFrame:
 
 def offsets_in(path: Path) -> dict[tuple[str, int], int]:
     """(topic, partition) -> offset of a checkpoint file; nothing without one."""
+    return {place: offset for place, offset in entries_in(path) if place is not None}
+
+
+def entries_in(path: Path) -> list[tuple[tuple[str, int] | None, int]]:
+    """Entries of a checkpoint file, and (None, line) for each line that is no entry, or the one
+    after the last where there are not as many as it says; nothing without the file."""
     try:
-        lines = path.read_text().splitlines()[2:]
+        lines = path.read_bytes().decode(errors="replace").splitlines()
     except FileNotFoundError:
-        return {}
-    parts = [line.split() for line in lines]
-    return {(part[0], int(part[1])): int(part[2]) for part in parts if len(part) == 3}
+        return []
+    found: list[tuple[tuple[str, int] | None, int]] = []
+    for n, line in enumerate(lines[2:], 2):
+        parts = line.split()
+        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
+            found.append(((parts[0], int(parts[1])), int(parts[2])))
+        elif parts:
+            found.append((None, n))
+    if lines[:2] != ["0", str(len(found))]:
+        found.append((None, len(lines)))
+    return found
+
+
+def unreadable(evidence: Evidence) -> DataFrame:
+    """V13: lines of the log directories' checkpoints that are no entries, or entries that they
+    lack. Without place: such a file is of all partitions."""
+    rows = [
+        (n, name)
+        for data_dir in evidence.data_dirs
+        for name in (CHECKPOINT, RECOVERY)
+        for place, n in entries_in(Path(data_dir) / name)
+        if place is None
+    ]
+    frame = evidence.spark.createDataFrame(rows, "line int, name string")
+    kind = F.concat_ws(" ", "name", F.lit("cannot be read"))
+    return findings(frame, "V13", kind, F.concat_ws(" ", F.lit("line"), "line"))
 
 
 def removed(evidence: Evidence, moved: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings, kinds
+from spark_validation.checks.delays import delays, due_ms
 from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence
 
 NOTHING, ACCEPT, RELEASE, REJECT = range(4)
@@ -147,12 +148,17 @@ def departures(evidence: Evidence) -> list[int]:
     return [c.ended_ns for c in shared if c.ended_ns is not None]
 
 
-def unlike(evidence: Evidence) -> DataFrame:
-    """V03 and V11: what a member was given, against the log."""
+def beside_log(evidence: Evidence) -> DataFrame:
+    """consumer, PLACE, acquired_ns, r, a delivery, and l, the log's record there."""
     given = deliveries(evidence).withColumn("header_sum", F.coalesce("header_sum", F.lit(0)))
     given = given.select("consumer", *PLACE, "acquired_ns", F.struct(*CONTENT).alias("r"))
     log = evidence.log.where(F.col("state") != CONTROL).select(*PLACE, F.struct(*CONTENT, "state").alias("l"))
-    both = given.join(log, PLACE, "left").join(evidence.ends, ["topic", "partition"], "left")
+    return given.join(log, PLACE, "left")
+
+
+def unlike(evidence: Evidence) -> DataFrame:
+    """V03 and V11: what a member was given, against the log."""
+    both = beside_log(evidence).join(evidence.ends, ["topic", "partition"], "left")
     both = both.join(evidence.consumers.select("consumer", "committed"), "consumer", "left")
     differs = F.lit(False)
     for name in CONTENT:
@@ -272,5 +278,10 @@ def undelivered(evidence: Evidence) -> DataFrame:
     missing = log.where(inside & (F.col("offset") >= start))
     missing = missing.join(given.select(*RECORD).distinct(), RECORD, "left_anti")
     proven = never_held(evidence, F.coalesce("intended_ns", F.lit(0)), F.col("done_ns"))
+    if delayed := list(delays(evidence)):
+        due = due_ms(evidence) + SLACK_MS + QUIET_MS < F.col("done_ns") / 1_000_000
+        missing = missing.where(F.coalesce(due, F.lit(True)))
+        # one with headers may be due at any time
+        proven &= ~F.col("topic").isin(delayed) | (F.col("header_sum") == 0)
     detail = F.concat(F.lit("group "), "group")
     return findings(missing, "V10", "never delivered to its share group", detail, proven)

@@ -11,6 +11,7 @@ from spark_validation.evidence import CONTROL, IDENTITY, OPEN, PLACE, VISIBLE, E
 
 COMMITTED, ABORTED = 0, 1
 TRANSACTIONAL_FLAG = 1
+UNSEEN = "copied though it was never visible"
 PATIENCE_MS = 60_000  # the load tests' transaction.timeout.ms, twice
 SEQ_BITS = 8  # transactions are found by (producer, seq >> SEQ_BITS): no scan of all of a producer's
 
@@ -112,7 +113,23 @@ def copies(evidence: Evidence) -> DataFrame:
         "copies",
     )
     again = findings(twice, "V12", "copied more than once", F.concat("copies", F.lit(" committed copies")))
-    return again.unionByName(uncopied(evidence, counted))
+    return again.unionByName(uncopied(evidence, counted)).unionByName(unseen(evidence, counted))
+
+
+def unseen(evidence: Evidence, counted: DataFrame) -> DataFrame:
+    """V12: committed copies of what no read_committed reader may see: an aborted record, or none.
+    counted: inputs that have copies."""
+    whole = F.col("topic").isin(evidence.topics())
+    copied = counted.select(
+        F.col("input_topic").alias("topic"),
+        F.col("input_partition").alias("partition"),
+        F.col("input_offset").alias("offset"),
+        "producer",
+    ).where(whole)
+    starts = evidence.ends.select("topic", "partition", "start_offset")
+    kept = copied.join(starts, ["topic", "partition"], "left").where("offset >= coalesce(start_offset, 0)")
+    shown = evidence.log.where(whole & (F.col("state") == VISIBLE)).select(*PLACE)
+    return findings(kept.join(shown, PLACE, "left_anti"), "V12", UNSEEN, F.lit(None))
 
 
 def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:

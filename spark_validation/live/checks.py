@@ -40,7 +40,7 @@ def of_buckets(evidence: Evidence, buckets: list[Bucket]) -> list[DataFrame]:
 def of_the_whole(evidence: Evidence) -> list[DataFrame]:
     """What takes all sends and the end of the run: log starts, times of append, records of
     acks=0."""
-    found = [places.nowhere(evidence)]
+    found = [places.nowhere(evidence), places.of_other_keys(evidence)]
     if any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
         found.append(retention.log_starts(evidence))
     if evidence.append_time_topics and not evidence.clock_moved:

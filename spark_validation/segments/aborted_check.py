@@ -1,6 +1,7 @@
 """V13's facts of the aborted transactions: entries against the markers and records of the log."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,11 +10,12 @@ from spark_validation.segments.index_entries import Problem, entries_of
 from spark_validation.segments.layout import Words
 
 ABORT = 0
+NO_ENTRY = "an abort marker has no entry"
 
 
 def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
     """Entries rise; each names an abort marker of its producer; each marker that aborted records of
-    the segment has an entry.
+    the segment has an entry (of earlier ones: `other_begins`).
 
     Only for a log that has such a file: where markers were never indexed, a missing entry proves
     nothing. Compaction may remove a marker before its entry: an entry whose offset no batch holds
@@ -43,7 +45,7 @@ def aborted_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
             yield name, n, marker, "begins after its marker"
     for producer_id, offset in sorted(known - covered):
         if aborts_records(rows, producer_id, offset):
-            yield name, len(entries), offset, "an abort marker has no entry"
+            yield name, len(entries), offset, NO_ENTRY
 
 
 def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
@@ -53,6 +55,21 @@ def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
     return bool(len(own)) and not own[-1, layout.ATTRIBUTES] & layout.CONTROL
 
 
+class Ended(NamedTuple):
+    """What an abort marker ended. first: its first record, -1 if none is there; before: the marker
+    of its producer before, -1 if none was seen; stable: the last stable offset behind it; whole: no
+    record of it was compacted."""
+
+    first: int
+    before: int
+    stable: int
+    producer_id: int = -1
+    whole: bool = True
+
+
+NOTHING = Ended(-1, -1, 1 << 62)
+
+
 class Transactions:
     """Where the transactions of a log begin, as far as it has been walked. Owner: one reading of
     its segments."""
@@ -60,33 +77,41 @@ class Transactions:
     def __init__(self) -> None:
         self.first: dict[int, int] = {}  # producer id -> its first record after its last marker
         self.marker: dict[int, int] = {}
+        self.emptied: set[int] = set()  # producers whose records above were compacted, in part or all
 
-    def add(self, rows: Words) -> dict[int, tuple[int, int, int]]:
-        """Goes on; gives for each abort marker among the rows the first record that it ended (-1:
-        none is there), the marker of its producer before (-1: none was seen), and the last stable
-        offset behind it."""
+    def add(self, rows: Words) -> dict[int, Ended]:
+        """Goes on; gives what each abort marker among the rows ended, by the marker's offset."""
         found = {}
         within = (rows[:, layout.ATTRIBUTES] & layout.TRANSACTIONAL) > 0
         for row in rows[within]:
             producer_id, base = int(row[layout.PRODUCER_ID]), int(row[layout.BASE_OFFSET])
             if not row[layout.ATTRIBUTES] & layout.CONTROL:
                 self.first.setdefault(producer_id, base)
+                if row[layout.RECORD_COUNT] != row[layout.LAST_OFFSET] - base + 1:
+                    self.emptied.add(producer_id)
                 continue
             first, before = self.first.pop(producer_id, -1), self.marker.get(producer_id, -1)
+            whole = producer_id not in self.emptied
+            self.emptied.discard(producer_id)
             if row[layout.CONTROL_TYPE] == ABORT:
-                found[base] = first, before, min((*self.first.values(), base + 1))
+                stable = min((*self.first.values(), base + 1))
+                found[base] = Ended(first, before, stable, producer_id, whole)
             self.marker[producer_id] = base
         return found
 
 
-def other_begins(folder: str, segment: int, rows: Words, begun: Transactions) -> Iterator[Problem]:
+def other_begins(
+    folder: str, segment: int, rows: Words, begun: Transactions, indexed: bool
+) -> Iterator[Problem]:
     """Entries of aborted transactions that begin above a record they ended, or at or below the
     marker before: readers would be shown the one, or not be shown the other's. A last stable offset
-    that is too high ends a reader's search before all entries of its range are found."""
+    that is too high ends a reader's search before all entries of its range are found.
+    indexed: markers have entries: also one whose records lie in earlier segments."""
     name = layout.ABORTED_FILE
     aborts = begun.add(rows)
-    for n, entry in enumerate(entries_of(folder, segment, name)):
-        first, before, stable = aborts.get(int(entry["last_offset"]), (-1, -1, 1 << 62))
+    entries = entries_of(folder, segment, name)
+    for n, entry in enumerate(entries):
+        first, before, stable, *_ = aborts.get(int(entry["last_offset"]), NOTHING)
         begins = int(entry["first_offset"])
         if 0 <= first < begins <= entry["last_offset"]:
             yield name, n, first, f"begins at {begins}, above the record at {first}"
@@ -95,3 +120,8 @@ def other_begins(folder: str, segment: int, rows: Words, begun: Transactions) ->
         if entry["last_stable_offset"] > stable:
             reported = int(entry["last_stable_offset"])
             yield name, n, int(entry["last_offset"]), f"has the last stable offset {reported}, above {stable}"
+    covered = set(entries["last_offset"].tolist())
+    for marker, ended in aborts.items():
+        known = marker in covered or aborts_records(rows, ended.producer_id, marker)
+        if indexed and not known and ended.whole and 0 <= ended.first < segment:
+            yield name, len(entries), marker, NO_ENTRY

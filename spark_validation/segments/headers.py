@@ -100,7 +100,7 @@ def check(data: memoryview, at: Words, rows: Words, expected: NDArray[np.uint32]
 
 def control_record(records: memoryview) -> tuple[int, int]:
     """Of a marker's only record: the type in its key, 0 abort, 1 commit, and the coordinator epoch
-    in its value; -1 where there is none."""
+    in its value; -1 where there is none, or in a version that nobody writes."""
     try:
         _, at = varint(records, 0)
         _, at = varint(records, at + 1)  # timestamp, after the attributes
@@ -110,12 +110,14 @@ def control_record(records: memoryview) -> tuple[int, int]:
         return -1, -1
     if size < 4 or at + 4 > len(records):
         return -1, -1
+    key_version = int.from_bytes(records[at : at + 2], signed=True)
     kind = int.from_bytes(records[at + 2 : at + 4], signed=True)
     try:
         length, at = varint(records, at + size)
     except IndexError:
         return kind, -1
-    if length < 6 or at + 6 > len(records):
+    value_version = int.from_bytes(records[at : at + 2], signed=True)
+    if length < 6 or at + 6 > len(records) or key_version or value_version < 0:
         return kind, -1
     return kind, int.from_bytes(records[at + 2 : at + 6], signed=True)
 

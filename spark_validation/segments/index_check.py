@@ -19,10 +19,11 @@ ENDS_OTHERWISE = "does not end with it"
 ENDS_BELOW = "has no entry for the highest timestamp"
 
 
-def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of schemas.INDEX; work holds whole segments."""
+def read_problems(work: Range, names: list[str], indexed: bool = False) -> Iterator[pa.RecordBatch]:
+    """Rows of schemas.INDEX; work holds whole segments. indexed: the broker indexes every aborted
+    transaction; else it does so where such a file is there."""
     epochs, torn_epochs = read_epochs(work.folder)
-    has_index_of_aborts = any(path.suffix == layout.ABORTED_FILE for path in Path(work.folder).iterdir())
+    indexed |= any(path.suffix == layout.ABORTED_FILE for path in Path(work.folder).iterdir())
     segment = work.pieces[0].segment
     for entry in torn_epochs:
         yield row_of(work, names, segment, (layout.EPOCHS_FILE, entry, segment, "cannot be read"))
@@ -46,8 +47,8 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
             *offset_index(work.folder, piece.segment, rows),
             *time_index(work.folder, piece.segment, rows),
             *(() if piece.last else ends_below(work.folder, piece.segment, rows)),
-            *(aborted_index(work.folder, piece.segment, rows) if has_index_of_aborts else ()),
-            *other_begins(work.folder, piece.segment, rows, begun),
+            *(aborted_index(work.folder, piece.segment, rows) if indexed else ()),
+            *other_begins(work.folder, piece.segment, rows, begun, indexed),
             *other_epochs(epochs, rows),
             *(epochs_begin_late(epochs, rows[:1]) if uncovered else ()),
         ]
@@ -194,9 +195,16 @@ def epochs_begin_late(epochs: Words, first: Words) -> Iterator[Problem]:
 
 
 def other_epochs(epochs: Words, rows: Words) -> Iterator[Problem]:
-    """Batches whose leader epoch is not the one that the checkpoint gives their offset."""
+    """Batches whose leader epoch is not the one that the checkpoint gives their offset, or within
+    which the checkpoint begins one: a batch has one leader."""
     if not len(epochs) or not len(rows) or len(list(falling_epochs(epochs))):
         return
+    starts = epochs[1:, 1]  # the first one is moved to the log's start
+    inside = np.minimum(np.searchsorted(rows[:, layout.LAST_OFFSET], starts), len(rows) - 1)
+    within = (rows[inside, layout.BASE_OFFSET] < starts) & (starts <= rows[inside, layout.LAST_OFFSET])
+    for n in np.flatnonzero(within):
+        base = int(rows[inside[n], layout.BASE_OFFSET])
+        yield layout.EPOCHS_FILE, int(n + 1), int(starts[n]), f"begins within the batch at {base}"
     place = np.searchsorted(epochs[:, 1], rows[:, layout.BASE_OFFSET], side="right") - 1
     wrong = (place >= 0) & (rows[:, layout.LEADER_EPOCH] >= 0)
     wrong &= epochs[np.maximum(place, 0), 0] != rows[:, layout.LEADER_EPOCH]

@@ -30,6 +30,7 @@ ENTRY = np.dtype(
 )
 VERSION = 1
 SEQUENCES = 1 << 31
+HOUR_MS = 3_600_000
 
 
 @dataclass
@@ -40,6 +41,16 @@ class Producer:
     batch: Words | None = None
     marker: Words | None = None
     open: int = -1
+
+    @property
+    def batch_ms(self) -> int:
+        """Time of its last batch; of none, 0."""
+        return 0 if self.batch is None else int(self.batch[layout.MAX_TIMESTAMP])
+
+    @property
+    def last_ms(self) -> int:
+        """By which its entry expires: that of its last batch or marker."""
+        return max(self.batch_ms, 0 if self.marker is None else int(self.marker[layout.MAX_TIMESTAMP]))
 
 
 class Producers:
@@ -67,8 +78,7 @@ def snapshots_in(folder: str) -> list[int]:
 
 
 def snapshot_problems(folder: str, offset: int, below: Producers) -> Iterator[Problem]:
-    """Of one snapshot. below: what the log holds below its offset. A producer that it does not have
-    proves nothing: entries expire."""
+    """Of one snapshot. below: what the log holds below its offset."""
     try:
         data = (Path(folder) / f"{offset:020d}{SNAPSHOT_FILE}").read_bytes()
     except FileNotFoundError:  # removed since the folder was listed
@@ -81,6 +91,25 @@ def snapshot_problems(folder: str, offset: int, below: Producers) -> Iterator[Pr
         known = below.by_id.get(int(entry["producer_id"]), Producer())
         for at, problem in entry_problems(entry, offset, known):
             yield SNAPSHOT_FILE, n, at, problem
+    for at, problem in lacking(entries, below):
+        yield SNAPSHOT_FILE, len(entries), at, problem
+
+
+def lacking(
+    entries: np.ndarray[tuple[int], np.dtype[np.void]], below: Producers
+) -> Iterator[tuple[int, str]]:
+    """Producers whose last batch lies below the snapshot, and which have no entry.
+
+    Entries expire by their time, the oldest first: one that is there and is older is proof. So is
+    one that is there at all, if the log went on for less than an hour: entries live for a day."""
+    there = {int(entry["producer_id"]) for entry in entries}
+    kept = [known.last_ms for number, known in below.by_id.items() if number in there]
+    newest = max((known.last_ms for known in below.by_id.values()), default=0)
+    for number, known in below.by_id.items():
+        if number in there or known.batch is None or not kept:
+            continue
+        if min(kept) < known.batch_ms or newest - known.batch_ms < HOUR_MS:
+            yield int(known.batch[layout.LAST_OFFSET]), f"lacks the producer {number}"
 
 
 def read_entries(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.void]] | None:

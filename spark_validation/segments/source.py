@@ -5,9 +5,10 @@ Options: path (log directories, comma separated), topics (comma separated; none:
 "topic-partition" to offset: these partitions alone, without segments that end below the offset),
 split_bytes, run (of the load test; -1: any), rows ("records", "batches" or "indexes"), control
 ("true": markers are rows too), isolation ("read_uncommitted", "read_committed"), crc ("true":
-batches are checked). The schema chooses among the columns of columns.py; without one the columns
-are those of Spark's Kafka connector. The files are listed when the query is planned; one task reads
-one large range or several small ones.
+batches are checked), indexed ("true": the broker indexes every aborted transaction). The schema
+chooses among the columns of columns.py; without one the columns are those of Spark's Kafka
+connector. The files are listed when the query is planned; one task reads one large range or several
+small ones.
 """
 
 import json
@@ -79,7 +80,7 @@ class SegmentReader(DataSourceReader):
         from spark_validation.segments import decode, index_check  # numba: only where records are read
 
         if self.rows == "indexes":
-            return index_check.read_problems(work, self.names)
+            return index_check.read_problems(work, self.names, self.options.get("indexed") == "true")
         if self.rows == "batches":
             return decode.read_headers(work, self.names, self.options.get("crc") == "true")
         return decode.read_records(

@@ -69,6 +69,12 @@ EPOCH_MUTATIONS: tuple[Mutation, ...] = (
         {("V13", "leader-epoch-checkpoint lies after the log's end"): 1},
     ),
     Mutation(
+        "epoch-file-within",
+        "idempotent",
+        leader_epochs_of(b"0\n3\n0 0\n1 18\n2 40\n"),
+        {("V13", "leader-epoch-checkpoint begins within the batch at N"): 1},
+    ),
+    Mutation(
         "epoch-file-torn",
         "idempotent",
         leader_epochs_spoiled,

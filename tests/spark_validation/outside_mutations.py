@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 from spark_validation.checks.ownership import AFTER, BEFORE
 from spark_validation.checks.stable_reads import ABOVE
+from tests.spark_validation.gone_since_mutations import GONE_SINCE, GONE_SINCE_MUTATIONS
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.snapshot_mutations import SNAPSHOT_MUTATIONS, SNAPSHOTS
 from tests.spark_validation.world import BATCH, MS, Topic, commit_row
+from tests.spark_validation.wrong_client_mutations import WRONG_CLIENT_MUTATIONS, WRONG_CLIENTS
 
 FOLLOWING = 12  # the batch of partition 0 after an aborted transaction and its marker
 
@@ -68,6 +70,8 @@ def commit_above_the_end(topic: Topic) -> None:
 
 
 OUTSIDE_MUTATIONS: tuple[Mutation, ...] = (
+    *WRONG_CLIENT_MUTATIONS,
+    *GONE_SINCE_MUTATIONS,
     *SNAPSHOT_MUTATIONS,
     Mutation("above-open", "transactional", end_late(0), {("V11", ABOVE): 2 * BATCH}),  # to two readers
     Mutation("clean-timed-out", "transactional", end_late(31_000), {}),  # the broker ended it by itself
@@ -81,15 +85,24 @@ OUTSIDE_MUTATIONS: tuple[Mutation, ...] = (
         coordinator_epochs(3, 3, 2, 4),
         {("V07", "coordinator epoch steps back"): 1},
     ),
+    Mutation(
+        "coordinator-ahead",
+        "transactional",
+        coordinator_epochs(0, 7, 0),
+        {("V07", "coordinator epoch above a later one"): 1},
+    ),
     Mutation("clean-coordinators", "transactional", coordinator_epochs(0, 0, 2, 7), {}),
     Mutation("commit-above", "idempotent", commit_above_the_end, {("V09", "commit above the log's end"): 1}),
 )
-OUTSIDE: dict[str, tuple[str, set[tuple[int, int]]]] = {
+OUTSIDE: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     "above-open": ("V11", {(0, FOLLOWING // 2 * (BATCH + 1) + n) for n in range(BATCH)}),
     "given-after-end": ("V08", {(0, 28), (0, 29)}),
     "given-early": ("V08", {(0, 30), (0, 31)}),
     "coordinator-back": ("V07", {(0, 4 * (BATCH + 1) + BATCH)}),
+    "coordinator-ahead": ("V07", {(0, 2 * (BATCH + 1) + BATCH)}),
     "commit-above": ("V09", {(0, 63)}),
     **SNAPSHOTS,
+    **WRONG_CLIENTS,
+    **GONE_SINCE,
 }
 """Anomaly, and partition and offset of each record that it must name."""

@@ -8,11 +8,11 @@ from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.world import BATCH, Topic
 
 SEGMENT = 10  # batches of the first one
-Spoil = Callable[[ProducerEntry], ProducerEntry]
+Spoil = Callable[[ProducerEntry], ProducerEntry | None]
 
 
 def snapshot(spoil: Spoil = lambda entry: entry, flip: bool = False) -> Callable[[Topic], None]:
-    """spoil: changes the first producer's entry."""
+    """spoil: changes the first producer's entry, or leaves it out."""
 
     def mutate(topic: Topic) -> None:
         entries: dict[int, ProducerEntry] = {}
@@ -27,7 +27,8 @@ def snapshot(spoil: Spoil = lambda entry: entry, flip: bool = False) -> Callable
                 known = replace(known, coordinator_epoch=0, current_txn_first_offset=-1)
             entries[batch.producer_id] = known
         first, *others = entries.values()
-        data = bytearray(encode([spoil(first), *others]))
+        spoilt = spoil(first)
+        data = bytearray(encode([*([spoilt] if spoilt else []), *others]))
         data[12] ^= flip
         topic.files[f"{topic.log[0][SEGMENT].base:020d}.snapshot"] = bytes(data)
 
@@ -59,6 +60,10 @@ def left_open(entry: ProducerEntry) -> ProducerEntry:
     return replace(entry, current_txn_first_offset=0)
 
 
+def left_out(_entry: ProducerEntry) -> None:
+    """Whoever repeats its last batch is not known any more."""
+
+
 def earlier_coordinator(entry: ProducerEntry) -> ProducerEntry:
     return replace(entry, coordinator_epoch=-1)
 
@@ -83,15 +88,19 @@ SNAPSHOT_MUTATIONS: tuple[Mutation, ...] = (
         {("V13", ".snapshot has an open transaction from N, which a marker ended"): 1},
     ),
     Mutation(
+        "snapshot-lacks", "idempotent", snapshot(left_out), {("V13", ".snapshot lacks the producer N"): 1}
+    ),
+    Mutation(
         "snapshot-coordinator",
         "transactional",
         snapshot(earlier_coordinator),
         {("V13", ".snapshot has the coordinator epoch -N, there is N"): 1},
     ),
 )
-SNAPSHOTS: dict[str, tuple[str, set[tuple[int, int]]]] = {
+SNAPSHOTS: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     "snapshot-older": ("V13", {(0, 9 * BATCH - 1)}),
     "snapshot-sequence": ("V13", {(0, 9 * BATCH - 1)}),
+    "snapshot-lacks": ("V13", {(0, 9 * BATCH - 1)}),
     "snapshot-open": ("V13", {(0, 5 * (BATCH + 1) - 1)}),
     "snapshot-coordinator": ("V13", {(0, 5 * (BATCH + 1) - 1)}),
 }

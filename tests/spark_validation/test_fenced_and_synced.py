@@ -1,4 +1,5 @@
-"""What a fenced producer wrote without an answer, and what the log directory says was synced."""
+"""What a fenced producer wrote without an answer, what the log directory says was synced, and what
+a share group was given of what was deleted."""
 
 import argparse
 import gc
@@ -12,10 +13,12 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from pyspark.sql import SparkSession
 
+from loadtest.run import Deletion
 from spark_validation import digests
-from spark_validation.checks import fencing, retention
+from spark_validation.checks import deletions, fencing, retention
 from spark_validation.evidence import Evidence
 from spark_validation.opening import open_evidence
+from tests.spark_validation.share_mutations import share
 from tests.spark_validation.world import START_NS, Topic, clean
 from tests.spark_validation.world_files import write
 
@@ -95,3 +98,50 @@ def test_the_copy_of_the_log_lives_until_its_evidence_is_closed(tmp_path: Path, 
         assert log.count() == 120
     assert landing is not None
     assert not Path(landing.name).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"0\n1\ncalm 0 0\n", []),
+        (b"0\n2\ncalm 0 0\nanother 1 7\n", []),
+        (b"0\n0\n", []),
+        (b"0\n1\ncalm 0 x\n", [2]),
+        (b"0\n2\ncalm 0 0\n", [3]),
+        (b"0\n1\ncalm 0 0\ncalm 1 0\n", [4]),
+        (b"1\n1\ncalm 0 0\n", [3]),
+        (b"", [0]),
+        (b"\xff\xfe\n", [1]),
+    ],
+)
+def test_checkpoints_of_the_log_directory_that_are_damaged(
+    tmp_path: Path, spark: SparkSession, content: bytes, lines: list[int]
+) -> None:
+    write(tmp_path, [clean("calm", 1)])
+    (tmp_path / "data" / retention.CHECKPOINT).write_bytes(content)
+    with opened(tmp_path) as evidence:
+        rows = retention.unreadable(evidence).collect()
+        assert retention.checkpointed(evidence).collect() == []
+    assert sorted(int(row["detail"].split()[1]) for row in rows) == lines
+    assert {(row["anomaly"], row["kind"]) for row in rows} <= {
+        ("V13", "log-start-offset-checkpoint cannot be read")
+    }
+
+
+@pytest.mark.parametrize(("started_s", "found"), [(15, {30, 31, 32}), (0, set())])
+def test_a_share_group_is_not_given_what_was_deleted_before_its_member_was_started(
+    tmp_path: Path, spark: SparkSession, started_s: int, found: set[int]
+) -> None:
+    topic = clean("calm", 1)
+    share(topic)
+    topic.rows["shares"] = [row for row in topic.rows["shares"] if row["partition"] or row["offset"] >= 30]
+    topic.start_offset = 33
+    topic.deletions = [Deletion(topic.name, 0, 33, True, START_NS, START_NS + 10 * NS)]
+    topic.rows["reads"] = [row for row in topic.rows["reads"] if row["partition"] or row["offset"] >= 33]
+    write(tmp_path, [topic])
+    for path in (tmp_path / "run" / "clients").glob("c00001[45].json"):
+        client = json.loads(path.read_text())
+        path.write_text(json.dumps(client | {"started_ns": START_NS + started_s * NS}))
+    with opened(tmp_path) as evidence:
+        rows = deletions.served(evidence).collect()
+    assert {row["offset"] for row in rows} == found

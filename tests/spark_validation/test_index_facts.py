@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.log.transaction_index import AbortedTransaction
 from spark_validation.segments import layout
-from spark_validation.segments.aborted_check import aborted_index
+from spark_validation.segments.aborted_check import Transactions, aborted_index, other_begins
 from spark_validation.segments.index_check import (
     BEGINS_LATE,
     ends_below,
@@ -84,11 +84,28 @@ def test_entries_of_aborted_transactions_rise(tmp_path: Path) -> None:
 
 def test_an_abort_marker_that_ended_records_has_an_entry(tmp_path: Path) -> None:
     assert aborted(tmp_path) == [(4, "an abort marker has no entry")]
-    assert aborted(tmp_path, found=rows(marker(4), row(5))) == [], "its records lie in an earlier segment"
+    assert aborted(tmp_path, found=rows(marker(4), row(5))) == [], "other_begins looks at earlier segments"
     twice = rows(row(0, ATTRIBUTES=DATA), marker(4), marker(5))
     assert aborted(tmp_path, RIGHT, found=twice) == [], "the second one ended nothing"
     others = rows(row(0, ATTRIBUTES=DATA, PRODUCER_ID=9), marker(4))
     assert aborted(tmp_path, found=others) == []
+
+
+def test_an_abort_marker_whose_records_lie_in_an_earlier_segment_has_an_entry(tmp_path: Path) -> None:
+    own, later = row(0, 3, ATTRIBUTES=DATA), rows(marker(4), row(5))
+
+    def found(first: list[int], *entries: AbortedTransaction, indexed: bool = True) -> list[tuple[int, str]]:
+        begun = Transactions()
+        begun.add(rows(first))
+        data = b"".join(entry.pack() for entry in entries)
+        (tmp_path / f"{4:020d}{layout.ABORTED_FILE}").write_bytes(data)
+        problems = other_begins(str(tmp_path), 4, later, begun, indexed)
+        return [(offset, problem) for _, _, offset, problem in problems]
+
+    assert found(own) == [(4, "an abort marker has no entry")]
+    assert found(own, RIGHT) == found(own, indexed=False) == []
+    assert found(row(0, 3, ATTRIBUTES=DATA, PRODUCER_ID=9)) == [], "it ended nothing"
+    assert found(row(0, 3, ATTRIBUTES=DATA, RECORD_COUNT=0)) == [], "compaction took its records"
 
 
 def problems(found: list[Problem]) -> list[tuple[int, str]]:
@@ -184,6 +201,8 @@ def test_a_batch_has_the_epoch_that_the_checkpoint_gives_its_offset() -> None:
     fits = rows(row(5, 8, LEADER_EPOCH=1), row(9, LEADER_EPOCH=2), row(20, LEADER_EPOCH=2))
     assert list(other_epochs(entries, fits)) == []
     assert list(other_epochs(entries, rows(row(4, LEADER_EPOCH=7), row(6, LEADER_EPOCH=-1)))) == []
+    (within,) = other_epochs(entries, rows(row(5, 9, LEADER_EPOCH=1), row(10, LEADER_EPOCH=2)))
+    assert within[1:] == (1, 9, "begins within the batch at 5")
     for base, epoch, entry in ((8, 2, 0), (9, 1, 1), (5, 0, 0)):
         (found,) = other_epochs(entries, rows(row(base, LEADER_EPOCH=epoch)))
         assert found[1:3] == (entry, base)

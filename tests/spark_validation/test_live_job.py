@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
+from spark_validation.checks.places import OTHER_KEYS
 from spark_validation.live.job import LiveJob
 from spark_validation.opening import open_evidence
 from tests.spark_validation.mutation import Expected
@@ -25,12 +26,13 @@ SEEN = ("V02", "a consumer saw an altered value")
 Found = dict[str, Expected]
 
 
-IN_THE_LOG, STARTS, CLOCKS, ANYWHERE, ACKS_0 = (
+IN_THE_LOG, STARTS, CLOCKS, ANYWHERE, ACKS_0, CLIENTS_SAY = (
     "the log's end moves: an acknowledged record beyond it is a missing one",
     "what retention and DeleteRecords may have taken is in run.json when the run has ended",
     "clocks that a fault has set are written down when the fault is over",
     "acknowledged without an offset: it may be anywhere in the log",
     "a record without an acknowledged offset has no bucket: it is compared with all sends, once",
+    "sends and log agree, so that nothing is compared: all sends are looked at once",
 )
 AT_THE_END = {  # findings that only the end of the run brings, and why
     ("V01", "beyond the log's end"): IN_THE_LOG,
@@ -39,6 +41,7 @@ AT_THE_END = {  # findings that only the end of the run brings, and why
     ("V15", "log start below a confirmed DeleteRecords"): STARTS,
     ("V01", "nowhere in the log"): ANYWHERE,
     ("V02", "append time outside of its request"): CLOCKS,
+    ("V02", OTHER_KEYS): CLIENTS_SAY,
 }
 LIVE = ("V01", "V02", "V05")
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from kbroker.protocol.compression import Codec
-from kbroker.protocol.records import build_batch, read_batches, read_records
-from spark_validation.segments import decode, index_check, schemas, tail, walk
+from kbroker.protocol.records import ControlType, build_batch, read_batches, read_records
+from spark_validation.segments import decode, index_check, layout, schemas, tail, walk
+from spark_validation.segments.headers import control_record
 from spark_validation.segments.layout import (
     BASE_OFFSET,
     COMMIT,
@@ -21,7 +22,7 @@ from spark_validation.segments.layout import (
 )
 from spark_validation.segments.ranges import Range, bundled, cut_positions, plan
 from spark_validation.segments.walk import ABORTED, CONTROL, OPEN, VISIBLE
-from tests.spark_validation.world import RUN, Topic, clean
+from tests.spark_validation.world import RUN, Batch, Topic, clean
 from tests.spark_validation.world_files import write_log
 
 COLUMNS = [name for name in schemas.RECORD if name not in ("topic", "timestamp")]
@@ -259,6 +260,44 @@ def test_index_entries_that_point_between_batches_are_found(tmp_path: Path) -> N
         for row in b.to_pylist()
     ]
     assert [(row["partition"], row["segment"], row["file"]) for row in found] == [(0, 0, ".index")]
+
+
+def test_a_broker_that_indexes_every_aborted_transaction(tmp_path: Path) -> None:
+    """Without a file the index of another one proves nothing."""
+    topic = clean("t", 1, "transactional")
+    works = written(tmp_path, topic)
+    aborts = [batch.base for batch in topic.log[0] if batch.control == ControlType.ABORT]
+
+    def found(indexed: bool) -> list[int]:
+        rows = [
+            row
+            for b in index_check.read_problems(works[0], list(schemas.INDEX), indexed)
+            for row in b.to_pylist()
+        ]
+        assert {row["file"] for row in rows} <= {".txnindex"}
+        return [row["offset"] for row in rows]
+
+    assert found(True) == aborts
+    assert aborts
+    assert found(False) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "expected"),
+    [
+        (0, b"", (1, 7)),
+        (5, b"\0\1", (1, -1)),  # the version of its key
+        (7, b"\0\2", (2, 7)),
+        (10, b"\xff\xff", (1, -1)),  # of its value
+        (10, b"\0\1", (1, 7)),
+        (12, b"\0\0\0\1", (1, 1)),
+    ],
+)
+def test_a_markers_versions(at: int, value: bytes, expected: tuple[int, int]) -> None:
+    marker = Batch(0, [], 9, control=ControlType.COMMIT, coordinator_epoch=7).bytes(Codec.NONE)
+    record = bytearray(marker[layout.HEADER_BYTES :])
+    record[at : at + len(value)] = value
+    assert control_record(memoryview(record)) == expected
 
 
 def test_a_segment_begins_with_the_offset_in_its_name(tmp_path: Path) -> None:

@@ -103,3 +103,26 @@ def test_a_short_snapshot_cannot_be_read_and_a_removed_one_says_nothing(tmp_path
     assert [each[3] for each in snapshot_problems(str(tmp_path), AT, Producers())] == ["cannot be read"]
     path.unlink()
     assert list(snapshot_problems(str(tmp_path), AT, Producers())) == []
+
+
+def test_a_producer_that_a_snapshot_lacks(tmp_path: Path) -> None:
+    """Entries expire after a day, the oldest first; one without a batch there is not expected."""
+    hour = 3_600_000
+
+    def lacking(own_ms: int, other_ms: int, newest_ms: int, **other: int) -> list[int]:
+        log = rows(
+            row(0, 3, MAX_TIMESTAMP=own_ms, PRODUCER_ID=1),
+            row(4, 5, MAX_TIMESTAMP=other_ms, PRODUCER_ID=2, **other),
+            row(6, 7, MAX_TIMESTAMP=newest_ms, PRODUCER_ID=3, BASE_SEQUENCE=0),
+        )
+        known = [
+            ProducerEntry(number, 0, -1, 0, -1, (BatchMetadata(0, 1, base, base + 1, 0),))
+            for number, base in ((2, 4), (3, 6))
+        ]
+        assert found(tmp_path, log=log) == [], "all of them may have expired"
+        return [at for at, problem in found(tmp_path, *known, log=log) if problem == "lacks the producer 1"]
+
+    assert lacking(2 * hour, 2 * hour - 1, 9 * hour) == [3], "an older one is there"
+    assert lacking(2 * hour, 2 * hour, 9 * hour) == []
+    assert lacking(2 * hour, 2 * hour, 3 * hour - 1) == [3], "it cannot have expired yet"
+    assert lacking(2 * hour, 2 * hour, 3 * hour) == []

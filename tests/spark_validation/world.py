@@ -160,8 +160,7 @@ def patched(batch: bytes, fields: dict[str, int]) -> bytes:
 
 @dataclass
 class Topic:
-    """A topic and everything that was done with it. number: its clients are number * 10 and
-    following."""
+    """A topic and all that was done with it. number: its clients are number * 10 and following."""
 
     name: str
     number: int
@@ -185,6 +184,7 @@ class Topic:
     killed: list[int] = field(default_factory=list)  # producers that never ended
     files: dict[str, bytes] = field(default_factory=dict)  # more files of partition 0, by name
     lost_reads: dict[int, int] = field(default_factory=dict)  # consumer -> how many of its last rows are gone
+    members: dict[int, tuple[str | None, str]] = field(default_factory=dict)  # more readers: group, topic
 
     @property
     def group(self) -> str:

@@ -89,6 +89,10 @@ def write_clients(run: Path, topic: Topic) -> None:
             "at_ns": START_NS,
         }
         (run / "intents" / f"p{producer:06d}.jsonl").write_text(json.dumps(intent) + "\n")
+    write_consumers(run, topic, ended)
+
+
+def write_consumers(run: Path, topic: Topic, ended: int) -> None:
     reader = ConsumerClient(
         topic.reader, topic.group, "load", [topic.name], "read_committed", "earliest", 1, START_NS, ended
     )
@@ -102,7 +106,11 @@ def write_clients(run: Path, topic: Topic) -> None:
         replace(reader, consumer=topic.reader + n, group=topic.sharers, role="share", finished=True)
         for n in (4, 5)
     ]
-    more = [*([copier] if topic.copied_from else []), *(sharers if topic.rows["shares"] else [])]
+    others = [
+        replace(reader, consumer=consumer, group=group, topics=[name])
+        for consumer, (group, name) in topic.members.items()
+    ]
+    more = [*([copier] if topic.copied_from else []), *(sharers if topic.rows["shares"] else []), *others]
     for consumer in (reader, drain, both, *more):
         lost = topic.lost_reads.get(consumer.consumer, 0)
         consumer.delivered = len(topic.reads_of(consumer.consumer)) + lost

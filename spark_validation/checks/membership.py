@@ -1,0 +1,69 @@
+"""V03, V08, V09 and V19 of answers that reached the wrong client: rows of a group that their
+consumer is not in, and records of a topic or partition that it had no claim to."""
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.checks.delivery import READER
+from spark_validation.checks.ownership import ASSIGNED
+from spark_validation.evidence import Evidence
+
+PARTITION = ["topic", "partition"]
+COMMITTED = "confirmed for a group that its consumer is not in"
+GIVEN = "assigned in a group that its consumer is not in"
+SHARED = "delivered to a share group that its consumer is not in"
+UNREQUESTED = "of a topic that its consumer did not ask for"
+UNASSIGNED = "of a partition that was not in its assignment"
+
+
+def strangers(evidence: Evidence) -> DataFrame:
+    """V08, V09, V19: what the member of a group was answered as a member of another one."""
+    own = evidence.consumers.select("consumer", F.col("group").alias("own")).where("own is not null")
+    kinds = (
+        ("commits", "V09", COMMITTED, F.col("error") == 0),
+        ("assignments", "V08", GIVEN, F.col("event") == ASSIGNED),
+        ("shares", "V19", SHARED, F.lit(True)),
+    )
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("its own is"), "own")
+    found = []
+    for kind, anomaly, name, counts in kinds:
+        rows = evidence.rows(kind).where(counts).join(own, "consumer")
+        rows = rows.where(F.col("group") != F.col("own"))
+        if kind == "assignments":
+            rows = rows.withColumn("offset", F.when(F.col("start_offset") >= 0, F.col("start_offset")))
+        found.append(findings(rows, anomaly, name, detail))
+    return reduce(DataFrame.unionByName, found)
+
+
+def unrequested(evidence: Evidence) -> DataFrame:
+    """V03: records of a topic that their consumer did not read."""
+    topics = [(c.consumer, topic) for c in evidence.consumer_clients for topic in c.topics]
+    requested = evidence.spark.createDataFrame(topics, "consumer int, topic string")
+    columns = ["consumer", *PARTITION, "offset", "producer", "seq"]
+    given = evidence.reads.select(*columns).unionByName(evidence.rows("shares").select(*columns))
+    known = F.broadcast(evidence.consumers.select("consumer"))
+    strange = given.join(F.broadcast(requested), ["consumer", "topic"], "left_anti")
+    return findings(strange.join(known, "consumer", "left_semi"), "V03", UNREQUESTED, F.lit(None))
+
+
+def unassigned(evidence: Evidence) -> DataFrame:
+    """V08: records that a member was given in an assignment of other partitions.
+
+    A member notes an assignment, with all of its partitions, before it reads; so this is proof of a
+    member that ended by itself and whose files are all there. Without any row of the assignment the
+    history lacks it: cut_histories.
+    """
+    cut = set(evidence.cut.get("assignments", ()))
+    ended = [
+        c.consumer for c in evidence.consumer_clients if c.group and c.ended_ns and c.consumer not in cut
+    ]
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    reads = evidence.reads.where(F.col("consumer").isin(ended) & (F.col("assignment") >= 0))
+    parts = reads.select(*READER, *PARTITION).distinct()
+    strange = parts.join(begun.select(*READER).distinct(), READER, "left_semi")
+    strange = strange.join(begun.select(*READER, *PARTITION), [*READER, *PARTITION], "left_anti")
+    rows = reads.join(F.broadcast(strange), [*READER, *PARTITION], "left_semi")
+    return findings(rows, "V08", UNASSIGNED, F.concat_ws(" ", F.lit("assignment"), "assignment"))
