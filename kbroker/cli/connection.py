@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbroker.cli.client_properties import to_kafka_python
-from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, explain
 from kbroker.cli.listener_probe import refusal
 from kbroker.cli.refusals import Refusals
 from kbroker.config.whole_numbers import whole_number
@@ -132,7 +132,8 @@ class Connection:
             admin.poll(0.02)
             if self._refusals.reason:
                 raise CommandFailed(self._refusals.reason)
-        if not answer.done():
+        error = answer.exception() if answer.done() else TimeoutError()
+        if error is not None and isinstance(explain(error), Unreachable):
             protocol = self.settings.get("security.protocol")
             raise Unreachable(
                 f"no answer of {self.bootstrap} within --timeout: is {protocol} the protocol of this listener?"
