@@ -2,6 +2,7 @@
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
@@ -21,7 +22,7 @@ def skipped(evidence: Evidence) -> DataFrame:
     An assignment may have begun above its start where another member's commit came late, or where
     the log's start was above it.
     """
-    near = begun_above(evidence)
+    near = begun_above(evidence).persist(StorageLevel.DISK_ONLY)  # read twice
     if near.isEmpty():
         return findings(near, "V08", SKIPPED, F.lit(None))
     last = F.col("first") - 1
