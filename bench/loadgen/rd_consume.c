@@ -1,4 +1,5 @@
 /* A librdkafka consumer that reads a topic once, all partitions; the first part of it is warm-up. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +10,7 @@
 #include "rdkafka.h"
 
 #define AT_ONCE 10000
+#define LARGEST_ANSWER (32 << 20) /* mallopt takes no larger threshold */
 
 static struct rdkafka rd;
 
@@ -42,6 +44,14 @@ static void consume_until(rd_kafka_queue_t *queue, struct progress *progress, ui
     }
 }
 
+/* glibc gives the memory of freed answers back to the kernel whenever two of them happen to be free
+ * side by side. Their pages then fault in again, for a third of the client's CPU, or they do not: by
+ * chance, and more often for the faster broker. docs/lab/consume.md has the figures. */
+static void keep_freed_memory(void) {
+    mallopt(M_MMAP_THRESHOLD, LARGEST_ANSWER);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 int command_rd_consume(void) {
     struct topic topic = {.name = option_text("topic", NULL)};
     struct progress progress = {0};
@@ -49,6 +59,7 @@ int command_rd_consume(void) {
     int port = (int)option_int("port", 0);
     double warm_part = option_number("warm-part", 0.25);
     const char *settings = option_text("set", "");
+    keep_freed_memory();
     rd = load_rdkafka();
     options_done();
     int control = connect_to(port);
