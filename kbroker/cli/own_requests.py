@@ -91,6 +91,13 @@ def ask_broker_each(broker: Connection, api: ApiKey, requests: Sequence[Struct])
         return [admin._manager.run(admin._manager.send, Question(api, request)) for request in requests]
 
 
+def ask_every_broker(broker: Connection, api: ApiKey, request: Struct) -> dict[int, Any]:
+    """Send a request to each broker; returns the responses by broker id. Raises CommandFailed."""
+    with broker.kafka_python_admin() as admin:
+        nodes = sorted(node.node_id for node in admin._manager.cluster.brokers())
+        return {node: admin._manager.run(admin._manager.send, Question(api, request), node) for node in nodes}
+
+
 def ask_coordinator(broker: Connection, group: str, api: ApiKey, request: Struct) -> Any:
     """Send a request to a group's coordinator, with retries while it moves; returns its response.
     Raises CommandFailed."""

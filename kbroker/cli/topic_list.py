@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli.connection import Connection
+from kbroker.cli.log_dirs import described
 from kbroker.cli.options import AsJson, connected, examples, name_matcher
 from kbroker.cli.output import print_json, print_table
 from kbroker.cli.partitions import Partition, earliest, latest
@@ -142,16 +143,15 @@ def _read_logs(broker: Connection, leaders: dict[Partition, int]) -> Sizes:
 def _bytes(broker: Connection, leaders: dict[Partition, int]) -> dict[Partition, int]:
     """Bytes of each partition on its leader, or of its largest replica if it has no leader."""
     with broker.kafka_python_admin() as client:
-        answers = client.describe_log_dirs()
+        log_dirs = list(described(client.describe_log_dirs()))
     found: dict[Partition, int] = {}
-    for answer in answers:
-        for topic in (topic for log_dir in answer["log_dirs"] for topic in log_dir["topics"]):
-            for log in topic["partitions"]:
-                partition = (topic["name"], log["partition_index"])
-                leader = leaders.get(partition)
-                if leader is None or log["is_future_key"] or leader not in (answer["broker"], -1):
-                    continue
-                found[partition] = max(found.get(partition, 0), log["partition_size"])
+    for log_dir in log_dirs:
+        for log in log_dir.logs:
+            partition = (log.topic, log.partition)
+            leader = leaders.get(partition)
+            if leader is None or log.future or leader not in (log_dir.broker, -1):
+                continue
+            found[partition] = max(found.get(partition, 0), log.bytes)
     return found
 
 

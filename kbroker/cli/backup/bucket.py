@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kbroker.cli.backup.point import Point, SegmentFile, decode, encode
+from kbroker.cli.backup.place import Purpose
+from kbroker.cli.backup.point import Point, SegmentFile, decode, encode, unreadable
 from kbroker.cli.failures import CommandFailed, UsageFailed
 
 if TYPE_CHECKING:
@@ -55,8 +56,11 @@ class Bucket:
         except Exception as error:
             raise UsageFailed(f"{self.address}: {_text(error)}") from error
 
-    def lock(self) -> None:
-        """Read the names of objects and the journal. Raises CommandFailed."""
+    def lock(self, purpose: Purpose = Purpose.BACKUP) -> None:
+        """Read the names of objects and the journal, if the command writes. Raises
+        CommandFailed."""
+        if purpose in (Purpose.LIST, Purpose.READ):
+            return
         self._held = {path.rpartition("/")[2]: size for path, size in self._list("objects/")}
         with suppress(FileNotFoundError):
             noted = (line.rpartition(" ") for line in self._get("journal").decode().split("\n"))
@@ -127,8 +131,10 @@ class Bucket:
         for path in sorted(path for path, _ in self._list("points/") if path.endswith(".json")):
             try:
                 found.append(decode(self._get(path)))
+            except FileNotFoundError:  # pruned meanwhile
+                continue
             except (msgspec.MsgspecError, ValueError) as error:
-                raise CommandFailed(f"{self.address}/{path}: {error}") from None
+                raise unreadable(f"{self.address}/{path}", error) from None
         return found
 
     def add(self, point: Point) -> str:

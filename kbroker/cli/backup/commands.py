@@ -3,7 +3,7 @@ it."""
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,9 +12,15 @@ from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.points_in_time import format_time, parse_time_ms
+from kbroker.cli.partitions import Partition
+from kbroker.cli.points_in_time import MAX_MS, format_time, parse_time_ms
 from kbroker.cli.progress import progress
 from kbroker.cli.sizes import counted
+
+if TYPE_CHECKING:
+    from kbroker.cli.backup.folders import Folders
+    from kbroker.cli.backup.place import Backups, Purpose
+    from kbroker.cli.backup.point import Point
 
 app = typer.Typer(name="backups", no_args_is_help=True, help="List, verify and prune backups.")
 BACKUP_EXAMPLES = examples(
@@ -47,18 +53,26 @@ def backup(
     folder or to s3://BUCKET/PREFIX.
 
     Run it on the broker's host, as its user. Only new data since the last backup is copied; an
-    interrupted backup is continued. See docs/backup.md."""
-    from kbroker.cli.backup.place import at
+    interrupted backup is continued. See `kbroker docs backup`."""
+    from kbroker.cli.backup.place import Purpose, at
 
-    repository = at(dest, link=link)
+    repository = at(dest, Purpose.BACKUP, link=link)
     # after that: these import numba, and a wrong DEST is refused at once
     from kbroker.cli.backup.cut import take_cut
+    from kbroker.cli.backup.folders import folders_of
     from kbroker.cli.backup.taking import take
 
     os.nice(10)  # the broker comes first
-    log_dirs, folders = _folders(broker)
+    cut = take_cut(broker)
+    folders = folders_of(broker, cut.ends)
     with progress("backup", None, "bytes") as advance:
-        point = take(repository, take_cut(broker), log_dirs, folders, advance)
+        try:
+            point = take(repository, cut, folders.log_dirs, folders.leaders, advance)
+        except PermissionError as error:
+            raise CommandFailed(
+                f"{error.filename}: {error.strerror}: run the backup as the broker's user or root"
+            ) from error
+        _refuse_moved(broker, folders, set(cut.ends) - {(one.topic, one.index) for one in point.partitions})
         place = repository.add(point)
     result = _row(point)
     if json:
@@ -70,27 +84,21 @@ def backup(
         )
 
 
-def _folders(broker: Connection) -> tuple[list[str], dict[tuple[str, int], str]]:
-    """Log dirs of the broker, and the folder of each partition's leader."""
-    metadata = broker.admin().list_topics(timeout=broker.timeout_s)
-    leaders = {(t.topic, p.id): p.leader for t in metadata.topics.values() for p in t.partitions.values()}
-    with broker.kafka_python_admin() as admin:
-        answers: list[dict[str, Any]] = admin.describe_log_dirs()
-    log_dirs: list[str] = []
-    folders: dict[tuple[str, int], str] = {}
-    for answer in answers:
-        for entry in answer["log_dirs"]:
-            if entry["error_code"]:
-                raise CommandFailed(f"log dir {entry['log_dir']} is offline")
-            log_dirs.append(entry["log_dir"])
-            for topic in entry["topics"]:
-                for one in topic["partitions"]:
-                    key = topic["name"], one["partition_index"]
-                    if not one["is_future_key"] and leaders.get(key) == answer["broker"]:
-                        folders[key] = f"{entry['log_dir']}/{key[0]}-{key[1]}"
-    if missing := sorted(set(leaders) - set(folders)):
-        raise CommandFailed(f"{missing[0][0]}-{missing[0][1]} is offline or being created")
-    return sorted(set(log_dirs)), folders
+def _refuse_moved(broker: Connection, before: "Folders", left_out: set[Partition]) -> None:
+    """Refuse a backup that lacks a partition because its log moved; a deleted topic is left out."""
+    from kbroker.cli.backup.folders import folders_of
+
+    if not left_out:
+        return
+    now = folders_of(broker, left_out).leaders
+    moved = sorted(
+        one for one in left_out if now.get(one, before.leaders.get(one)) != before.leaders.get(one)
+    )
+    if moved:
+        raise CommandFailed(
+            f"{moved[0][0]}-{moved[0][1]} moved to another log dir meanwhile: take the backup again, it copies only "
+            "what is new"
+        )
 
 
 def restore(
@@ -110,17 +118,18 @@ def restore(
 
     Every file is checked by its checksum. Committed offsets are restored whichever topics you
     choose."""
+    from kbroker.cli.backup.place import Purpose
+
+    limit = parse_time_ms(to, _now_ms()) if to is not None else MAX_MS
+    repository, points = _open(backups, Purpose.READ)
+    point = next((one for one in reversed(points) if one.time_ms <= limit), None)
+    if point is None:
+        first = format_time(points[0].time_ms)
+        raise UsageFailed(f"no backup in {backups} at or before {to}: the first is of {first}")
     from kbroker.cli.backup.restoring import restore as run
 
-    repository, points = _open(backups)
-    if to is not None:
-        limit = parse_time_ms(to, _now_ms())
-        points = [point for point in points if point.time_ms <= limit]
-    if not points:
-        raise UsageFailed(f"no backup in {backups}" + ("" if to is None else f" at or before {to}"))
-    point = points[-1]
     with progress("restore", None, "bytes") as advance:
-        restored = run(repository, point, Path(os.path.abspath(target)), topic or [], advance)  # noqa: PTH100
+        restored = run(repository, point, target, topic or [], advance)
     say(f"{counted(len(restored), 'partition')} as of {format_time(point.time_ms)} in {target}")
 
 
@@ -135,19 +144,25 @@ def backups() -> None:
 )
 def list_points(backups: Repository, json: AsJson = False) -> None:
     """List the points in time that can be restored."""
-    _, points = _open(backups)
+    from kbroker.cli.backup.place import Purpose, at
+
+    points = at(backups, Purpose.LIST).points()
     rows = [_row(point) for point in points]
     if json:
         print_json(rows)
     else:
         print_table(("TIME", "PARTITIONS", "BYTES"), [(r["time"], r["partitions"], r["bytes"]) for r in rows])
+    if not rows:
+        say(f"{backups}: no complete backup; `kbroker backup {backups}` takes or continues one")
 
 
 @app.command(epilog=examples("kbroker backups verify /backup/kbroker"))
 def verify(backups: Repository) -> None:
     """Read every file of every backup and verify its checksum. Ends with 1 if a file is missing or
     damaged."""
-    repository, points = _open(backups)
+    from kbroker.cli.backup.place import Purpose
+
+    repository, points = _open(backups, Purpose.READ)
     problems = {problem for point in points for problem in repository.damaged(point)}
     for problem in sorted(problems):
         say(problem)
@@ -162,21 +177,27 @@ def prune(
     keep: Annotated[int, typer.Option(min=1, metavar="N", help="Number of newest backups to keep.")],
 ) -> None:
     """Remove old backups, and the files that no other backup needs."""
-    repository, points = _open(backups)
+    from kbroker.cli.backup.place import Purpose
+
+    repository, points = _open(backups, Purpose.PRUNE)
     old = points[:-keep]
     gone = repository.drop(old)
     removed = f"{counted(len(old), 'backup')} and {counted(gone, 'file')} removed"
     say(f"{removed}, {counted(len(points) - len(old), 'backup')} left")
 
 
-def _open(place: str) -> tuple[Any, list[Any]]:
+def _open(place: str, purpose: "Purpose") -> tuple["Backups", "list[Point]"]:
+    """The place and its points, at least one. Raises CommandFailed, UsageFailed, OSError."""
     from kbroker.cli.backup.place import at
 
-    repository = at(place, must_exist=True)
-    return repository, repository.points()
+    repository = at(place, purpose)
+    points = repository.points()
+    if not points:
+        raise UsageFailed(f"{place}: no backup here; `kbroker backup {place}` takes one")
+    return repository, points
 
 
-def _row(point: Any) -> dict[str, Any]:
+def _row(point: "Point") -> dict[str, Any]:
     return {
         "time": format_time(point.time_ms),
         "partitions": len(point.partitions),

@@ -11,44 +11,75 @@ completes the ones that had begun to end.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, TRANSACTION_STATE
 
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
 ATTEMPTS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """ends: high watermarks at time_ms. starts: log start offsets shortly before."""
+    """ends: high watermarks at time_ms. starts: log start offsets shortly before. cluster_id: of
+    the broker that answered."""
 
     time_ms: int
     starts: dict[Partition, int]
     ends: dict[Partition, int]
+    cluster_id: str
 
 
 def take_cut(broker: Connection) -> Cut:
-    """Raises CommandFailed when transactions end without a pause."""
+    """Raises CommandFailed when transactions end, or topics are created, without a pause."""
     admin = broker.admin()
-    topics = admin.list_topics(timeout=broker.timeout_s).topics
-    partitions = [(name, number) for name in sorted(topics) for number in sorted(topics[name].partitions)]
-
-    def of(*names: str) -> Sequence[Partition]:
-        return [one for one in partitions if one[0] in names]
-
-    offsets, transactions = of(CONSUMER_OFFSETS), of(TRANSACTION_STATE)
-    others = [one for one in partitions if one not in {*offsets, *transactions}]
-    starts = earliest(broker, admin, partitions)
+    cluster_id, partitions = _partitions(broker)
+    starts: dict[Partition, int] = {}
     for _ in range(ATTEMPTS):
-        before = latest(broker, admin, transactions)
-        ends = latest(broker, admin, offsets)
-        ends |= latest(broker, admin, others)
-        time_ms = time.time_ns() // 1_000_000
-        if latest(broker, admin, transactions) == before:
-            return Cut(time_ms, starts, ends | before)
-        time.sleep(0.001)
+        failure = None
+        try:
+            starts = starts or earliest(broker, admin, partitions)
+            found = _ends(broker, admin, partitions)
+        except CommandFailed as failed:  # of a topic that was deleted meanwhile, or of the broker
+            failure, found = failed, None
+        if found is None and failure is None:
+            time.sleep(0.001)
+            continue
+        _, now = _partitions(broker)
+        if failure is not None and now == partitions:
+            raise failure
+        if found is not None and set(now) <= set(partitions):  # a new topic may have records before time_ms
+            return Cut(found[0], starts, found[1], cluster_id)
+        partitions, starts = now, {}
     raise CommandFailed(
-        f"transactions changed during each of {ATTEMPTS} attempts to find a common point in time"
+        f"transactions or topics changed during each of {ATTEMPTS} attempts to find a common point in time"
     )
+
+
+def _partitions(broker: Connection) -> tuple[str, list[Partition]]:
+    """The cluster id, and all partitions that the user may describe."""
+    metadata = broker.admin().list_topics(timeout=broker.timeout_s)
+    topics = metadata.topics
+    names = [(name, number) for name in sorted(topics) for number in sorted(topics[name].partitions)]
+    return metadata.cluster_id or "", names
+
+
+def _ends(
+    broker: Connection, admin: "AdminClient", partitions: Sequence[Partition]
+) -> tuple[int, dict[Partition, int]] | None:
+    """(time_ms, high watermarks); None if a transaction ended meanwhile. Raises CommandFailed."""
+    offsets = [one for one in partitions if one[0] == CONSUMER_OFFSETS]
+    transactions = [one for one in partitions if one[0] == TRANSACTION_STATE]
+    others = [one for one in partitions if one not in {*offsets, *transactions}]
+    before = latest(broker, admin, transactions)
+    ends = latest(broker, admin, offsets)
+    ends |= latest(broker, admin, others)
+    time_ms = time.time_ns() // 1_000_000
+    if latest(broker, admin, transactions) != before:
+        return None
+    return time_ms, ends | before

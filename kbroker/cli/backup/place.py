@@ -1,6 +1,7 @@
 """The interface of a place for backups: a folder, or a bucket of an S3-compatible store."""
 
 from collections.abc import Iterator
+from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
@@ -11,10 +12,21 @@ from kbroker.log.files import META_PROPERTIES
 BUCKET = "s3://"
 
 
-class Backups(Protocol):
-    """Owner: the one command that has it locked."""
+class Purpose(Enum):
+    """The purpose of a command. One backup or pruning runs at a time; while it runs, backups can be
+    listed. During a backup they can also be verified and restored, during pruning they cannot."""
 
-    def lock(self) -> None:
+    BACKUP = auto()
+    LIST = auto()
+    READ = auto()
+    """Verify or restore."""
+    PRUNE = auto()
+
+
+class Backups(Protocol):
+    """Owner: one command, which has locked it for its purpose."""
+
+    def lock(self, purpose: Purpose) -> None:
         """Prepare the place for one command. Raises CommandFailed, OSError."""
 
     def known(self, key: str, size: int) -> str | None:
@@ -48,7 +60,7 @@ class Backups(Protocol):
         objects."""
 
 
-def at(place: str, *, link: bool = False, must_exist: bool = False) -> Backups:
+def at(place: str, purpose: Purpose, *, link: bool = False) -> Backups:
     """The backups at a folder or an s3:// address, locked. Raises UsageFailed, CommandFailed,
     OSError."""
     found: Backups
@@ -65,13 +77,19 @@ def at(place: str, *, link: bool = False, must_exist: bool = False) -> Backups:
     else:
         from kbroker.cli.backup.repository import Repository
 
-        if not must_exist and (log_dir := _log_dir_around(Path(place))):
-            raise UsageFailed(f"{log_dir} is a broker's log dir: give a folder outside of it")
-        if must_exist and not (Path(place) / "points").is_dir():
-            raise UsageFailed(f"{place}: no backups here")
+        if purpose is Purpose.BACKUP:
+            refuse_log_dir(Path(place))
+        elif not (Path(place) / "points").is_dir():
+            raise UsageFailed(f"{place}: no backup here; `kbroker backup {place}` takes one")
         found = Repository(Path(place), link=link)
-    found.lock()
+    found.lock(purpose)
     return found
+
+
+def refuse_log_dir(folder: Path) -> None:
+    """Raises UsageFailed for a folder that is a log dir or lies in one."""
+    if log_dir := _log_dir_around(folder):
+        raise UsageFailed(f"{log_dir} is a broker's log dir: give a folder outside of it")
 
 
 def _log_dir_around(folder: Path) -> Path | None:

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, field, json
 
+from kbroker.cli.failures import CommandFailed
+
 FORMAT = 1
 
 
@@ -52,6 +54,11 @@ class Point(Struct, frozen=True):
 def encode(point: Point) -> bytes:
     """The manifest's text."""
     return json.format(json.encode(point), indent=1)
+
+
+def unreadable(place: str, error: Exception) -> CommandFailed:
+    """The failure for a manifest that does not decode."""
+    return CommandFailed(f"{place}: {error}; move this file away to use the other backups")
 
 
 def decode(data: bytes) -> Point:

@@ -9,24 +9,28 @@ journal                 closed segments that are stored already: an interrupted 
 import fcntl
 import hashlib
 import os
+import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from kbroker.cli.backup.point import Point, SegmentFile, decode, encode
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.backup.place import Purpose
+from kbroker.cli.backup.point import Point, SegmentFile, decode, encode, unreadable
+from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.log import files
 
 _CHUNK: Final = 1 << 20
 _FICLONE: Final = 0x40049409
 _WRITING: Final = ".writing"
+_OBJECT: Final = re.compile(r"[0-9a-f]{64}")
+_ALSO_IN_EMPTY: Final = {"lost+found"}
 
 
 class Repository:
-    """Owner: the one command that has it locked."""
+    """Owner: one command, which has locked it for its purpose."""
 
     def __init__(self, folder: Path, *, link: bool = False) -> None:
         self.folder = folder
@@ -35,17 +39,46 @@ class Repository:
         self._objects = folder / "objects"
         self._journal = folder / "journal"
         self._known: dict[str, str] = {}
-        self._lock = -1
+        self._locks: list[int] = []
 
-    def lock(self) -> None:
-        """Create the folder and lock it until this process ends. Raises CommandFailed, OSError."""
+    def lock(self, purpose: Purpose = Purpose.BACKUP) -> None:
+        """Lock the folder until this process ends; a backup creates it. Raises CommandFailed,
+        UsageFailed, OSError."""
+        if purpose is Purpose.BACKUP:
+            self._create()
+        if purpose in (Purpose.BACKUP, Purpose.PRUNE):
+            self._take("lock", fcntl.LOCK_EX, "another backup or pruning")
+            self._read_notes()
+        if purpose is Purpose.PRUNE:
+            self._take("reading", fcntl.LOCK_EX, "a restore or verification")
+        elif purpose is Purpose.READ:
+            with suppress(FileNotFoundError):  # a copy of a folder, perhaps read-only, which is not pruned
+                self._take("reading", fcntl.LOCK_SH, "pruning")
+
+    def _create(self) -> None:
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageFailed(f"{self.folder} is not a folder")
+        if not self._points.is_dir() and self.folder.is_dir():
+            others = {path.name for path in self.folder.iterdir()} - _ALSO_IN_EMPTY
+            if others:  # pruning would delete objects that are not its own
+                raise UsageFailed(
+                    f"{self.folder} has other files ({min(others)}): give an empty or a new folder"
+                )
         for path in (self.folder, self._points, self._objects):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        (self.folder / "reading").touch(0o600)  # here: its owner is the one who prunes, not the one who reads
+
+    def _take(self, name: str, how: int, other: str) -> None:
+        """how: LOCK_EX, which NFS grants only to a writer, or LOCK_SH."""
+        access = os.O_RDONLY if how == fcntl.LOCK_SH else os.O_RDWR | os.O_CREAT
+        lock = os.open(self.folder / name, access | os.O_CLOEXEC, 0o600)
+        self._locks.append(lock)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise CommandFailed(f"{self.folder} is in use by another backup") from None
+            raise CommandFailed(f"{self.folder} is in use by {other}: try again when that is done") from None
+
+    def _read_notes(self) -> None:
         for left in self._objects.glob(f"*/*{_WRITING}"):
             left.unlink()
         with suppress(FileNotFoundError):
@@ -55,7 +88,8 @@ class Repository:
 
     def unlock(self) -> None:
         """Unlock the folder before the process ends."""
-        os.close(self._lock)
+        while self._locks:
+            os.close(self._locks.pop())
 
     # --- objects ---------------------------------------------------------------------------------------
 
@@ -92,7 +126,10 @@ class Repository:
             self._name(writing, sha256)
             writing.unlink(missing_ok=True)  # rename keeps it if the object is already a link to this file
             return sha256
-        with open(writing, "xb", opener=_private) as out:  # never into an existing file: it may be a segment
+        with (
+            _written(writing),
+            open(writing, "xb", opener=_private) as out,  # never into an existing file: it may be a segment
+        ):
             sha256 = _copy(source, size, out.fileno())
             os.fsync(out.fileno())
         self._name(writing, sha256)
@@ -116,13 +153,18 @@ class Repository:
 
     def points(self) -> list[Point]:
         """All points, the oldest first. Raises CommandFailed for an unreadable one."""
-        return [self._read(path) for path in sorted(self._points.glob("*.json"))]
+        found = []
+        for path in sorted(self._points.iterdir()):  # glob would hide a folder that cannot be read
+            if path.suffix == ".json":
+                with suppress(FileNotFoundError):  # pruned meanwhile
+                    found.append(self._read(path))
+        return found
 
     def _read(self, path: Path) -> Point:
         try:
             return decode(path.read_bytes())
         except (msgspec.MsgspecError, ValueError) as error:
-            raise CommandFailed(f"{path}: {error}") from None
+            raise unreadable(str(path), error) from None
 
     def fetch(self, segment: SegmentFile, target: Path) -> None:
         """Write an object into a new file, checked on the way. Raises CommandFailed, OSError."""
@@ -160,7 +202,8 @@ class Repository:
             (self._points / f"{point.name}.json").unlink()
         files.sync_folder(str(self._points))
         needed = {one.sha256 for point in self.points() for one in point.objects()}
-        gone = [path for path in self._objects.glob("*/*") if path.name not in needed]
+        objects = (path for path in self._objects.glob("*/*") if _OBJECT.fullmatch(path.name))
+        gone = [path for path in objects if path.name not in needed]
         for path in gone:
             path.unlink()
         self._known = {key: sha256 for key, sha256 in self._known.items() if sha256 in needed}
@@ -173,7 +216,7 @@ class Repository:
 def clone(source: Path, size: int, sha256: str, target: Path) -> None:
     """Write an object's bytes into a new file, checked on the way. Raises CommandFailed,
     OSError."""
-    with open(source, "rb") as opened, open(target, "wb", opener=_private) as out:
+    with _written(target), open(source, "rb") as opened, open(target, "wb", opener=_private) as out:
         found = _copy(opened.fileno(), size, out.fileno())
         os.fsync(out.fileno())
     if found != sha256:
@@ -228,8 +271,20 @@ def _checksum(source: int, size: int) -> str:
     return digest.hexdigest()
 
 
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Names the file in an error of a write, such as that of a full disk, and removes the part."""
+    try:
+        yield
+    except (OSError, CommandFailed) as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb", opener=_private) as out:
+    with _written(path), open(path, "wb", opener=_private) as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())

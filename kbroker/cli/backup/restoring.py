@@ -2,17 +2,22 @@
 verified while they are written.
 
 Files are written into a folder beside the target, which is renamed at the end: an interrupted
-restore continues with the files it has. A backup has no indexes and no producer state: the first
+restore continues with the files it has, and removes those of another restore. A backup has no
+indexes and no producer state: the first
 start rebuilds them from the segments and checks every record.
 """
 
+import fcntl
 import hashlib
-from collections.abc import Callable, Collection
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from kbroker.cli.backup.place import Backups
+from kbroker.cli.backup.place import Backups, refuse_log_dir
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
-from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.failures import FEW_COMMANDS, CommandFailed, UsageFailed
 from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata.topic_name import INTERNAL
@@ -34,13 +39,67 @@ def restore(
     means all.
 
     Raises CommandFailed, UsageFailed, OSError."""
-    if target.exists() and any(target.iterdir()):
-        raise UsageFailed(f"{target} is not empty")
-    if missing := sorted(set(topics) - {one.topic for one in point.partitions}):
-        raise CommandFailed(f"not in the backup of {point.name}: {', '.join(missing)}")
-    chosen = [one for one in point.partitions if not topics or one.topic in topics or one.topic in INTERNAL]
+    target = target.resolve()  # a link, as systemd's /var/lib/kbroker, remains
+    _check_target(target)
+    chosen = _chosen(point, topics)
     folder = target.with_name(target.name + RESTORING)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(folder):
+        try:
+            _fill(repository, point, chosen, folder, advance)
+        except OSError as error:
+            raise CommandFailed(
+                f"{error.filename or folder}: {error.strerror}; the same command continues, with the files in {folder}"
+            ) from error
+        if target.exists():
+            target.rmdir()
+        folder.rename(target)
+        files.sync_folder(str(target.parent))
+    return chosen
+
+
+def _check_target(target: Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise UsageFailed(f"{target} is not a folder")
+    if target.is_mount():  # another folder cannot be renamed to it
+        raise UsageFailed(f"{target} is a mount point: give a folder in it, such as {target / 'kbroker'}")
+    if target.exists() and any(target.iterdir()):
+        raise UsageFailed(f"{target} is not empty: give a new or an empty folder")
+    refuse_log_dir(target)
+
+
+def _chosen(point: Point, topics: Collection[str]) -> list[PartitionFiles]:
+    """The partitions of these topics, and of the coordinators'. Raises CommandFailed for a missing
+    topic."""
+    known = {one.topic for one in point.partitions}
+    if missing := sorted(set(topics) - known):
+        others = sorted(known - set(INTERNAL))
+        has = f"; it has {', '.join(others)}" if 0 < len(others) <= FEW_COMMANDS else ""
+        raise CommandFailed(f"not in the backup of {point.name}: {', '.join(missing)}{has}")
+    return [one for one in point.partitions if not topics or one.topic in topics or one.topic in INTERNAL]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Raises CommandFailed while another restore fills it."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise CommandFailed(f"another restore fills {folder}: try again when that is done") from None
+    finally:
+        os.close(lock)
+
+
+def _fill(
+    repository: Backups,
+    point: Point,
+    chosen: Collection[PartitionFiles],
+    folder: Path,
+    advance: Callable[[int], None],
+) -> None:
+    _remove_others(folder, chosen)
     for partition in chosen:
         _partition(repository, partition, folder, advance)
     starts = {(one.topic, one.index): one.log_start for one in chosen if one.log_start}
@@ -49,11 +108,26 @@ def restore(
     metadata.mkdir(mode=0o700, exist_ok=True)
     _file(repository, point.metadata, metadata / SnapshotId(1, 1).file_name)
     write(str(folder), MetaProperties(point.cluster_id, point.node_id, point.directory_id))
-    if target.exists():
-        target.rmdir()
-    folder.rename(target)
-    files.sync_folder(str(target.parent))
-    return chosen
+
+
+def _remove_others(folder: Path, chosen: Collection[PartitionFiles]) -> None:
+    """Remove files of an interrupted restore of another point or of other topics: the broker would
+    serve them."""
+    expected = {
+        files.folder_name(one.topic, one.index): {
+            files.file_name(base, files.LOG)
+            for base in [segment.base_offset for segment in one.segments] or [one.high_watermark]
+        }
+        for one in chosen
+    }
+    for place in folder.iterdir():
+        names = expected.get(place.name)
+        if names is not None:
+            for file in place.iterdir():
+                if file.name not in names:
+                    file.unlink()
+        elif place.is_dir() and place.name != FOLDER:
+            shutil.rmtree(place)
 
 
 def _partition(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from kbroker.cli.backup.cut import Cut
 from kbroker.cli.backup.place import Backups
@@ -16,8 +17,8 @@ from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition
 from kbroker.control.kraft.export import NEWEST, portable
 from kbroker.control.metadata.adoption import topic_id_of
-from kbroker.control.store.store import FILE_NAME, Store
-from kbroker.io.files.meta_properties import read
+from kbroker.control.store.store import FILE_NAME, Store, StoreError
+from kbroker.io.files.meta_properties import MetaProperties, MetaPropertiesError, read
 from kbroker.log import files
 from kbroker.log.checkpoint import known_leader_epochs
 from kbroker.log.open_files import OpenFile, OpenFiles
@@ -43,9 +44,7 @@ def take(
     partition's leader log.
 
     advance: called with the number of bytes of each stored file. Raises CommandFailed, OSError."""
-    identity = read(log_dirs[0])
-    if identity is None:
-        raise CommandFailed(f"{log_dirs[0]}: no meta.properties; run the backup on the broker's host")
+    identity = _identity(log_dirs[0], cut.cluster_id)
     directory_id = random_uuid()
     metadata = repository.store_bytes(_metadata(log_dirs, identity.node_id, directory_id, cut.time_ms))
     partitions = []
@@ -56,25 +55,48 @@ def take(
     return Point(cut.time_ms, identity.cluster_id, identity.node_id, directory_id, metadata, partitions)
 
 
+def _identity(log_dir: str, cluster_id: str) -> MetaProperties:
+    """Whose log dir it is. Raises CommandFailed unless it is of the broker that answered."""
+    try:
+        found = read(log_dir)
+    except MetaPropertiesError as error:
+        raise CommandFailed(str(error)) from None
+    if found is None:
+        raise CommandFailed(f"{log_dir}: no meta.properties; run the backup on the broker's host")
+    if found.cluster_id != cluster_id:
+        raise CommandFailed(
+            f"{log_dir} on this host belongs to cluster {found.cluster_id}, the broker to {cluster_id}: run the backup "
+            "on the broker's host"
+        )
+    return found
+
+
 def _metadata(log_dirs: Iterable[str], node_id: int, directory_id: str, now_ms: int) -> bytes:
     """Topics, settings, quotas and users from the newest copy of the store."""
     with tempfile.TemporaryDirectory() as folder:
         copies = []
         for number, path in enumerate(path for one in log_dirs if (path := Path(one, FILE_NAME)).exists()):
-            copy = Path(folder, f"{number}.db")
-            with (
-                closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as one,
-                closing(sqlite3.connect(copy)) as other,
-            ):
-                one.backup(other)
-            copies.append(Store(copy, reserve=False))
+            copies.append(_copied(path, Path(folder, f"{number}.db")))
         if not copies:
-            raise CommandFailed(f"no {FILE_NAME} in {', '.join(log_dirs)}")
+            raise CommandFailed(f"no {FILE_NAME} in {', '.join(log_dirs)}: `kbroker backup` needs a kbroker")
         try:
             return portable(max(copies, key=lambda copy: copy.version), node_id, directory_id, NEWEST, now_ms)
         finally:
             for store in copies:
                 store.close()
+
+
+def _copied(path: Path, copy: Path) -> Store:
+    """A copy of a store that a broker uses. Raises CommandFailed."""
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as one,
+            closing(sqlite3.connect(copy)) as other,
+        ):
+            one.backup(other)
+        return Store(copy, reserve=False)
+    except (sqlite3.Error, StoreError) as error:
+        raise CommandFailed(f"{path}: {error}; is this its broker's user, with the same kbroker?") from None
 
 
 def _partition(

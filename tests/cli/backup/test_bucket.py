@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.backup.bucket import Bucket, _text
-from kbroker.cli.backup.place import at
+from kbroker.cli.backup.place import Purpose, at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.failures import CommandFailed, UsageFailed
 
@@ -106,6 +106,6 @@ def test_without_credentials_the_variables_are_named() -> None:
 
 def test_a_wrong_address_is_reported_in_one_line(bucket: Bucket) -> None:
     with pytest.raises(CommandFailed, match="s3://missing"):
-        at("s3://missing/x")
+        at("s3://missing/x", Purpose.BACKUP)
     with pytest.raises(UsageFailed, match="--link"):
-        at(bucket.address, link=True)
+        at(bucket.address, Purpose.BACKUP, link=True)

@@ -1,11 +1,13 @@
 """Objects are whole or not there, notes save copies, and pruning keeps what a point needs."""
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
-from kbroker.cli.backup.place import at
+from kbroker.cli.backup.place import Purpose, at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.backup.repository import Repository, clone
 from kbroker.cli.failures import CommandFailed, UsageFailed
@@ -161,14 +163,100 @@ def test_damage_and_loss_are_found(repository: Repository, tmp_path: Path) -> No
     assert not (tmp_path / "copy").exists()
 
 
-def test_one_command_at_a_time(repository: Repository) -> None:
-    with pytest.raises(CommandFailed, match="in use"):
-        Repository(repository.folder).lock()
+@pytest.mark.parametrize(
+    ("running", "allowed"),
+    [
+        (Purpose.BACKUP, {Purpose.LIST, Purpose.READ}),
+        (Purpose.PRUNE, {Purpose.LIST}),
+        (Purpose.READ, {Purpose.LIST, Purpose.READ, Purpose.BACKUP}),
+        (Purpose.LIST, set(Purpose)),
+    ],
+)
+def test_commands_run_together_unless_one_needs_what_the_other_removes(
+    repository: Repository, running: Purpose, allowed: set[Purpose]
+) -> None:
+    repository.add(point(repository, 1_000, b"a"))
+    repository.unlock()
+    first = Repository(repository.folder)
+    first.lock(running)
+    for purpose in Purpose:
+        if purpose in allowed:
+            second = at(str(repository.folder), purpose)
+            assert isinstance(second, Repository)
+            assert len(second.points()) == 1
+            second.unlock()
+        else:
+            with pytest.raises(CommandFailed, match=r"is in use by .*: try again when that is done"):
+                at(str(repository.folder), purpose)
+    first.unlock()
+
+
+def test_a_copy_of_a_folder_is_read_without_a_lock(repository: Repository) -> None:
+    repository.add(point(repository, 1_000, b"a"))
+    (repository.folder / "reading").unlink()
+    at(str(repository.folder), Purpose.READ)
+    assert not (repository.folder / "reading").exists()
+
+
+def test_a_folder_with_other_files_takes_no_backups(tmp_path: Path) -> None:
+    """Pruning removes objects that no backup needs: the objects of git would be such ones."""
+    git = tmp_path / "git"
+    (git / "objects" / "ab").mkdir(parents=True)
+    with pytest.raises(UsageFailed, match=r"has other files \(objects\): give an empty or a new folder"):
+        at(str(git), Purpose.BACKUP)
+    with pytest.raises(UsageFailed, match="no backup here; `kbroker backup"):
+        at(str(git), Purpose.PRUNE)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageFailed, match="is not a folder"):
+        at(str(tmp_path / "file"), Purpose.BACKUP)
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    at(str(tmp_path / "disk"), Purpose.BACKUP)
+
+
+def test_pruning_removes_objects_alone(repository: Repository) -> None:
+    other = repository.folder / "objects" / "ab" / "README"
+    other.parent.mkdir(exist_ok=True)
+    other.touch()
+    repository.add(point(repository, 1_000, b"a"))
+    repository.drop([])
+    assert other.exists()
+
+
+def test_a_point_that_is_pruned_meanwhile_is_not_listed(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.add(point(repository, 1_000, b"a"))
+    first = next((repository.folder / "points").iterdir())
+    repository.add(point(repository, 2_000, b"b"))
+    read = Repository._read
+
+    def pruned(self: Repository, path: Path) -> Point:
+        first.unlink(missing_ok=True)
+        return read(self, path)
+
+    monkeypatch.setattr(Repository, "_read", pruned)
+    assert [one.time_ms for one in repository.points()] == [2_000]
+
+
+def test_a_full_disk_is_named_and_the_part_is_removed(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    segment = repository.store_bytes(b"abc")
+    monkeypatch.setattr("kbroker.cli.backup.repository.os.write", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{repository.folder}"):
+        stored(repository, source(tmp_path, b"abc"), 3)
+    assert not list((repository.folder / "objects").glob("*/*.writing"))
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/copy"):
+        repository.fetch(segment, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_manifest_of_another_format_is_refused(repository: Repository) -> None:
     place = repository.add(Point(1, "c", 1, "d", SegmentFile(0, 0, ""), [], format=99))
-    with pytest.raises(CommandFailed, match="format 99"):
+    with pytest.raises(CommandFailed, match=r"format 99.*; move this file away to use the other backups"):
         repository.points()
     Path(place).write_text("{")
     with pytest.raises(CommandFailed, match="json"):
@@ -200,5 +288,5 @@ def test_a_log_dir_is_no_place_for_backups(inside: str, tmp_path: Path) -> None:
     """The broker would find the folders among those of its partitions, and restore needs both."""
     (tmp_path / "meta.properties").touch()
     with pytest.raises(UsageFailed, match=f"{tmp_path} is a broker's log dir"):
-        at(str(tmp_path / inside))
+        at(str(tmp_path / inside), Purpose.BACKUP)
     assert [one.name for one in tmp_path.iterdir()] == ["meta.properties"]

@@ -55,7 +55,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def taken(repository: Repository, log_dir: str, end: int, start: int = 0):  # type: ignore[no-untyped-def]
-    cut = Cut(1_000, {("orders", 0): start}, {("orders", 0): end, ("gone", 0): 5})
+    cut = Cut(1_000, {("orders", 0): start}, {("orders", 0): end, ("gone", 0): 5}, CLUSTER_ID)
     folders = {("orders", 0): f"{log_dir}/orders-0", ("gone", 0): f"{log_dir}/gone-0"}
     return take(repository, cut, [log_dir], folders, lambda _: None)
 
@@ -192,6 +192,21 @@ def test_the_newest_of_several_stores_is_backed_up(tmp_path: Path, newest: int) 
     assert found.configs[2, "orders"]["retention.ms"] == "9"
 
 
+def test_log_dirs_of_another_broker_are_refused(repository: Repository, log_dir: str) -> None:
+    """A command on one host for a broker on another one, whose paths are the same."""
+    with pytest.raises(CommandFailed, match="on the broker's host"):
+        take(repository, Cut(1_000, {}, {}, "another"), [log_dir], {}, lambda _: None)
+    Path(log_dir, "meta.properties").write_text("version=0\n")
+    with pytest.raises(CommandFailed, match="version 0"):
+        take(repository, Cut(1_000, {}, {}, CLUSTER_ID), [log_dir], {}, lambda _: None)
+
+
+def test_a_store_that_cannot_be_read_is_named(repository: Repository, log_dir: str) -> None:
+    Path(log_dir, FILE_NAME).write_bytes(b"no database" * 100)
+    with pytest.raises(CommandFailed, match=f"{log_dir}/{FILE_NAME}: file is not a database; "):
+        taken(repository, log_dir, 8)
+
+
 def crafted(repository: Repository) -> Point:
     """Of three topics; orders-0 has one segment, the others have none."""
     stored = repository.store_bytes(batch(4))
@@ -274,7 +289,7 @@ def test_a_cut_waits_until_no_transaction_ends_meanwhile(monkeypatch: pytest.Mon
     class Admin:
         def list_topics(self, timeout: float) -> object:
             found = {name: type("T", (), {"partitions": range(n)})() for name, n in topics.items()}
-            return type("M", (), {"topics": found})()
+            return type("M", (), {"topics": found, "cluster_id": CLUSTER_ID})()
 
     broker = Connection("", {}, 1)
     monkeypatch.setattr(broker, "admin", Admin)
@@ -284,7 +299,51 @@ def test_a_cut_waits_until_no_transaction_ends_meanwhile(monkeypatch: pytest.Mon
     assert cut.ends["__transaction_state", 0] == 6
     assert requested[4:] == [{"__transaction_state"}, {"__consumer_offsets"}, {"a"}, {"__transaction_state"}]
     assert cut.ends["__consumer_offsets", 0] < cut.ends["a", 0]
+    assert cut.cluster_id == CLUSTER_ID
     monkeypatch.setattr("kbroker.cli.backup.cut.ATTEMPTS", 2)
     states = iter(range(9))
     with pytest.raises(CommandFailed, match="each of 2 attempts"):
         take_cut(broker)
+
+
+class ChangingTopics:
+    """An admin client that lists these sets of topics, one after the other."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = iter(names)
+
+    def list_topics(self, timeout: float) -> object:
+        found = {name: type("T", (), {"partitions": [0]})() for name in next(self._names)}
+        return type("M", (), {"topics": found, "cluster_id": CLUSTER_ID})()
+
+
+@pytest.fixture
+def cut_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cut]:
+    """The cut of a broker whose topics change: it has no offsets of the topic `x`."""
+
+    def latest(
+        broker: object, admin: object, partitions: list[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
+        if ("x", 0) in partitions:
+            raise CommandFailed("there is no such topic")
+        return dict.fromkeys(partitions, 7)
+
+    def run(*names: str) -> Cut:
+        broker, admin = Connection("", {}, 1), ChangingTopics(*names)
+        monkeypatch.setattr(broker, "admin", lambda: admin)
+        monkeypatch.setattr("kbroker.cli.backup.cut.latest", latest)
+        monkeypatch.setattr("kbroker.cli.backup.cut.earliest", lambda *_: {})
+        return take_cut(broker)
+
+    return run
+
+
+def test_topics_that_are_created_or_deleted_meanwhile_belong_to_the_cut_or_do_not(
+    cut_of: Callable[..., Cut],
+) -> None:
+    """A record of a new topic may be acknowledged before the time of the cut."""
+    assert set(cut_of("a", "ab", "ab").ends) == {("a", 0), ("b", 0)}
+    assert set(cut_of("ax", "a", "a").ends) == {("a", 0)}
+    assert set(cut_of("ab", "a").ends) == {("a", 0), ("b", 0)}  # its log tells that it is gone
+    with pytest.raises(CommandFailed, match="no such topic"):
+        cut_of("ax", "ax")
