@@ -99,7 +99,7 @@ def move(
     group offsets.
 
     Prints when to stop the producers, verifies every record, and prints when the clients may start
-    at the cluster. Ctrl-C stops; the same command continues (docs/move-live.md)."""
+    at the cluster. Ctrl-C stops; the same command continues (`kbroker docs move-live`)."""
     other = _other(broker, to, to_config)
     options = _Options(topic or [], plan, replication_factor, quiet_s, every_s, tasks, heap, exactly_once)
     _run(broker, other, options, kafka_home, log, keep_topics, json)
@@ -174,6 +174,7 @@ def _run(
         class_path(kafka_home)
     except JarsMissing as missing:
         raise CommandFailed(str(missing)) from None
+    log.open("ab").close()  # before anything is created at the target
     for remark in plan.remarks:
         say(remark)
     say(

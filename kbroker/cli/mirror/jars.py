@@ -16,6 +16,7 @@ from spark_validation.java import OLDEST, installed_java, is_new_enough, package
 POM = Path(__file__).parent / "engine.xml"
 MARK = "connect-mirror-"
 SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
+FETCH_S = 900
 MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 
@@ -73,7 +74,12 @@ def resolve(java: Path, pom: Path, folder: Path) -> None:
         )
     for command in commands:
         environment = os.environ | {"JAVA_HOME": os.environ.get("JAVA_HOME", str(java.resolve().parents[1]))}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, env=environment)
+        except subprocess.TimeoutExpired:
+            raise JarsMissing(
+                f"fetching the jars took longer than {FETCH_S} s: {command[0]} was stopped"
+            ) from None
         if done.returncode:
             raise JarsMissing(f"fetching the jars failed: {(done.stdout + done.stderr)[-800:]}")
 

@@ -1,7 +1,7 @@
 """Reads from the source what a move has to copy, and checks that the target can accept it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.cli.acl_requests import all_acls
@@ -9,6 +9,7 @@ from kbroker.cli.config_changes import read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import all_groups
 from kbroker.cli.failures import CommandFailed
+from kbroker.cli.log_dirs import all_log_dirs, hidden_topics, refuse_hidden
 from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.sizes import counted
 from kbroker.config.acls import Acl
@@ -81,6 +82,8 @@ def make_plan(
     CommandFailed."""
     there = source.admin().list_topics(timeout=source.timeout_s).topics
     here = target.admin().list_topics(timeout=target.timeout_s)
+    if not topics:
+        _refuse_hidden(source, there)
     chosen, remarks = choose(there, topics)
     planned = {}
     for name in chosen:
@@ -105,6 +108,15 @@ def make_plan(
     if plan.acls and not plan.target_has_authorizer:
         remarks.append(f"stay behind, as the target has no authorizer: {counted(plan.acls, 'ACL')}")
     return plan
+
+
+def _refuse_hidden(source: Connection, visible: Collection[str]) -> None:
+    log_dirs = all_log_dirs(source)
+    now = source.admin().list_topics(timeout=source.timeout_s).topics  # a topic that was created meanwhile
+    hidden = [
+        name for name in hidden_topics(log_dirs, {*visible, *now}) if not KEPT_BY_ENGINE.fullmatch(name)
+    ]
+    refuse_hidden(hidden, "they would stay behind; name the topics with --topic")
 
 
 def choose(there: Iterable[str], requested: Sequence[str]) -> tuple[list[str], list[str]]:

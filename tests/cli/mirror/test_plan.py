@@ -1,0 +1,47 @@
+"""A move copies every topic, or says which it leaves behind."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.log_dirs import DescribedLog, DescribedLogDir
+from kbroker.cli.mirror.plan import _refuse_hidden, choose
+
+
+class Source:
+    """A cluster whose user may describe these topics."""
+
+    timeout_s = 1.0
+
+    def __init__(self, visible: list[str]) -> None:
+        self.visible = visible
+
+    def admin(self) -> Any:
+        return SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(topics=self.visible))
+
+
+def test_a_user_who_may_not_describe_all_topics_does_not_move_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = tuple(DescribedLog(name, 0, 1, 0, False) for name in ("a", "b", "__consumer_offsets"))
+    log_dir = DescribedLogDir(1, "/x", 0, None, None, False, logs)
+    monkeypatch.setattr("kbroker.cli.mirror.plan.all_log_dirs", lambda _: [log_dir])
+    source: Any = Source(["a"])
+    with pytest.raises(
+        CommandFailed, match="may not describe b: they would stay behind; name the topics with --topic"
+    ):
+        _refuse_hidden(source, ["a"])
+    _refuse_hidden(source, ["a", "b"])  # as they were listed before; b has been deleted
+    source.visible = ["a", "b"]  # b is new
+    _refuse_hidden(source, ["a"])
+
+
+def test_chosen_topics_exist_and_are_not_internal() -> None:
+    there = ["a", "b", "b.internal", "__consumer_offsets"]
+    remark = "left out, because MirrorMaker 2 treats it as internal: b.internal"
+    assert choose(there, []) == (["a", "b"], [remark])
+    assert choose(there, ["b"]) == (["b"], [])
+    with pytest.raises(CommandFailed, match="has no topic c"):
+        choose(there, ["c"])
+    with pytest.raises(CommandFailed, match=r"treats b\.internal as internal"):
+        choose(there, ["b.internal"])
