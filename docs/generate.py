@@ -2,10 +2,14 @@
 1)."""
 
 import importlib
+import re
 import sys
 
 from docs.generated import GENERATED, ROOT
 from docs.wrap import wrapped
+
+_PAGE = re.compile(r"`kbroker docs ([\w/-]+)`")
+"""How messages and settings name a page."""
 
 
 def text(function: str) -> str:
@@ -15,9 +19,9 @@ def text(function: str) -> str:
 
 
 def expected(path: str) -> str:
-    """What a generated file must hold; the prose of pages is wrapped."""
+    """What a generated file must hold; the prose of pages is wrapped, and links to other pages."""
     given = text(GENERATED[path])
-    return wrapped(given) if path.endswith(".md") else given
+    return wrapped(_PAGE.sub(r"[\1](\1.md)", given)) if path.endswith(".md") else given
 
 
 def stale() -> list[str]:

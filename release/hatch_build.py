@@ -1,5 +1,5 @@
-"""Puts images of kernels into the wheel when there are any: KBROKER_IMAGES names their folder
-(`release/dist.py`)."""
+"""Puts the pages of docs/ into the wheel, which `kbroker docs` prints, and images of kernels when
+there are any: KBROKER_IMAGES names their folder (`release/dist.py`)."""
 
 import os
 import sys
@@ -9,12 +9,17 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class Images(BuildHookInterface[Any]):
+class Contents(BuildHookInterface[Any]):
     """A wheel with images is for one interpreter and x86-64; one without is for all."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return
+        docs = Path(self.root) / "docs"
+        for page in sorted(docs.rglob("*.md")):
+            build_data["force_include"][str(page)] = f"kbroker/pages/{page.relative_to(docs)}"
         folder = os.environ.get("KBROKER_IMAGES")
-        if folder is None or version == "editable":
+        if folder is None:
             return
         interpreter = f"cp{sys.version_info.major}{sys.version_info.minor}"
         build_data["pure_python"] = False

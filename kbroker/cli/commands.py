@@ -21,6 +21,7 @@ from kbroker.cli import (
     groups,
     log_dump,
     offsets,
+    pages,
     produce,
     quotas,
     share_groups,
@@ -73,8 +74,7 @@ def kbroker(
 ) -> None:
     """A message broker for one host that speaks the Apache Kafka protocol, and its tools.
 
-    All commands except [bold]serve[/bold] and those for files are clients: they also work with
-    Apache Kafka."""
+    The commands for records and administration also work with Apache Kafka."""
 
 
 @app.command(
@@ -105,7 +105,7 @@ def serve(
 ) -> None:
     """Run the broker in the foreground until Ctrl-C or SIGTERM; logs go to stderr.
 
-    All settings: docs/config.md."""
+    All settings: `kbroker docs config`."""
     from kbroker.cli.serve import serve as run_broker
 
     raise typer.Exit(run_broker(properties, override or [], environment))
@@ -139,6 +139,7 @@ for files in (log_dump, export, backups):
     app.add_typer(files.app, rich_help_panel="Files")
 app.command("backup", rich_help_panel="Files", epilog=backups.BACKUP_EXAMPLES)(backups.backup)
 app.command("restore", rich_help_panel="Files", epilog=backups.RESTORE_EXAMPLES)(backups.restore)
+app.command("docs", rich_help_panel=tools.PANEL, epilog=pages.EXAMPLES)(pages.docs)
 app.command("move", rich_help_panel=tools.PANEL, epilog=mirror.MOVE_EXAMPLES)(mirror.move)
 app.command("import", rich_help_panel=tools.PANEL, epilog=mirror.IMPORT_EXAMPLES)(mirror.import_)
 flow(app)

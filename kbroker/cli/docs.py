@@ -22,9 +22,8 @@ _INTRO = """\
 Look up a command, its options, examples and exit codes; `kbroker COMMAND --help` shows the same. Generated
 from the commands by `make docs`; do not edit.
 
-After `make run` or `make test` the command is at `.venv/bin/kbroker`. All commands except `serve`, `log`,
-`export` and those for backups are clients that use librdkafka and kafka-python: they also work with Apache
-Kafka.
+After `make run` or `make test` the command is at `.venv/bin/kbroker`. The commands for records and
+administration are clients that use librdkafka and kafka-python: they also work with Apache Kafka.
 
 - Results go to stdout, remarks and errors to stderr. Commands whose result a script may need have
   `--json`: one document, or one line for each record or item (`consume`, `log dump`).

@@ -3,10 +3,11 @@ a user without one."""
 
 from kbroker.protocol.errors import ErrorCode
 
-_ALLOW = "an administrator may allow it (`kbroker acls add`, docs/security.md)"
+_ALLOW = "an administrator may allow it (`kbroker acls add`, `kbroker docs security`)"
 _HINTS = {
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic, or send smaller records",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`kbroker topics list` shows the topics",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`kbroker offsets` shows the start and end of each log",
     ErrorCode.REQUEST_TIMED_OUT: "--timeout gives it more time",
     ErrorCode.NOT_ENOUGH_REPLICAS: "`kbroker topics list --under-replicated` shows the topics",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _ALLOW,
@@ -14,11 +15,11 @@ _HINTS = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _ALLOW,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ALLOW,
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: _ALLOW,
-    ErrorCode.SECURITY_DISABLED: "set authorizer.class.name in its settings (docs/security.md)",
+    ErrorCode.SECURITY_DISABLED: "set authorizer.class.name in its settings (`kbroker docs security`)",
     ErrorCode.KAFKA_STORAGE_ERROR: "`kbroker status` names a log dir that is full or offline",
-    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "set delegation.token.secret.key in its settings (docs/sasl.md)",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "set delegation.token.secret.key in its settings (`kbroker docs sasl`)",
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: "`kbroker cluster describe` shows the brokers",
-    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in with SASL or a certificate (docs/sasl.md)",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in with SASL or a certificate (`kbroker docs sasl`)",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
     ErrorCode.GROUP_ID_NOT_FOUND: "`kbroker groups list` shows the groups",
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "`kbroker topics reassignments` shows those in progress",

@@ -58,7 +58,7 @@ def kraft(
 
     Name all log.dirs of a cleanly stopped kbroker, in the same order. A server.properties for
     Apache Kafka is printed to stdout. kbroker can start on the directories again, and takes over
-    the changes that Apache Kafka made (docs/move-out.md)."""
+    the changes that Apache Kafka made (`kbroker docs move-out`)."""
     from kbroker.control.store.store import FILE_NAME, StoreError
 
     log_dirs = [os.path.abspath(path) for path in dirs]  # noqa: PTH100 links are kept: the store names dirs this way

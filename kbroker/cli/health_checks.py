@@ -38,9 +38,7 @@ ENDS_SOON_S = 14 * DAY_S
 MIN_FREE = 0.05
 AMPLE_FREE = 0.2
 SHOWN_GROUPS = 3
-OFFLINE = (
-    "is offline, its partitions are not served: the broker's log has the reason, docs/disks.md the steps"
-)
+OFFLINE = "is offline, its partitions are not served: the broker's log has the reason, `kbroker docs disks` the steps"
 
 
 @dataclass(frozen=True)

@@ -29,18 +29,18 @@ def _run(program: Any, context: typer.Context, name: str) -> None:
 
 def tune(context: typer.Context) -> None:
     """Check this host, size a workload, print a script of fixes, verify the advice:
-    `kbroker tune --help` (docs/tuning.md)."""
+    `kbroker tune --help` (`kbroker docs tuning`)."""
     _run(_program("tuning.cli", "tune"), context, "kbroker tune")
 
 
 def loadtest(context: typer.Context) -> None:
-    """Load a broker and record what it acknowledged: `kbroker loadtest --help` (docs/loadtest.md).
+    """Load a broker and record what it acknowledged: `kbroker loadtest --help` (`kbroker docs loadtest`).
     Needs the extra `loadtest`."""
     _run(_program("loadtest.cli", "loadtest"), context, "kbroker loadtest")
 
 
 def judge(context: typer.Context) -> None:
     """Check whether records of a load test were lost or repeated: `kbroker judge --help`
-    (docs/validation.md). Needs Java and the extra `judge`."""
+    (`kbroker docs validation`). Needs Java and the extra `judge`."""
     sys.argv[0] = "kbroker"
     raise typer.Exit(_program("spark_validation.cli", "judge").main(["judge", *context.args]))

@@ -16,7 +16,7 @@ KBROKER = (
                 "refuses, as Kafka does."),
     Setting("kbroker.kraft.metadata", BOOLEAN, False,
             doc="Write KRaft metadata at each clean stop, as `kbroker export kraft` does, so that Apache Kafka can "
-                "start on the log.dirs at any time (docs/move-out.md)."),
+                "start on the log.dirs at any time (`kbroker docs move-out`)."),
     Setting("kbroker.replica.sites", STRING, "", importance=HIGH,
             doc="Groups of log.dirs that keep replicas of each other's partitions. Commas separate the directories "
                 "of a site, semicolons separate sites; every directory must be in one site. Clients see each site "
@@ -38,9 +38,9 @@ KBROKER = (
                 "and up to three levels below it, and does not follow links. Only users who may describe the "
                 "broker's settings see reports. Empty shows none."),
     Setting("kbroker.schema.registry.listen", STRING, "", listen_address,
-            doc="Address of the schema registry (Confluent's REST API, docs/registry.md), served by the http process: "
-                "to all users on loopback, elsewhere only to users that log in with SCRAM. Confluent's port is 8081. "
-                "Empty, the default, turns it off; it needs the packages of kbroker[registry]."),
+            doc="Address of the schema registry (Confluent's REST API, `kbroker docs registry`), served by the http "
+                "process: to all users on loopback, elsewhere only to users that log in with SCRAM. Confluent's port "
+                "is 8081. Empty, the default, turns it off; it needs the packages of kbroker[registry]."),
     Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
             doc="Also serve metrics under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,

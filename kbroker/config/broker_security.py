@@ -34,7 +34,7 @@ SECURITY = (
             doc="Allow an operation on a resource that no ACL names."),
     Setting("kbroker.audit.log.dir", STRING, "",
             doc="Folder of the audit log. Its JSON lines record who did what from where and whether it was "
-                "allowed: all logins, changes and refusals, and samples of other requests (docs/security.md). "
+                "allowed: all logins, changes and refusals, and samples of other requests (`kbroker docs security`). "
                 "Empty turns it off."),
     Setting("kbroker.audit.log.max.bytes", LONG, 104857600, at_least(65536), importance=LOW,
             doc="Size at which a new file of the audit log begins."),

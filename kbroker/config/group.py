@@ -22,10 +22,10 @@ ROWS = (
             doc="Also write key, value and headers of the original record into this share group's dead letters."),
     Setting(DEAD_LETTER_TOPIC, STRING, "",
             doc="Topic for the dead letters of this share group: records that were rejected, or delivered as often "
-                "as share.delivery.count.limit allows (docs/dead-letters.md). Empty: no dead letters."),
+                "as share.delivery.count.limit allows (`kbroker docs dead-letters`). Empty: no dead letters."),
     Setting(RETRY_BACKOFF, INT, 0, at_least(0),
             doc="Pause before a record that a consumer of this share group released, or kept too long, is delivered "
-                "again; it doubles with each delivery (docs/queues.md). A setting of kbroker."),
+                "again; it doubles with each delivery (`kbroker docs queues`). A setting of kbroker."),
     Setting(RETRY_BACKOFF_MAX, INT, MAX_RETRY_BACKOFF_MS, at_least(0),
             doc="Maximum pause to which kbroker.share.retry.backoff.ms grows. A setting of kbroker."),
     Setting("consumer.assignment.interval.ms", INT, 1000, at_least(0),

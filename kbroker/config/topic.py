@@ -55,20 +55,20 @@ ROWS = (
     Setting("compression.zstd.level", INT, 3, between(-131072, 22),
             doc="Level used when the broker compresses with zstd."),
     Setting("confluent.key.schema.validation", BOOLEAN, False,
-            doc="Refuse records whose key does not name a schema that is registered for it (docs/registry.md). A "
-                "setting of Confluent Server."),
+            doc="Refuse records whose key does not name a schema that is registered for it (`kbroker docs registry`). "
+                "A setting of Confluent Server."),
     Setting("confluent.key.subject.name.strategy", CLASS, SUBJECTS[0], one_of(*SUBJECTS),
             doc="Subject that a key's schema must be registered under."),
     Setting("confluent.value.schema.validation", BOOLEAN, False,
-            doc="Refuse records whose value does not name a schema that is registered for it (docs/registry.md). A "
-                "setting of Confluent Server."),
+            doc="Refuse records whose value does not name a schema that is registered for it (`kbroker docs "
+                "registry`). A setting of Confluent Server."),
     Setting("confluent.value.subject.name.strategy", CLASS, SUBJECTS[0], one_of(*SUBJECTS),
             doc="Subject that a value's schema must be registered under."),
     Setting("delete.retention.ms", LONG, 86400000, at_least(0),
             doc="How long tombstones and transaction markers stay after cleaning."),
     Setting("errors.deadletterqueue.group.enable", BOOLEAN, False,
-            doc="Let share groups use this topic as their dead-letter topic (docs/dead-letters.md). Known to Apache "
-                "Kafka from 4.4 on."),
+            doc="Let share groups use this topic as their dead-letter topic (`kbroker docs dead-letters`). Known to "
+                "Apache Kafka from 4.4 on."),
     Setting("file.delete.delay.ms", LONG, 60000, at_least(0),
             doc="Time between renaming a deleted file and removing it."),
     Setting("flush.messages", LONG, LONG_MAX, at_least(1),
@@ -83,11 +83,11 @@ ROWS = (
             doc="Segment size below the minimum that segment.bytes allows; for tests."),
     Setting(DELIVERY_DELAY, LONG, -1, between(-1, MAX_DELAY_MS),
             doc="Age at which share groups get a record of the topic, unless its header kbroker-deliver-at gives a "
-                "time (docs/queues.md). 0: only the header delays records; -1: nothing does. Not for topics of the "
-                "broker or its schema registry. A setting of kbroker."),
+                "time (`kbroker docs queues`). 0: only the header delays records; -1: nothing does. Not for topics of "
+                "the broker or its schema registry. A setting of kbroker."),
     Setting(RECORD_TTL, LONG, -1, at_least(-1),
-            doc="Age at which records expire: the log then starts after them (docs/queues.md). -1: never. Not for "
-                "topics that are only compacted. A setting of kbroker."),
+            doc="Age at which records expire: the log then starts after them (`kbroker docs queues`). -1: never. Not "
+                "for topics that are only compacted. A setting of kbroker."),
     Setting("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(),
             doc="Replicas whose copies leader.replication.throttled.rate limits: partition:node pairs, or * for "
                 "all."),

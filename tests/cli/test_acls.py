@@ -84,7 +84,7 @@ def test_an_error_of_the_broker_is_shown(
     text = "No Authorizer is configured on the broker"
     answering(monkeypatch, DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, text))
     done = shell("acls", *command, code=1)
-    advice = "set authorizer.class.name in its settings (docs/security.md)"
+    advice = "set authorizer.class.name in its settings (`kbroker docs security`)"
     assert done.stderr == f"kbroker: SECURITY_DISABLED: {text}; {advice}\n"
     assert not done.stdout
     answering(monkeypatch, DescribeAclsResponse(0, 0, None))

@@ -19,7 +19,7 @@ FULL = 0.8
 BUSY = 0.5
 RECORDS_NEVER = 2**63 - 1
 CPU_SHARE = 0.6  # of a network process's core that bulk work may take
-BENCH = "docs/benchmarks.md"
+BENCH = "`kbroker docs benchmarks`"
 
 
 def propose(situation: Situation) -> list[Proposal]:
@@ -69,7 +69,7 @@ def arena(situation: Situation) -> Iterator[Proposal]:
         share = usable // 4 // (situation.network_processes + 1)
         fitting = max(MIN_ARENA, 1 << (share.bit_length() - 1))
         why = f"arenas may grow to {show_bytes(situation.arena_bytes)}, more than a quarter of {show_bytes(usable)}"
-        yield Proposal(key, str(fitting), why, "docs/config.md")
+        yield Proposal(key, str(fitting), why, "`kbroker docs config`")
     elif situation.live is not None:
         used = situation.live.most("kbroker_arena_used_bytes") or 0.0
         if used > size * BUSY and usable is not None and 2 * situation.arena_bytes <= usable // 4:
@@ -83,7 +83,9 @@ def partition_table(situation: Situation) -> Iterator[Proposal]:
     if situation.knows("partitions") and situation.replicas > room * FULL:
         expected = -(-situation.replicas * 5 // 4 // 1000) * 1000
         why = f"{situation.replicas} replicas, internal topics included, nearly fill the {room} rows"
-        yield Proposal("kbroker.max.partitions", str(expected), why, "docs/config.md", Severity.SERIOUS)
+        yield Proposal(
+            "kbroker.max.partitions", str(expected), why, "`kbroker docs config`", Severity.SERIOUS
+        )
 
 
 def durability(situation: Situation) -> Iterator[Proposal]:
@@ -98,7 +100,7 @@ def durability(situation: Situation) -> Iterator[Proposal]:
         yield Proposal("kbroker.write.caching", "false", why, f"{BENCH}, durable acks")
     if situation.config.get_int("log.flush.interval.messages") != RECORDS_NEVER:
         why = "syncs by count happen even if no client waits; write.caching=false syncs only for clients that wait"
-        yield Proposal("log.flush.interval.messages", str(RECORDS_NEVER), why, "docs/durability.md")
+        yield Proposal("log.flush.interval.messages", str(RECORDS_NEVER), why, "`kbroker docs durability`")
 
 
 def remote_buffers(situation: Situation) -> Iterator[Proposal]:

@@ -110,7 +110,7 @@ def _time(value: float) -> str:
 
 SIGNS: tuple[Sign, ...] = (
     Sign("log dirs offline", "kbroker_log_dir_offline", _offline, _count, _positive, Severity.SERIOUS,
-         "A failed log dir stays offline until the next start.", "replace the disk (docs/durability.md)"),
+         "A failed log dir stays offline until the next start.", "replace the disk (`kbroker docs durability`)"),
     Sign("time until a disk is full", "kbroker_log_dir_full_seconds", _full_soon, _time,
          lambda value: value < FULL_SOON_S, Severity.SERIOUS,
          "If it fills as in the last hour. On a full disk produce is refused.", "free space or lower retention"),
@@ -135,5 +135,5 @@ SIGNS: tuple[Sign, ...] = (
          Severity.SERIOUS, "A full table refuses new partitions.", "raise kbroker.max.partitions"),
     Sign("memory of all processes (PSS)", "kbroker_process_memory_bytes", _memory_used, show_bytes,
          lambda value: value > 4e9, Severity.NOTE, "The rest of the host's memory is the logs' cache.",
-         "find the process: docs/metrics.md"),
+         "find the process: `kbroker docs metrics`"),
 )  # fmt: skip

@@ -23,7 +23,7 @@ def _shared_disks(situation: Situation) -> Iterator[Finding]:
                 ", ".join(mount.dirs),
                 "",
                 f"All of them are on {mount.point}: they share its speed, its space and its failure.",
-                "docs/durability.md, log dirs that fail",
+                "`kbroker docs durability`, log dirs that fail",
             )
 
 
@@ -56,6 +56,6 @@ def _processes(situation: Situation) -> Iterator[Finding]:
             str(situation.network_processes),
             "unset",
             f"They are processes, not threads: {busy} of them with the IO workers for {cores} cores.",
-            "docs/config.md",
+            "`kbroker docs config`",
             by_hand("leave num.network.threads and num.io.threads unset: the defaults follow the cores"),
         )

@@ -14,7 +14,7 @@ MIN_SEGMENT = 64 * MiB
 STEADY = 20e6  # bytes/s from which on write-back is hardly ever idle
 ACTIVE_SHARE = 0.2  # of the disks that active segments may take
 FULL = 0.8
-BENCH = "docs/benchmarks.md"
+BENCH = "`kbroker docs benchmarks`"
 
 
 def segments(situation: Situation) -> Iterator[Proposal]:
@@ -32,7 +32,7 @@ def segments(situation: Situation) -> Iterator[Proposal]:
             f"{show_bytes(situation.replicas * size)} of {show_bytes(room)} (free, or already theirs), and retention "
             "deletes closed ones only"
         )
-        yield Proposal("log.segment.bytes", str(fitting), why, "docs/config.md, log.segment.bytes")
+        yield Proposal("log.segment.bytes", str(fitting), why, "`kbroker docs config`, log.segment.bytes")
 
 
 def reserving(situation: Situation) -> Iterator[Proposal]:
@@ -75,5 +75,5 @@ def retention(situation: Situation) -> Iterator[Proposal]:
         "more disk, or compression"
     )
     yield Proposal(
-        "log.retention.bytes", str(expected), why, "arithmetic; docs/durability.md", Severity.SERIOUS
+        "log.retention.bytes", str(expected), why, "arithmetic; `kbroker docs durability`", Severity.SERIOUS
     )

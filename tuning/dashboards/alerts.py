@@ -25,7 +25,7 @@ ALERTS = (
     Alert("KbrokerDown", 'up{job="kbroker"} == 0 or absent(up{job="kbroker"})', "1m",
           "The broker's metrics cannot be scraped, or no scrape job is called kbroker.", True),
     Alert("KbrokerNotReady", "kbroker_ready == 0", "5m", "A log is not open, or a process does not start.", True),
-    Alert("KbrokerLogDirOffline", "kbroker_log_dir_offline > 0", "0m", "A disk failed; see docs/durability.md.", True),
+    Alert("KbrokerLogDirOffline", "kbroker_log_dir_offline > 0", "0m", "A disk failed: `kbroker docs disks`.", True),
     Alert("KbrokerDiskFullSoon", "kbroker_log_dir_full_seconds < 4 * 3600", "10m",
           "The disk will be full in less than four hours; then produce is refused.", True),
     Alert("KbrokerProduceRefused", "kbroker_produce_refused_partitions > 0", "0m",

@@ -104,7 +104,7 @@ DISK: tuple[Knob[Disk], ...] = (
         lambda _, disk: _text(disk.read_ahead_kb),
         _read_ahead,
         "kbroker itself reads 4 to 32 MiB ahead of a lagging consumer, so only extreme values matter.",
-        "kbroker/io/read_ahead.py; docs/lab/cold-reader.md",
+        "kbroker/io/read_ahead.py; `kbroker docs lab/cold-reader`",
     ),
     Knob(
         "queue/nr_requests",

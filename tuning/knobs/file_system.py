@@ -158,7 +158,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         _shown("sync", "dirsync"),
         _option(("sync",), "async", Severity.SERIOUS, "Every append waits for the disk here."),
         "For durable acks use write.caching=false: one sync serves all waiting acks.",
-        "docs/lab/durable-acks.md",
+        "`kbroker docs lab/durable-acks`",
     ),
     Knob(
         "journalled data",
@@ -197,7 +197,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         _shown("ro"),
         _option(("ro",), "rw", Severity.SERIOUS, "The first append fails and takes the log dir offline."),
         "With some mount options a file system becomes read-only after an error.",
-        "docs/durability.md, log dirs that fail",
+        "`kbroker docs durability`, log dirs that fail",
     ),
     Knob(
         "free space",
@@ -205,7 +205,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         _read_free,
         _free,
         "Whole segments are deleted, and file systems slow down when nearly full.",
-        "docs/durability.md",
+        "`kbroker docs durability`",
     ),
     Knob(
         "free inodes",
@@ -213,7 +213,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         _read_inodes,
         _inodes,
         "A log has at least five files.",
-        "docs/paths.md, files",
+        "`kbroker docs paths`, files",
     ),
     Knob(
         "place of log.dirs",
@@ -229,6 +229,6 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
         lambda situation, mount: ", ".join(set(mount.dirs) & set(situation.host.unwritable)) or "yes",
         _writable,
         "The broker starts only if it may write to its log dirs.",
-        "docs/durability.md, log dirs that fail",
+        "`kbroker docs durability`, log dirs that fail",
     ),
 )

@@ -155,7 +155,7 @@ MEMORY: tuple[Knob[None], ...] = (
         "Above the limit writers are blocked. Below a second of disk writes, bursts stall; above half a minute, a "
         "crash loses more, and a sync of everything takes as long. Earlier write-back does not help: ack p99 is 2-4 ms "
         "without it and 18-25 ms with it.",
-        "docs/lab/write-back.md",
+        "`kbroker docs lab/write-back`",
     ),
     sysctl(
         "vm.max_map_count",
@@ -198,7 +198,7 @@ MEMORY: tuple[Knob[None], ...] = (
         _reclaim,
         "Pages that were not used for a while leave the page cache although memory is free, and consumers that "
         "lag that far read from the disk.",
-        "Linux, Documentation/admin-guide/mm/damon; docs/lab/consume.md",
+        "Linux, Documentation/admin-guide/mm/damon; `kbroker docs lab/consume`",
     ),
     Knob(
         "cgroup memory limit",

@@ -180,7 +180,7 @@ def cores(situation: Situation, supply: Supply) -> Need:
         f"{coming:.2g} for what comes in, {going:.2g} for what goes out",
         f"{supply.cores:g}",
         (coming + going) / (supply.cores * STEADY),
-        f"{load.requests:,.0f} requests/s of {show_bytes(load.batch_bytes)}; docs/benchmarks.md, scaled to this "
+        f"{load.requests:,.0f} requests/s of {show_bytes(load.batch_bytes)}; `kbroker docs benchmarks`, scaled to this "
         f"host: {situation.coefficients.origin}",
         "larger batches (linger.ms, batch.size of producers), fewer groups, or more cores",
     )
