@@ -51,12 +51,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
     except Exception as error:
+        if _was_interrupted(error):
+            return ExitCode.INTERRUPTED
         failure = explain(error)
         if failure is None:
             raise
         if failure.message:
             say(f"kbroker: {failure.message}")
         return failure.code
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C came first: a client that is closed after it may fail in many ways."""
+    earlier = error.__context__
+    return earlier is not None and (isinstance(earlier, KeyboardInterrupt) or _was_interrupted(earlier))
 
 
 def _serve(file: Path | None, overrides: list[str], from_environment: bool) -> int:

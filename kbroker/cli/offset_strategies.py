@@ -46,7 +46,7 @@ def read_csv(path: Path, group: str | None) -> dict[str, dict[Partition, int]]:
                     continue
                 if len(row) == 3 and group is not None:
                     row = [group, *row]
-                partition, offset = (whole_number(cell.strip()) for cell in (*row, "", "")[2:4])
+                partition, offset = (whole_number(cell.strip()) for cell in (*row, "", "", "")[2:4])
                 if len(row) != 4 or partition is None or offset is None:
                     expected = (
                         "topic,partition,offset" if group is not None else "group,topic,partition,offset"

@@ -114,6 +114,8 @@ class Sending:
 def _failure(error: Any, what: str) -> CommandFailed:
     if error.code() > 0:
         return broker_error(error.code(), error.str(), what)
+    if error.name() == "_UNKNOWN_PARTITION":
+        return CommandFailed(f"{what}: there is no such partition; `kbroker topics describe` shows them")
     unreachable = error.name() in ("_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
     return CommandFailed(f"{what}: {error.str()}", ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED)
 

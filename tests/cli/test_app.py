@@ -1,5 +1,7 @@
 """The program as a whole: it starts light, teaches, and its exit codes mean what they say."""
 
+import errno
+import os
 import socket
 import subprocess
 import sys
@@ -179,6 +181,24 @@ def test_serve_gives_its_arguments_to_the_broker(shell: Shell, monkeypatch: pyte
     monkeypatch.setattr("kbroker.cli.serve.serve", serve)
     shell("serve", "server.properties", "--override", "a=1", "--override", "b=2", code=7)
     assert given == [Path("server.properties"), ["a=1", "b=2"], False]
+
+
+def test_ctrl_c_ends_with_130_also_if_the_client_then_fails(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kafka-python does, whose event loop was interrupted."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            try:
+                raise ValueError
+            except ValueError:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
+
+    monkeypatch.setattr("kbroker.cli.commands.app", interrupted)
+    assert shell("topics", "list", code=130).stderr == ""
 
 
 def test_bad_settings_of_serve_end_with_2(shell: Shell) -> None:

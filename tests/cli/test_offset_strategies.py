@@ -47,7 +47,17 @@ def test_a_group_with_any_name_is_saved(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["t,0\n", "t,x,1\n", "t,0,-1\n", "a,b,c,d,e\n", "t,0,²\n", "t,0," + "9" * 5000]
+    "text",
+    [
+        "t\n",
+        "root:x:0:0:root\n",
+        "t,0\n",
+        "t,x,1\n",
+        "t,0,-1\n",
+        "a,b,c,d,e\n",
+        "t,0,²\n",
+        "t,0," + "9" * 5000,
+    ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "offsets.csv"

@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 from kafka.partitioner.default import murmur2
 
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.produce import _failure
 from tests.cli.conftest import Shell, Target
 
 
@@ -121,3 +124,10 @@ def test_a_partition_that_is_not_there_is_an_error(cli: Shell, topic: str) -> No
 
 def test_an_unknown_client_setting_is_a_usage_error(cli: Shell, topic: str) -> None:
     assert "no.such" in cli("produce", topic, "-X", "no.such=1", stdin=b"x\n", code=2).stderr
+
+
+def test_a_partition_that_does_not_exist_is_said_in_words() -> None:
+    error = KafkaError(KafkaError._UNKNOWN_PARTITION)
+    failure = _failure(error, "not written: 1 of 1 record")
+    assert failure.message.endswith("there is no such partition; `kbroker topics describe` shows them")
+    assert failure.code == ExitCode.FAILED
