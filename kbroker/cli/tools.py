@@ -34,8 +34,8 @@ def tune(context: typer.Context) -> None:
 
 
 def loadtest(context: typer.Context) -> None:
-    """Load a broker and record what it acknowledged: `kbroker loadtest --help` (`kbroker docs loadtest`).
-    Needs the extra `loadtest`."""
+    """Load a broker and record what it acknowledged: `kbroker loadtest --help`
+    (`kbroker docs loadtest`). Needs the extra `loadtest`."""
     _run(_program("loadtest.cli", "loadtest"), context, "kbroker loadtest")
 
 

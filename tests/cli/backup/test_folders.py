@@ -12,7 +12,8 @@ from kbroker.cli.log_dirs import DescribedLog, DescribedLogDir
 
 
 class Broker:
-    """Broker 1 with a log dir /data, which has the logs of `logs`; its user may describe `topics`."""
+    """Broker 1 with a log dir /data, which has the logs of `logs`; its user may describe
+    `topics`."""
 
     timeout_s = 1.0
 
