@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kbroker.cli.backup.place import Purpose
 from kbroker.cli.backup.point import Point, SegmentFile, decode, encode, unreadable
+from kbroker.cli.backup.purpose import Purpose
 from kbroker.cli.failures import CommandFailed, UsageFailed
 
 if TYPE_CHECKING:

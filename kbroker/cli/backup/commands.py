@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kbroker.cli.backup.purpose import Purpose
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
@@ -19,7 +20,7 @@ from kbroker.cli.sizes import counted
 
 if TYPE_CHECKING:
     from kbroker.cli.backup.folders import Folders
-    from kbroker.cli.backup.place import Backups, Purpose
+    from kbroker.cli.backup.place import Backups
     from kbroker.cli.backup.point import Point
 
 app = typer.Typer(name="backups", no_args_is_help=True, help="List, verify and prune backups.")
@@ -54,7 +55,7 @@ def backup(
 
     Run it on the broker's host, as its user. Only new data since the last backup is copied; an
     interrupted backup is continued. See `kbroker docs backup`."""
-    from kbroker.cli.backup.place import Purpose, at
+    from kbroker.cli.backup.place import at
 
     repository = at(dest, Purpose.BACKUP, link=link)
     # after that: these import numba, and a wrong DEST is refused at once
@@ -118,8 +119,6 @@ def restore(
 
     Every file is checked by its checksum. Committed offsets are restored whichever topics you
     choose."""
-    from kbroker.cli.backup.place import Purpose
-
     limit = parse_time_ms(to, _now_ms()) if to is not None else MAX_MS
     repository, points = _open(backups, Purpose.READ)
     point = next((one for one in reversed(points) if one.time_ms <= limit), None)
@@ -144,7 +143,7 @@ def backups() -> None:
 )
 def list_points(backups: Repository, json: AsJson = False) -> None:
     """List the points in time that can be restored."""
-    from kbroker.cli.backup.place import Purpose, at
+    from kbroker.cli.backup.place import at
 
     points = at(backups, Purpose.LIST).points()
     rows = [_row(point) for point in points]
@@ -160,8 +159,6 @@ def list_points(backups: Repository, json: AsJson = False) -> None:
 def verify(backups: Repository) -> None:
     """Read every file of every backup and verify its checksum. Ends with 1 if a file is missing or
     damaged."""
-    from kbroker.cli.backup.place import Purpose
-
     repository, points = _open(backups, Purpose.READ)
     problems = {problem for point in points for problem in repository.damaged(point)}
     for problem in sorted(problems):
@@ -177,8 +174,6 @@ def prune(
     keep: Annotated[int, typer.Option(min=1, metavar="N", help="Number of newest backups to keep.")],
 ) -> None:
     """Remove old backups, and the files that no other backup needs."""
-    from kbroker.cli.backup.place import Purpose
-
     repository, points = _open(backups, Purpose.PRUNE)
     old = points[:-keep]
     gone = repository.drop(old)
@@ -186,7 +181,7 @@ def prune(
     say(f"{removed}, {counted(len(points) - len(old), 'backup')} left")
 
 
-def _open(place: str, purpose: "Purpose") -> tuple["Backups", "list[Point]"]:
+def _open(place: str, purpose: Purpose) -> tuple["Backups", "list[Point]"]:
     """The place and its points, at least one. Raises CommandFailed, UsageFailed, OSError."""
     from kbroker.cli.backup.place import at
 

@@ -1,26 +1,15 @@
 """The interface of a place for backups: a folder, or a bucket of an S3-compatible store."""
 
 from collections.abc import Iterator
-from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
 from kbroker.cli.backup.point import Point, SegmentFile
+from kbroker.cli.backup.purpose import Purpose
 from kbroker.cli.failures import UsageFailed
 from kbroker.log.files import META_PROPERTIES
 
 BUCKET = "s3://"
-
-
-class Purpose(Enum):
-    """The purpose of a command. One backup or pruning runs at a time; while it runs, backups can be
-    listed. During a backup they can also be verified and restored, during pruning they cannot."""
-
-    BACKUP = auto()
-    LIST = auto()
-    READ = auto()
-    """Verify or restore."""
-    PRUNE = auto()
 
 
 class Backups(Protocol):

@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from kbroker.cli.backup.place import Purpose
 from kbroker.cli.backup.point import Point, SegmentFile, decode, encode, unreadable
+from kbroker.cli.backup.purpose import Purpose
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.log import files
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.backup.bucket import Bucket, _text
-from kbroker.cli.backup.place import Purpose, at
+from kbroker.cli.backup.place import at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
+from kbroker.cli.backup.purpose import Purpose
 from kbroker.cli.failures import CommandFailed, UsageFailed
 
 pytestmark = pytest.mark.slow  # the server takes a second or two

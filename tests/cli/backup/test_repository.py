@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.backup.place import Purpose, at
+from kbroker.cli.backup.place import at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
+from kbroker.cli.backup.purpose import Purpose
 from kbroker.cli.backup.repository import Repository, clone
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from tests.syncs import Syncs
