@@ -5,12 +5,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kbroker.control import failpoint
+from kbroker.control.links.append_queue import Append, AppendQueue, Ended, Settled
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
@@ -32,8 +33,6 @@ DEFAULT_TIMEOUT_MS = 30_000
 SLOT_ADVANCED = -1
 """The token of a completion for a slot whose waiter bit was set."""
 
-Settled = Callable[[int, int], None]
-"""Called with the error of an append, 0 for none, and its base offset."""
 Done = Callable[[KafkaError | None], None]
 """Called with None once the records are in the log, or with the error."""
 
@@ -57,11 +56,15 @@ class ArenaQueue:
         self._size = size
         self._taken: deque[Space] = deque()
 
+    def check(self, length: int) -> None:
+        """Raises ValueError for more bytes than the whole arena has."""
+        if length > self._size:
+            raise ValueError(f"{length} bytes do not fit into an arena of {self._size}")
+
     def take(self, length: int) -> Space | None:
         """Contiguous bytes, None when there is no room now. ValueError for more than the whole
         arena."""
-        if length > self._size:
-            raise ValueError(f"{length} bytes do not fit into an arena of {self._size}")
+        self.check(length)
         length = -(-length // ALIGN) * ALIGN
         if not self._taken:
             start = 0
@@ -115,8 +118,8 @@ class Appender:
 
     An append that an IO worker refuses because it does not have the partition (it restarts) is
     retried until its timeout; a batch that a worker took before it died may thus be in the log
-    twice, which replay tolerates. slot_listeners: called with each slot that has advanced since
-    this process set its waiter bit.
+    twice, which replay tolerates. The order of a partition's appends stays (`AppendQueue`).
+    slot_listeners: called with each slot that has advanced since this process set its waiter bit.
     """
 
     def __init__(self, shared: Shared, epoch: int) -> None:
@@ -129,7 +132,9 @@ class Appender:
         self._next_token = 0
         self._pending: dict[int, Pending] = {}
         self._futures: set[asyncio.Future[int]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._queues: dict[int, AppendQueue] = {}
+        """Those with appends, by id() of the partition."""
+        self._timers: dict[AppendQueue, asyncio.TimerHandle] = {}
         self._workers = [
             IoWorker(
                 shared.append_ring(client, worker),
@@ -159,81 +164,86 @@ class Appender:
         self._pending.clear()
         for future in self._futures:
             future.cancel()
-        for task in self._tasks:
-            task.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
 
     async def append(
         self, partition: Partition, batch: bytes, acks: int = -1, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> int:
         """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after
-        the timeout."""
-        deadline = time.monotonic() + timeout_ms / 1000
-        while True:
-            left_ms = int((deadline - time.monotonic()) * 1000)
-            try:
-                offset = await self._append_once(partition, batch, acks, max(1, left_ms))
-                failpoint.reach("appended")
-                return offset
-            except KafkaError as error:
-                if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or left_ms <= 0:
-                    raise
-            await asyncio.sleep(RETRY_S)
+        the timeout, or when a later batch of the partition is written already."""
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._add(partition, batch, acks, timeout_ms, partial(_settle_future, future))
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        offset = await future
+        failpoint.reach("appended")
+        return offset
 
     def submit(
         self, partition: Partition, batch: bytes, done: Done, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> None:
-        """As `append`, but `done` is called at the end, and no task is needed unless something
-        fails."""
+        """As `append`, but `done` is called at the end, and no task is needed."""
 
         def settled(error: int, _: int) -> None:
-            if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                self._start(self._submit_again(partition, batch, done, timeout_ms))
-                return
             if not error:
                 failpoint.reach("appended")
             done(KafkaError(ErrorCode(error)) if error else None)
 
-        space = self._space.take(len(batch))
+        self._add(partition, batch, -1, timeout_ms, settled)
+
+    # --- the order of a partition's appends -------------------------------------------------------
+
+    def _add(self, partition: Partition, batch: bytes, acks: int, timeout_ms: int, settled: Settled) -> None:
+        self._space.check(len(batch))
+        queue = self._queues.get(id(partition))
+        if queue is None:
+            queue = self._queues[id(partition)] = AppendQueue(partition)
+        queue.add(Append(batch, acks, time.monotonic_ns() + timeout_ms * 1_000_000, settled))
+        self._push_next(queue)
+
+    def _push_next(self, queue: AppendQueue) -> None:
+        """Push what may be pushed now; the rest waits for the end of a pushed append, or for a
+        timer."""
+        full = False
+        while (append := queue.next()) is not None:
+            if not self._push(queue, append):
+                full = True
+                break
+            queue.pushed()
+        if queue.is_waiting:
+            if queue not in self._timers:
+                delay_s = FULL_S if full else RETRY_S
+                self._timers[queue] = asyncio.get_running_loop().call_later(delay_s, self._resume, queue)
+        elif not queue and self._queues.get(id(queue.partition)) is queue:
+            del self._queues[id(queue.partition)]
+            if (timer := self._timers.pop(queue, None)) is not None:
+                timer.cancel()
+
+    def _resume(self, queue: AppendQueue) -> None:
+        del self._timers[queue]
+        self._report(queue.resume(time.monotonic_ns()))
+        self._push_next(queue)
+
+    def _ended(self, queue: AppendQueue, append: Append, error: int, base_offset: int) -> None:
+        self._report(queue.ended(append, error, base_offset))
+        self._push_next(queue)
+
+    def _report(self, ended: Iterable[Ended]) -> None:
+        for append, error, base_offset in ended:
+            append.settled(error, base_offset)
+
+    def _push(self, queue: AppendQueue, append: Append) -> bool:
+        """Give a batch to its IO worker; False while the ring or the arena is full."""
+        length = len(append.batch)
+        space = self._space.take(length)
         if space is None:
-            self._start(self._submit_again(partition, batch, done, timeout_ms))
-            return
-        self._arena[space.start : space.start + len(batch)] = batch
-        if not self._push(partition, space, len(batch), -1, timeout_ms, settled):
-            self._space.give(space)
-            self._start(self._submit_again(partition, batch, done, timeout_ms))
-
-    async def _submit_again(self, partition: Partition, batch: bytes, done: Done, timeout_ms: int) -> None:
-        await asyncio.sleep(RETRY_S)
-        try:
-            await self.append(partition, batch, timeout_ms=timeout_ms)
-        except KafkaError as error:
-            done(error)
-        else:
-            done(None)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _append_once(self, partition: Partition, batch: bytes, acks: int, timeout_ms: int) -> int:
-        while (space := self._space.take(len(batch))) is None:
-            await asyncio.sleep(FULL_S)
-        self._arena[space.start : space.start + len(batch)] = batch
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        settled = partial(_settle_future, future)
-        while not self._push(partition, space, len(batch), acks, timeout_ms, settled):
-            await asyncio.sleep(FULL_S)
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
-        return await future
-
-    def _push(
-        self, partition: Partition, space: Space, length: int, acks: int, timeout_ms: int, settled: Settled
-    ) -> bool:
-        """Give a batch to its IO worker; False while the ring is full."""
-        leader = partition.leader
+            return False
+        self._arena[space.start : space.start + length] = append.batch
+        leader = queue.partition.leader
         token = _signed(self._epoch | self._next_token)
+        now_ns = time.monotonic_ns()
+        timeout_ms = max(1, -((now_ns - append.deadline_ns) // 1_000_000))
         entry = self._entry
         entry[AppendEntry.OPERATION] = Operation.APPEND
         entry[AppendEntry.SLOT] = leader.slot
@@ -241,12 +251,14 @@ class Appender:
         entry[AppendEntry.ADDRESS] = space.start
         entry[AppendEntry.LENGTH] = length
         entry[AppendEntry.TOKEN] = token
-        entry[AppendEntry.ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
-        entry[AppendEntry.NANOSECONDS] = time.monotonic_ns()
+        entry[AppendEntry.ACKS] = (append.acks & 0xFFFF) | (timeout_ms << 16)
+        entry[AppendEntry.NANOSECONDS] = now_ns
         if not ring_push(self._workers[leader.worker].appends, self._shared.sizes.ring_entries, entry):
+            self._space.give(space)
             return False
         self._next_token = (self._next_token + 1) & TOKEN_MASK
         number = self._pushed[leader.worker]
+        settled = partial(self._ended, queue, append)
         self._pending[token] = Pending(settled, space, leader.worker, number)
         self._pushed[leader.worker] += 1
         self._wake_soon(leader.worker)

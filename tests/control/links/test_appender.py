@@ -3,13 +3,12 @@ other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender, ArenaQueue, Space
+from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import ring_length, ring_push, ring_take, wake_process
@@ -135,12 +134,14 @@ def test_what_a_dead_worker_took_is_appended_again() -> None:
         left = asyncio.ensure_future(appender.append(PARTITION, b"left"))
         await until(lambda: ring_length(rings.requests))
         appender.worker_restarted(0)
-        found: dict[bytes, list[int]] = {}
-        while len(found) < 2:
-            found |= {rings.bytes_of(request): request for request in await until(rings.take)}
-        assert found[b"taken"][AppendEntry.TOKEN] != lost[AppendEntry.TOKEN]
+        (unread,) = await until(rings.take)  # by the successor, which has not opened the log yet
+        assert rings.bytes_of(unread) == b"left"
+        rings.complete(unread[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for offset, content in enumerate((b"taken", b"left")):
-            rings.complete(found[content][AppendEntry.TOKEN], base_offset=offset)
+            (request,) = await until(rings.take)
+            assert rings.bytes_of(request) == content
+            assert request[AppendEntry.TOKEN] not in (lost[AppendEntry.TOKEN], unread[AppendEntry.TOKEN])
+            rings.complete(request[AppendEntry.TOKEN], base_offset=offset)
         assert await asyncio.gather(taken, left) == [0, 1]
 
     run(test)
@@ -287,43 +288,92 @@ def test_submitted_batches_wait_for_room_in_ring_and_arena_and_keep_none(size: i
     run(test)
 
 
-def test_space_is_reused_only_after_everything_before_it() -> None:
-    queue = ArenaQueue(256)
-    first, second, third = (queue.take(64) for _ in range(3))
-    assert first
-    assert second
-    assert third
-    queue.give(second)
-    assert queue.take(128) is None
-    queue.give(first)
-    assert (space := queue.take(64))
-    assert space.start == 192
-    assert (space := queue.take(64))
-    assert space.start == 0
+def test_a_retried_batch_stays_before_later_ones_of_its_partition() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[str] = []
+        appender.submit(PARTITION, b"old", lambda _: done.append("old"))
+        (refused,) = await until(rings.take)
+        rings.complete(refused[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        appender._drain()
+        appender.submit(PARTITION, b"new", lambda _: done.append("new"))
+        for content in (b"old", b"new"):
+            (request,) = await until(rings.take)
+            assert rings.bytes_of(request) == content
+            rings.complete(request[AppendEntry.TOKEN])
+        await until(lambda: len(done) == 2)
+        assert done == ["old", "new"]
+        assert not appender._queues
+        assert not appender._timers
+
+    run(test)
 
 
-def test_more_than_the_arena_is_refused() -> None:
-    with pytest.raises(ValueError, match="do not fit"):
-        ArenaQueue(64).take(65)
+def test_a_refused_batch_fails_if_a_later_one_of_its_partition_is_written() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[tuple[str, KafkaError | None]] = []
+        appender.submit(PARTITION, b"old", lambda error: done.append(("old", error)))
+        appender.submit(PARTITION, b"new", lambda error: done.append(("new", error)))
+        old, new = await until(rings.take)
+        rings.complete(old[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        rings.complete(new[AppendEntry.TOKEN])
+        await until(lambda: len(done) == 2)
+        (first, error), last = done
+        assert (first, last) == ("old", ("new", None))
+        assert error is not None
+        assert error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not appender._queues
+
+    run(test)
 
 
-@given(st.lists(st.one_of(st.integers(1, 300), st.integers(-20, -1)), max_size=200))
-def test_live_spaces_never_overlap(steps: list[int]) -> None:
-    """A positive step takes that many bytes, a negative one gives back one of the live spaces."""
-    queue, live = ArenaQueue(1024), list[Space]()
-    for step in steps:
-        if step > 0:
-            space = queue.take(step)
-            if space is None:
-                assert live
-                continue
-            assert space.end - space.start >= step
-            assert space.end <= 1024
-            assert all(space.end <= other.start or other.end <= space.start for other in live)
-            live.append(space)
-        elif live:
-            queue.give(live.pop(step % len(live)))
-    for space in live:
-        queue.give(space)
-    assert len(queue) == 0
-    assert queue.take(1024) is not None
+def test_a_small_batch_does_not_overtake_a_large_one_that_waits_for_room() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[int] = []
+        sizes = [40_000, 40_000, 64]
+
+        def note(size: int, _: KafkaError | None) -> None:
+            done.append(size)
+
+        for size in sizes:
+            appender.submit(PARTITION, bytes(size), partial(note, size))
+        written: list[int] = []
+        while len(written) < 3:
+            for request in await until(rings.take):
+                written.append(request[AppendEntry.LENGTH])
+                rings.complete(request[AppendEntry.TOKEN])
+        await until(lambda: len(done) == 3)
+        assert written == done == sizes
+
+    run(test)
+
+
+def test_another_partition_does_not_wait_for_a_refused_batch() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        done: list[KafkaError | None] = []
+        appender.submit(PARTITION, b"old", lambda _: None)
+        (refused,) = await until(rings.take)
+        rings.complete(refused[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        appender._drain()
+        appender.submit(Partition("t", 1, "/d", 4, 78, worker=0), b"other", done.append)
+        (request,) = rings.take()
+        assert rings.bytes_of(request) == b"other"
+        rings.complete(request[AppendEntry.TOKEN])
+        await until(lambda: done)
+
+    run(test)
+
+
+def test_a_stopped_appender_retries_nothing() -> None:
+    async def body() -> None:
+        shared = Shared(Sizes(2, 1, 16, 8, 1 << 16))
+        appender, rings = Appender(shared, 1), Rings(shared)
+        await appender.start()
+        appender.submit(PARTITION, b"x", lambda _: None)
+        (request,) = rings.take()
+        rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await until(lambda: appender._timers)
+        (timer,) = appender._timers.values()
+        appender.stop()
+        assert timer.cancelled()
+
+    asyncio.run(body())

@@ -1,0 +1,115 @@
+"""The appends to one partition in their order. Pure: no I/O, no clock.
+
+Several appends may be pushed at a time. If an IO worker refuses one because it restarts, and takes
+the next, a retry would put the older records after the newer ones, and a replay would let the older
+commit of a group win. So a queue repeats a refused append only while nothing after it is written;
+otherwise the append fails, and its client decides.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.protocol.errors import ErrorCode
+
+Settled = Callable[[int, int], None]
+"""Called with the error of an append, 0 for none, and its base offset."""
+
+
+@dataclass(slots=True, eq=False)
+class Append:
+    """One batch. deadline_ns: CLOCK_MONOTONIC. refused: an IO worker did not have the partition.
+    outcome: its error and base offset, once they are known."""
+
+    batch: bytes
+    acks: int
+    deadline_ns: int
+    settled: Settled
+    refused: bool = False
+    outcome: tuple[int, int] | None = None
+
+
+class Ended(NamedTuple):
+    """An append that has ended, with its error, 0 for none, and its base offset."""
+
+    append: Append
+    error: int
+    base_offset: int
+
+
+class AppendQueue:
+    """Runs in: control. Owner: the Appender.
+
+    Appends are pushed and end in the order of `add`. paused: nothing is pushed until `resume`.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.paused = False
+        self._waiting: deque[Append] = deque()
+        self._pushed: deque[Append] = deque()
+        self._refused: list[Append] = []
+        """Refused ones with pushed ones after them, whose outcome is not known."""
+        self._retrying = False
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._pushed) + len(self._refused)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an append is not pushed."""
+        return bool(self._waiting or self._refused)
+
+    def add(self, append: Append) -> None:
+        """Put an append at the end."""
+        self._waiting.append(append)
+
+    def next(self) -> Append | None:
+        """The append to push now; None if there is none. After a refusal only one at a time, until
+        one is written: the IO worker may open the partition between two."""
+        if not self._waiting or self.paused or (self._retrying and self._pushed):
+            return None
+        return self._waiting[0]
+
+    def pushed(self) -> None:
+        """`next` has been pushed."""
+        self._pushed.append(self._waiting.popleft())
+
+    def ended(self, append: Append, error: int, base_offset: int) -> list[Ended]:
+        """The outcome of a pushed append is known: the appends that have ended with it, in order."""
+        append.outcome = error, base_offset
+        found: list[Ended] = []
+        while self._pushed and (outcome := self._pushed[0].outcome) is not None:
+            first = self._pushed.popleft()
+            error, base_offset = outcome
+            if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                first.outcome, first.refused = None, True
+                self._refused.append(first)
+                self._retrying = self.paused = True
+                continue
+            if not error:
+                found += [Ended(each, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1) for each in self._refused]
+                self._refused.clear()
+            self._retrying = bool(self._refused)
+            found.append(Ended(first, error, base_offset))
+        if not self._pushed:
+            self._waiting.extendleft(reversed(self._refused))
+            self._refused.clear()
+        return found
+
+    def resume(self, now_ns: int) -> list[Ended]:
+        """Push again; returns the waiting appends whose deadline has passed."""
+        self.paused = False
+        expired = [each for each in self._waiting if each.deadline_ns <= now_ns]
+        if expired:
+            self._waiting = deque(each for each in self._waiting if each.deadline_ns > now_ns)
+        return [
+            Ended(
+                each,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if each.refused else ErrorCode.REQUEST_TIMED_OUT,
+                -1,
+            )
+            for each in expired
+        ]

@@ -1,0 +1,174 @@
+"""The order of a partition's appends: whatever is refused, no older batch is written after a newer
+one."""
+
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.control.links.append_queue import Append, AppendQueue, Ended
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.protocol.errors import ErrorCode
+
+REFUSED: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def append(content: bytes = b"x", deadline_ns: int = 100) -> Append:
+    return Append(content, -1, deadline_ns, lambda error, base_offset: None)
+
+
+@pytest.fixture
+def queue() -> AppendQueue:
+    return AppendQueue(Partition("t", 0, "/d", 3, 77))
+
+
+def pushed(queue: AppendQueue, count: int) -> list[Append]:
+    """Add and push so many appends."""
+    found = []
+    for number in range(count):
+        queue.add(append(b"%d" % number))
+        following = queue.next()
+        assert following is not None
+        queue.pushed()
+        found.append(following)
+    return found
+
+
+def test_an_empty_queue_pushes_nothing(queue: AppendQueue) -> None:
+    assert queue.next() is None
+    assert not queue.is_waiting
+    assert len(queue) == 0
+
+
+def test_appends_are_pushed_without_a_wait_for_each_other(queue: AppendQueue) -> None:
+    first, second = pushed(queue, 2)
+    assert not queue.is_waiting
+    assert len(queue) == 2
+    assert queue.ended(first, 0, 10) == [Ended(first, 0, 10)]
+    assert queue.ended(second, 0, 11) == [Ended(second, 0, 11)]
+    assert len(queue) == 0
+
+
+def test_ends_are_reported_in_order(queue: AppendQueue) -> None:
+    first, second = pushed(queue, 2)
+    assert queue.ended(second, 0, 11) == []
+    assert queue.ended(first, 5, -1) == [Ended(first, 5, -1), Ended(second, 0, 11)]
+
+
+def test_a_refused_append_is_pushed_again_after_a_pause_and_first(queue: AppendQueue) -> None:
+    (first,) = pushed(queue, 1)
+    assert queue.ended(first, REFUSED, -1) == []
+    assert first.refused
+    second = append()
+    queue.add(second)
+    assert queue.next() is None
+    assert queue.is_waiting
+    assert queue.resume(99) == []
+    assert queue.next() is first
+
+
+def test_after_a_refusal_one_append_is_pushed_until_one_is_written(queue: AppendQueue) -> None:
+    first, second = pushed(queue, 2)
+    queue.ended(first, REFUSED, -1)
+    queue.ended(second, REFUSED, -1)
+    queue.resume(0)
+    assert queue.next() is first
+    queue.pushed()
+    assert queue.next() is None
+    assert queue.ended(first, 0, 5) == [Ended(first, 0, 5)]
+    assert queue.next() is second
+    queue.pushed()
+    third = append()
+    queue.add(third)
+    assert queue.next() is third
+
+
+def test_a_refused_append_waits_for_the_outcome_of_those_pushed_after_it(queue: AppendQueue) -> None:
+    first, second = pushed(queue, 2)
+    queue.ended(first, REFUSED, -1)
+    assert queue.is_waiting
+    assert len(queue) == 2
+    queue.resume(0)
+    queue.add(append())
+    assert queue.next() is None
+    queue.ended(second, REFUSED, -1)
+    queue.resume(0)
+    assert queue.next() is first
+
+
+def test_a_refused_append_fails_once_a_later_one_is_written(queue: AppendQueue) -> None:
+    first, second, third = pushed(queue, 3)
+    queue.ended(first, REFUSED, -1)
+    assert queue.ended(second, 0, 5) == [Ended(first, REFUSED, -1), Ended(second, 0, 5)]
+    assert queue.ended(third, 0, 6) == [Ended(third, 0, 6)]
+    assert len(queue) == 0
+
+
+def test_a_refused_append_is_repeated_if_the_later_one_failed(queue: AppendQueue) -> None:
+    first, second = pushed(queue, 2)
+    queue.ended(first, REFUSED, -1)
+    assert queue.ended(second, int(ErrorCode.NOT_ENOUGH_REPLICAS), -1) == [
+        Ended(second, ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    ]
+    queue.resume(0)
+    assert queue.next() is first
+
+
+def test_waiting_appends_expire(queue: AppendQueue) -> None:
+    (first,) = pushed(queue, 1)
+    queue.ended(first, REFUSED, -1)
+    late, early = append(deadline_ns=101), append(deadline_ns=100)
+    queue.add(late)
+    queue.add(early)
+    assert queue.resume(100) == [
+        Ended(first, REFUSED, -1),
+        Ended(early, ErrorCode.REQUEST_TIMED_OUT, -1),
+    ]
+    assert queue.next() is late
+
+
+@given(st.lists(st.tuples(st.sampled_from("apeer"), st.integers(0, 7)), max_size=120))
+def test_what_is_written_is_in_order_and_reported_in_order(
+    steps: list[tuple[str, int]],
+) -> None:
+    """An IO worker that opens and closes: a, an append; p, a push; e, the worker takes an entry; r,
+    the pause ends."""
+    queue = AppendQueue(Partition("t", 0, "/d", 3, 77))
+    ring: list[Append] = []
+    log: list[int] = []
+    reported: list[tuple[int, int]] = []
+    added = 0
+
+    def report(ended: list[Ended]) -> None:
+        reported.extend((int(each.append.batch), each.error) for each in ended)
+
+    def push() -> None:
+        while (following := queue.next()) is not None:
+            ring.append(following)
+            queue.pushed()
+
+    def take(is_open: bool) -> None:
+        first = ring.pop(0)
+        if is_open:
+            log.append(int(first.batch))
+        report(queue.ended(first, 0 if is_open else REFUSED, len(log)))
+
+    for step, number in steps:
+        if step == "a":
+            queue.add(append(b"%d" % added))
+            added += 1
+        elif step == "p":
+            push()
+        elif step == "e" and ring:
+            take(number > 3)
+        elif step == "r":
+            report(queue.resume(0))
+    while len(queue):
+        report(queue.resume(0))
+        push()
+        while ring:
+            take(True)
+    assert log == sorted(set(log))
+    assert [number for number, error in reported if not error] == log
+    assert [number for number, _ in reported] == list(range(added))
