@@ -242,6 +242,20 @@ class World:
         return self.workers[0]
 
 
+class FullStore:
+    """The store of a broker, which takes no change while `full`."""
+
+    def __init__(self, made: World) -> None:
+        self.full = True
+        self._in_store = made.broker.in_store
+        vars(made.broker)["in_store"] = self
+
+    async def __call__(self, work: Any) -> Any:
+        if self.full:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The broker's store failed: disk I/O error")
+        return await self._in_store(work)
+
+
 @contextmanager
 def world(
     folder: Path, settings: Mapping[str, str] | None = None, workers: int = 1, dirs: int = 1

@@ -34,18 +34,23 @@ def choose_leaders(broker: Broker) -> list[Partition]:
 
 
 class Leaderships:
-    """Leaders and in-sync sets of partitions as they were, until a decision about them is
+    """Leaders, replicas and in-sync sets of partitions as they were, until a decision about them is
     stored."""
 
     def __init__(self, partitions: Iterable[Partition]) -> None:
         self._kept = [
-            (p, p.leader, p.leader_epoch, p.has_leader, [(r, r.in_sync) for r in p.replicas])
+            (
+                (p, p.leader, p.leader_epoch, p.has_leader),
+                (p.replicas, p.adding, p.removing),
+                [(r, r.in_sync) for r in p.replicas],
+            )
             for p in partitions
         ]
 
     def restore(self) -> None:
-        """Undo the decision."""
-        for partition, leader, epoch, has_leader, replicas in self._kept:
+        """Undo the decision. Lists of replicas are replaced by a decision, never changed."""
+        for (partition, leader, epoch, has_leader), listed, in_sync in self._kept:
             partition.leader, partition.leader_epoch, partition.has_leader = leader, epoch, has_leader
-            for replica, in_sync in replicas:
-                replica.in_sync = in_sync
+            partition.replicas, partition.adding, partition.removing = listed
+            for replica, was_in_sync in in_sync:
+                replica.in_sync = was_in_sync

@@ -13,6 +13,7 @@ from kbroker.control.changes.topic_change import close_deleted, sites_open
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.placement import place_assigned
 from kbroker.control.metadata.topic_plan import check_replicas
+from kbroker.control.replication.election import Leaderships
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.change import Change, Deletion
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -41,10 +42,15 @@ async def reassign(
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         async with replication.deciding:
-            if nodes is None:
-                gone = await _cancel(replication, topic, partition)
-            else:
-                gone = await _begin(replication, topic, partition, nodes)
+            before = Leaderships([partition])
+            try:
+                if nodes is None:
+                    gone = await _cancel(replication, topic, partition)
+                else:
+                    gone = await _begin(replication, topic, partition, nodes)
+            except KafkaError:
+                await replication.restore([partition], before)
+                raise
         if nodes is not None:
             broker.write_slots(topic, [partition])
             try:
@@ -65,14 +71,19 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
             moving = here and (partition.adding or partition.removing)
             if not moving or not all(r.in_sync for r in remaining):
                 return
-            if partition.leader in partition.removing:
-                there = [r for r in remaining if replication.is_available(r)]
-                if not there:
-                    return
-                await replication.move(partition, there[0])
-            gone = partition.removing
-            partition.adding, partition.removing = [], []
-            deletions = await _drop(replication, topic, partition, gone)
+            there = [r for r in remaining if replication.is_available(r)]
+            if partition.leader in partition.removing and not there:
+                return
+            before = Leaderships([partition])
+            try:
+                if partition.leader in partition.removing:
+                    await replication.move(partition, there[0])
+                gone = partition.removing
+                partition.adding, partition.removing = [], []
+                deletions = await _drop(replication, topic, partition, gone)
+            except KafkaError:
+                await replication.restore([partition], before)
+                raise
             log.info(
                 "%s-%d: moved to nodes %s", topic.name, partition.index, broker.nodes(partition.replicas)
             )
@@ -96,9 +107,11 @@ async def _begin(
     occupied = [replica.log_dir for replica in broker.catalogue.replicas()]
     dirs = place_assigned([missing], sites_open(broker), occupied)[0]
     taken = broker.slots.take(len(missing))
+    added = []
     for node, log_dir, (slot, generation) in zip(missing, dirs, taken, strict=True):
         replica = here[node] = Replica(topic.name, partition.index, log_dir, slot, generation, in_sync=False)
         broker.ownership.assign(replica)
+        added.append(replica)
     target = [here[node] for node in nodes]
     dropped = [r for r in partition.adding if r not in target]
     partition.adding = [r for r in target if r not in old]
@@ -110,7 +123,11 @@ async def _begin(
         partition.replicas.append(partition.leader)
         partition.removing.append(partition.leader)
         dropped.remove(partition.leader)
-    return await _drop(replication, topic, partition, dropped)
+    try:
+        return await _drop(replication, topic, partition, dropped)
+    except KafkaError:
+        broker.ownership.release(added)
+        raise
 
 
 async def _cancel(replication: Replication, topic: Topic, partition: Partition) -> list[Deletion]:
@@ -131,7 +148,9 @@ async def _drop(
     replication: Replication, topic: Topic, partition: Partition, gone: list[Replica]
 ) -> list[Deletion]:
     """Store and announce a partition's new replicas; the logs that are to be closed and removed
-    then."""
+    then. Raises KafkaError: nothing is stored or announced, and the caller restores the
+    partition. A leader that served without the others before that is stored would lose its records
+    at the next start."""
     broker = replication.broker
     partition.replicas = [r for r in partition.replicas if r not in gone]
     for replica in gone:

@@ -359,10 +359,14 @@ class Replication:
         try:
             await self.publish(changed)
         except KafkaError:
-            before.restore()
-            self.broker.catalogue.changed()
-            await self._roles.send(changed)
+            await self.restore(changed, before)
             raise
+
+    async def restore(self, changed: list[Partition], before: Leaderships) -> None:
+        """Take back decisions that are not stored; logs get the roles of before again."""
+        before.restore()
+        self.broker.catalogue.changed()
+        await self._roles.send(changed)
 
     async def _announce(self, changed: list[Partition]) -> None:
         broker = self.broker

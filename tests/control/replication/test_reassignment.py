@@ -1,6 +1,7 @@
 """Reassignments beside other changes of the same topic."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.reassignment import finish, reassign
 from kbroker.control.replication.service import Replication
+from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.fakes import World
+from tests.control.fakes import FullStore, World
 
 
 def test_a_partition_that_is_deleted_meanwhile_gets_no_replica(tmp_path: Path) -> None:
@@ -36,3 +38,71 @@ def test_a_partition_that_is_deleted_meanwhile_gets_no_replica(tmp_path: Path) -
     assert [path for log_dir in made.dirs for path in Path(log_dir).glob("a-*")] == []
     assert not any(worker.opened for worker in made.workers)
     broker.close()
+
+
+def shape(made: World) -> tuple[int, int, list[int], list[int], list[int], list[int]]:
+    """Leader, its epoch, replicas, those in sync, and those that are added and removed."""
+    broker = made.broker
+    partition = broker.catalogue.topics["a"].partitions[0]
+    in_sync = [replica for replica in partition.replicas if replica.in_sync]
+    replicas, together, adding, removing = map(
+        broker.nodes, (partition.replicas, in_sync, partition.adding, partition.removing)
+    )
+    return broker.node_of(partition.leader), partition.leader_epoch, replicas, together, adding, removing
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[World]:
+    """Three sites, and topic a with replicas on the first two."""
+    dirs = ";".join(str(tmp_path / f"d{number}") for number in range(3))
+    made = World(tmp_path, {"kbroker.replica.sites": dirs}, workers=3, dirs=3)
+    asyncio.run(create_topics(made.broker, [NewTopic("a", assignments=((0, (1, 2)),))]))
+    yield made
+    made.broker.close()
+
+
+def test_a_reassignment_that_cannot_be_stored_does_not_begin(made: World) -> None:
+    replication, before = Replication(made.broker), shape(made)
+    topic = made.broker.catalogue.topics["a"]
+    store = FullStore(made)
+    with pytest.raises(KafkaError) as refused:
+        asyncio.run(reassign(replication, topic, topic.partitions[0], [3, 2]))
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert shape(made) == before == (1, 0, [1, 2], [1, 2], [], [])
+    assert not made.workers[2].opened
+    store.full = False
+    asyncio.run(reassign(replication, topic, topic.partitions[0], [3, 2]))
+    assert shape(made) == (1, 0, [3, 2, 1], [2, 1], [3], [1])
+    assert len(made.workers[2].opened) == 1
+
+
+@pytest.mark.parametrize("step", ["finish", "cancel"])
+def test_the_end_of_a_reassignment_that_cannot_be_stored_is_taken_back(made: World, step: str) -> None:
+    """Otherwise the new leader would take records that the next start does not know it has alone."""
+    replication, topic = Replication(made.broker), made.broker.catalogue.topics["a"]
+    partition = topic.partitions[0]
+    asyncio.run(reassign(replication, topic, partition, [3, 2]))
+    for replica in partition.replicas:
+        replica.in_sync = True
+    if step == "cancel":
+        partition.leader = partition.adding[0]
+    before, store, old = shape(made), FullStore(made), partition.leader
+
+    def end() -> None:
+        if step == "finish":
+            asyncio.run(finish(replication, topic, partition))
+        else:
+            asyncio.run(reassign(replication, topic, partition, None))
+
+    with pytest.raises(KafkaError) as refused:
+        end()
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert shape(made) == before
+    calls = [call for call in made.workers[old.worker].calls if isinstance(call, (Lead, Follow))]
+    assert [type(call) for call in calls[-2:]] == [Follow, Lead], "it leads again"
+    assert calls[-1].leader_epoch == 0
+    store.full = False
+    end()
+    leader, _, replicas, _, adding, removing = shape(made)
+    assert (replicas, adding, removing) == ([3, 2] if step == "finish" else [2, 1], [], [])
+    assert leader in replicas

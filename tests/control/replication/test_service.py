@@ -3,7 +3,6 @@
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from kbroker.control.replication.service import Replication
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.fakes import World
+from tests.control.fakes import FullStore, World
 
 
 def sited(folder: Path, sites: int = 3, **settings: str) -> World:
@@ -138,20 +137,6 @@ def test_an_unclean_election_takes_what_is_left_when_the_topic_allows_it(tmp_pat
     lose(made, 0)
     asyncio.run(replication.worker_lost(0))
     assert shown(made) == (2, [1, 2], [2])
-
-
-class FullStore:
-    """The store of a broker, which takes no change while `full`."""
-
-    def __init__(self, made: World) -> None:
-        self.full = True
-        self._in_store = made.broker.in_store
-        vars(made.broker)["in_store"] = self
-
-    async def __call__(self, work: Any) -> Any:
-        if self.full:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The broker's store failed: disk I/O error")
-        return await self._in_store(work)
 
 
 def test_no_replica_leads_alone_before_that_is_stored(tmp_path: Path) -> None:
