@@ -20,7 +20,7 @@ from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.log_dir import LogDir, finish_future
 from kbroker.io.files.segment import ActiveState, open_files
-from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.log_dirs.offset_checkpoints import DeletedEntries, OffsetCheckpoints
 from kbroker.io.recovery import loaded_log, recovery
 from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog, LoadRequest, TrustedEnd
 from kbroker.ipc.child import ChildContext
@@ -43,6 +43,7 @@ class Opening:
     known_mark: see LogSpec.
 
     loaded: the log; None while it is being loaded, if that failed, and if it is open already.
+    began_ns: CLOCK_MONOTONIC when it was to be loaded.
     """
 
     message: OpenPartition
@@ -51,6 +52,7 @@ class Opening:
     loaded: LoadedLog | None = None
     first_dirty: int = -1
     error: Exception | None = None
+    began_ns: int = 0
     nanoseconds: int = 0
 
     @property
@@ -88,6 +90,7 @@ class Openings:
         self._done: deque[Opening] = deque()
         self._unread: set[int] = set()  # slots of logs that could not be opened for lack of room
         self._progress = RecoveryProgress()
+        self._deleted = DeletedEntries()
         threads = context.config.get_int("num.recovery.threads.per.data.dir")
         self._waiting: PriorityQueue[tuple[int, int, Opening, TrustedEnd | None]] = PriorityQueue()
         self._order = itertools.count()
@@ -141,7 +144,8 @@ class Openings:
     def load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
         """Load the log in a thread. trusted: see `loaded_log.TrustedEnd`."""
         self._pending[opening.message.slot] = opening
-        self._progress.begin(time.monotonic_ns())
+        opening.began_ns = time.monotonic_ns()
+        self._progress.begin(opening.began_ns)
         if opening.message.new:
             # nothing has to be checked, and gigabytes of other logs may be ahead in the queue
             self._creators.submit(self._load, opening, trusted)
@@ -171,7 +175,7 @@ class Openings:
             if not message.new:  # the search reads the whole log dir
                 finish_future(message.log_dir, *key, message.topic_id)
             if not Path(opening.folder).exists():
-                LogDir(message.log_dir).forget_deleted(key)
+                self._deleted.drop(message.log_dir, key, opening.began_ns)
                 for offsets in (points, starts, first_dirty):
                     offsets.pop(key, None)
             new = create_folder(opening.folder, message.topic_id)

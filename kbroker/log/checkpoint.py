@@ -18,6 +18,7 @@ from kbroker.protocol.kafka_uuid import format_uuid, parse_uuid
 VERSION = 0
 PIECE = 1 << 16
 TopicPartition = tuple[str, int]
+Offsets = Mapping[TopicPartition, int]
 Rows = list[list[str]]
 
 
@@ -37,9 +38,7 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        files.write_all(fd, data)
         if sync:
             os.fsync(fd)
     finally:
@@ -79,25 +78,25 @@ def write_offsets(path: str, offsets: Mapping[TopicPartition, int], sync: bool =
     _write(path, lines, sync)
 
 
-def has_offset(path: str, key: TopicPartition) -> bool:
-    """Whether an offset checkpoint has an entry. Its lines are not parsed: there may be thousands.
-    Raises OSError."""
-    topic, partition = key
+def entries(path: str) -> frozenset[str]:
+    """``<topic> <partition>`` of each entry of an offset checkpoint. Offsets are not parsed: there
+    may be thousands. Raises OSError."""
     try:
-        return f"\n{topic} {partition} " in _text(path)
+        lines = _text(path).splitlines()[2:]
     except (FileNotFoundError, CorruptCheckpoint):
-        return False
+        return frozenset()
+    return frozenset(line.rpartition(" ")[0] for line in lines)
 
 
 def update_offsets(
     path: str,
-    changed: Mapping[TopicPartition, int] | Callable[[], Mapping[TopicPartition, int]],
+    changed: Offsets | Callable[[Offsets], Offsets],
     dropped: Iterable[TopicPartition] = (),
     sync: bool = True,
 ) -> None:
     """Change some entries of an offset checkpoint. Several IO workers share a log dir and so its
-    checkpoints: the folder is locked meanwhile, also while `changed` is called. A file that does
-    not parse counts as empty, as in Kafka."""
+    checkpoints: the folder is locked meanwhile, also while `changed` is called with the offsets in
+    the file. A file that does not parse counts as empty, as in Kafka."""
     folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -108,7 +107,7 @@ def update_offsets(
         before = dict(offsets)
         for partition in dropped:
             offsets.pop(partition, None)
-        offsets.update(changed() if callable(changed) else changed)
+        offsets.update(changed(before) if callable(changed) else changed)
         if offsets != before or not Path(path).exists():
             write_offsets(path, offsets, sync)
     finally:

@@ -128,6 +128,22 @@ def snapshots_among(names: Iterable[str]) -> list[int]:
     )
 
 
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of the bytes: a call may write a part of them, as on a disk that becomes full.
+    Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def pwrite_all(fd: int, data: bytes, at: int) -> None:
+    """As `write_all`, at a position."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, at)
+        view, at = view[written:], at + written
+
+
 def sync_file(path: str) -> None:
     """fsync of a file by its path."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

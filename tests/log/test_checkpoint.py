@@ -66,13 +66,18 @@ def test_updates_keep_the_entries_of_others(tmp_path: Path) -> None:
 
 def test_an_entry_is_found_by_its_topic_and_partition(tmp_path: Path) -> None:
     path = str(tmp_path / "c")
-    assert not checkpoint.has_offset(path, ("t", 1))
+    assert checkpoint.entries(path) == frozenset()
     checkpoint.write_offsets(path, {("t", 11): 1, ("tt", 1): 1, ("a", 0): 1})
-    assert [checkpoint.has_offset(path, ("t", n)) for n in (0, 1, 11)] == [False, False, True]
-    assert checkpoint.has_offset(path, ("a", 0))
-    assert not checkpoint.has_offset(path, ("1", 1))
+    assert checkpoint.entries(path) == {"t 11", "tt 1", "a 0"}
     Path(path).write_bytes(b"0\n1\n\xe1 0 1\n")
-    assert not checkpoint.has_offset(path, ("a", 0))
+    assert checkpoint.entries(path) == frozenset()
+
+
+def test_an_update_may_depend_on_the_offsets_in_the_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "c")
+    checkpoint.write_offsets(path, {("t", 0): 5})
+    checkpoint.update_offsets(path, lambda known: {("u", 0): known["t", 0] + 1})
+    assert checkpoint.read_offsets(path) == {("t", 0): 5, ("u", 0): 6}
 
 
 @pytest.mark.parametrize("content", [b"broken", b"0\n1\n\xe1 0 1\n"])

@@ -1,5 +1,8 @@
 """Names of files and folders are Kafka's."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from kbroker.log import files
@@ -48,3 +51,16 @@ def test_a_dated_folder_fits_into_a_file_name_and_is_parsed_back() -> None:
     parsed = files.parse_folder(name)
     assert parsed is not None
     assert (parsed.partition, parsed.suffix) == (7, files.DELETE_FOLDER)
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, pwrite = os.write, os.pwrite
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:3]))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
+    path = tmp_path / "f"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    files.write_all(fd, b"abcdefgh")
+    assert path.read_bytes() == b"abcdefgh"
+    files.pwrite_all(fd, b"12345", 2)
+    os.close(fd)
+    assert path.read_bytes() == b"ab12345h"

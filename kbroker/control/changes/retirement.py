@@ -26,10 +26,10 @@ NOWHERE: Mapping[str, Collection[str]] = MappingProxyType({})
 def retire_all(
     deletions: Iterable[Deletion], targets: Mapping[str, Collection[str]] = NOWHERE
 ) -> list[Deletion]:
-    """Rename the folders for removal; returns those that are renamed or do not exist. Blocks.
-    targets: by log dir, the log dirs to which its logs may have been moving; their copies are
-    renamed, too."""
-    done = [one for one in deletions if _retire(one)]
+    """Rename the folders for removal; returns those that are renamed or do not exist, on disk, too.
+    Blocks. targets: by log dir, the log dirs to which its logs may have been moving; their copies
+    are renamed, too."""
+    done = _synced([one for one in deletions if _retire(one)])
     gone = {
         (one.topic_id, one.partition.index, target)
         for one in done
@@ -39,6 +39,19 @@ def retire_all(
         if (copy.topic_id, copy.index, copy.log_dir) in gone:
             rename_copy(copy, files.DELETE_FOLDER)
     return done
+
+
+def _synced(deletions: list[Deletion]) -> list[Deletion]:
+    """Those whose log dir could be synced. A folder that is not there may have been renamed by an IO
+    worker that died before its sync, and would be adopted after a power cut."""
+    unsynced = set()
+    for log_dir in {one.partition.log_dir for one in deletions}:
+        try:
+            files.sync_folder(log_dir)
+        except OSError as error:
+            log.error("%s could not be synced: %s", log_dir, error)
+            unsynced.add(log_dir)
+    return [one for one in deletions if one.partition.log_dir not in unsynced]
 
 
 def rename_copy(copy: adoption.FutureCopy, suffix: str) -> None:

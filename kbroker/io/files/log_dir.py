@@ -5,13 +5,14 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from kbroker.config.plain_file import open_plain
 from kbroker.log import checkpoint, files
-from kbroker.log.checkpoint import CorruptCheckpoint, TopicPartition
+from kbroker.log.checkpoint import CorruptCheckpoint, Offsets, TopicPartition
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -113,7 +114,7 @@ class LogDir:
 
     def update_recovery_points(
         self,
-        changed: dict[TopicPartition, int] | Callable[[], dict[TopicPartition, int]],
+        changed: Offsets | Callable[[Offsets], Offsets],
         dropped: tuple[TopicPartition, ...] = (),
     ) -> None:
         """Write changed recovery points into the checkpoint that all workers of this log dir
@@ -150,14 +151,28 @@ class LogDir:
             files.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
             files.sync_folder(self.path)
 
-    def forget_deleted(self, key: TopicPartition) -> None:
+    def lower_offsets(self, key: TopicPartition, recovery_point: int, first_dirty: int) -> None:
+        """Lower what the checkpoints have of a truncated log, before it grows again. Otherwise, new
+        records below the old recovery point would not be scanned after a power cut, or below the
+        old first dirty offset would pass for clean: their tombstones would go before the records
+        that these delete. Raises OSError."""
+        self.update_recovery_points(partial(_lowered, key, recovery_point))
+        path = f"{self.path}/{files.CLEANER_OFFSETS}"
+        if Path(path).exists():
+            checkpoint.update_offsets(path, partial(_lowered, key, first_dirty))
+
+    def checkpointed(self) -> dict[str, frozenset[str]]:
+        """By checkpoint file, ``<topic> <partition>`` of its entries. Raises OSError."""
+        names = (files.RECOVERY_POINTS, files.LOG_START_OFFSETS, files.CLEANER_OFFSETS)
+        return {name: checkpoint.entries(f"{self.path}/{name}") for name in names}
+
+    def forget_deleted(self, key: TopicPartition, checkpointed: Mapping[str, Container[str]]) -> None:
         """Drop what the checkpoints still have of a deleted log, before a new log of its name is
         served. Its process may have died before it dropped that, and the next start would take the
         old log start for the new log's, and remove the records below it. Raises OSError."""
-        for name in (files.RECOVERY_POINTS, files.LOG_START_OFFSETS, files.CLEANER_OFFSETS):
-            path = f"{self.path}/{name}"
-            if checkpoint.has_offset(path, key):
-                checkpoint.update_offsets(path, {}, (key,))
+        for name, entries in checkpointed.items():
+            if "{} {}".format(*key) in entries:
+                checkpoint.update_offsets(f"{self.path}/{name}", {}, (key,))
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         with suppress(CorruptCheckpoint):
@@ -182,6 +197,10 @@ class LogDir:
                 raise OSError(number, os.strerror(number), self.path)
         finally:
             os.close(fd)
+
+
+def _lowered(key: TopicPartition, offset: int, known: Offsets) -> Offsets:
+    return {key: max(0, offset)} if known.get(key, -1) > max(0, offset) else {}
 
 
 def take_closed(log_dir: str) -> list[bytes]:

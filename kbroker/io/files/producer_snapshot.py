@@ -122,7 +122,7 @@ def write(folder: str, offset: int, data: bytes, sync: bool) -> str:
             os.write(fd, data[: len(data) // 2])
             crash_point("snapshot: half written")
             os.lseek(fd, 0, os.SEEK_SET)
-        os.write(fd, data)
+        files.write_all(fd, data)
         if sync:
             os.fsync(fd)
     finally:

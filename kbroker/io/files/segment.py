@@ -211,7 +211,7 @@ def set_length(fd: int, length: int) -> None:
 
 def append_time(fd: int, at: int, timestamp: int, relative: int) -> int:
     """Write a .timeindex entry at a byte; returns the bytes after it."""
-    os.pwrite(fd, TIME.pack(timestamp, relative), at)
+    files.pwrite_all(fd, TIME.pack(timestamp, relative), at)
     return at + TIME_ENTRY
 
 

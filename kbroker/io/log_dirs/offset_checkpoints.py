@@ -1,14 +1,16 @@
 """The offset checkpoints of all log dirs: recovery points, log starts, first dirty offsets."""
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
+from kbroker.log.checkpoint import Offsets as InFile
 from kbroker.log.checkpoint import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -116,7 +118,7 @@ Failures = list[tuple[str, OSError]]
 class RecoveryNotes:
     """Writes recovery points soon after closed segments were synced, before the next checkpoint of
     all logs. A start after a crash then scans only records that were not on disk, and after a
-    truncation all of them.
+    truncation, whose lower point is written at once, all of them.
 
     A thread writes, because it waits for the disk. It reads the points while the log dir's
     checkpoints are locked, so a point that was lowered meanwhile (by a truncation) is not written
@@ -135,7 +137,6 @@ class RecoveryNotes:
         self._find = find
         self._failed = failed
         self._due: set[int] = set()
-        self._cut: set[int] = set()
         self._noted: dict[int, tuple[str, int]] = {}
         """Folder and first unsynced base offset by slot, as of the last time that its recovery
         point was due."""
@@ -154,11 +155,12 @@ class RecoveryNotes:
                 self._due.add(slot)
 
     def lowered(self, slot: int) -> None:
-        """A log was truncated: its recovery point and its first dirty offset are written soon.
-        Otherwise, new records below the old ones would not be scanned after a power cut, or would
-        pass for clean: their tombstones would go before the records that these delete."""
-        self._due.add(slot)
-        self._cut.add(slot)
+        """A log was truncated: its lower recovery point and first dirty offset are on disk when
+        this returns (LogManager.truncateTo). Raises OSError."""
+        if (partition := self._find(slot)) is not None:
+            key = partition.topic, partition.partition
+            folder = self._dirs[files.log_dir_of(partition.folder)]
+            folder.lower_offsets(key, partition.recovery_point, partition.first_dirty)
 
     def write(self) -> None:
         """Begin to write the points that are due, unless that is in progress."""
@@ -172,15 +174,13 @@ class RecoveryNotes:
         for slot in self._due:
             if (partition := self._find(slot)) is not None:
                 by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
-        cut = frozenset(self._cut)
         self._due.clear()
-        self._cut.clear()
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, "recovery-notes")
         writable = [
             (self._dirs[path], logs) for path, logs in by_dir.items() if self._dirs[path].failed is None
         ]
-        self._writing = self._executor.submit(_write, writable, cut)
+        self._writing = self._executor.submit(_write, writable)
 
     def close(self) -> None:
         """Finish the writes in progress; nothing is written after this."""
@@ -199,25 +199,47 @@ class RecoveryNotes:
             self._failed(path, error)
 
 
-def _write(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]], cut: Container[int]) -> tuple[Failures, float]:
-    """Runs in a thread. cut: slots of truncated logs. Returns the points that could not be written,
-    and the seconds it took."""
+def _write(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]]) -> tuple[Failures, float]:
+    """Runs in a thread. Returns the points that could not be written, and the seconds it took."""
     began, failures = time.monotonic(), []
     for folder, partitions in by_dir:
         try:
             folder.update_recovery_points(partial(_points, folder.path, partitions))
-            if dirty := {(p.topic, p.partition): p.first_dirty for p in partitions if p.slot in cut}:
-                known = {key: offset for key, offset in dirty.items() if offset >= 0}
-                folder.update_cleaner_offsets(known, tuple(dirty.keys() - known.keys()))
         except OSError as error:
             failures.append((folder.path, error))
     return failures, time.monotonic() - began
 
 
-def _points(log_dir: str, partitions: Sequence[UnifiedLog]) -> dict[TopicPartition, int]:
+def _points(log_dir: str, partitions: Sequence[UnifiedLog], _: InFile) -> InFile:
     """Recovery points of the partitions that are still open in the log dir."""
     return {
         (partition.topic, partition.partition): partition.recovery_point
         for partition in partitions
         if partition.is_open and files.log_dir_of(partition.folder) == log_dir
     }
+
+
+class DeletedEntries:
+    """The entries that the checkpoints of log dirs still have of deleted logs.
+
+    Runs in: io. Owner: Openings, whose threads call it. Thread-safe.
+
+    The checkpoints are read once for all logs that were to be opened before: reading ten thousand
+    lines for each of a thousand new logs takes a second.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[int, Mapping[str, frozenset[str]]]] = {}
+        """By log dir: CLOCK_MONOTONIC when its checkpoints were read, and their entries."""
+
+    def drop(self, log_dir: str, key: TopicPartition, asked_ns: int) -> None:
+        """Drop those of a log. asked_ns: CLOCK_MONOTONIC when its folder was already gone; older
+        readings do not count. Raises OSError."""
+        folder = LogDir(log_dir)
+        with self._lock:
+            read_ns, entries = self._read.get(log_dir, (-1, {}))
+            if read_ns < asked_ns:
+                read_ns, entries = time.monotonic_ns(), folder.checkpointed()
+                self._read[log_dir] = read_ns, entries
+        folder.forget_deleted(key, entries)

@@ -15,6 +15,7 @@ from kbroker.io.files.segment import ActiveState, SegmentFds
 from kbroker.kernels import batches as bt
 from kbroker.kernels import rebuild
 from kbroker.kernels.scan_rows import IndexCarry, ScannedBatch, ScanState, ScanStop
+from kbroker.log import files
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
 
 Rows = NDArray[np.int64]
@@ -143,8 +144,8 @@ def rebuild_indexes(
             first_timestamp = int(rows[0, ScannedBatch.MAX_TIMESTAMP])
         at = carry[IndexCarry.INDEX_BYTES], carry[IndexCarry.TIME_INDEX_BYTES]
         rebuild.index_entries(rows, count, base, interval, limit, offsets, times, carry, added)
-        os.pwrite(fds.index, offsets[: added[0]].tobytes(), at[0])
-        os.pwrite(fds.time_index, times[: added[1]].tobytes(), at[1])
+        files.pwrite_all(fds.index, offsets[: added[0]].tobytes(), int(at[0]))
+        files.pwrite_all(fds.time_index, times[: added[1]].tobytes(), int(at[1]))
         if on_rows:
             on_rows(rows, count)
     since, largest, largest_offset, indexed, index_bytes, time_bytes = carry.tolist()

@@ -194,3 +194,29 @@ def test_the_copy_of_a_topic_with_a_long_name_is_known_by_its_id(tmp_path: Path)
         copy = begun_copy(made.dirs[1], topic.name, topic.topic_id)
         made.reboot()
         assert copy.is_dir()
+
+
+def test_a_deletion_is_finished_when_its_log_dir_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a folder that is gone: the IO worker that renamed it may have died before its sync.
+    A power cut would bring it back, and the next start would adopt it."""
+    synced: list[str] = []
+    broken: set[str] = set()
+
+    def sync(folder: str) -> None:
+        synced.append(folder)
+        if folder in broken:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(files, "sync_folder", sync)
+    with world(tmp_path, dirs=2) as made:
+        one = begin_deletion(made)
+        broken.add(one.partition.log_dir)
+        synced.clear()
+        assert retire_all([one]) == []
+        assert not Path(one.partition.folder).exists()
+        assert retire_all([one]) == []
+        broken.clear()
+        assert retire_all([one]) == [one]
+        assert synced == [one.partition.log_dir] * 3

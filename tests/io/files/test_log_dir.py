@@ -143,6 +143,21 @@ def test_a_damaged_checkpoint_costs_a_scan_not_the_start(tmp_path: Path) -> None
     assert log_dir.recovery_points() == {}
 
 
+def test_only_higher_offsets_are_lowered_after_a_truncation(tmp_path: Path) -> None:
+    log_dir = LogDir(str(tmp_path))
+    log_dir.lower_offsets(("t", 0), 3, 2)
+    assert (log_dir.recovery_points(), log_dir.cleaner_offsets()) == ({}, {})
+    log_dir.update_recovery_points({("t", 0): 5, ("u", 0): 9})
+    log_dir.update_cleaner_offsets({("t", 0): 5, ("u", 0): 9})
+    log_dir.lower_offsets(("t", 0), 6, 5)
+    assert log_dir.recovery_points() == log_dir.cleaner_offsets() == {("t", 0): 5, ("u", 0): 9}
+    log_dir.lower_offsets(("t", 0), 3, 2)
+    assert log_dir.recovery_points() == {("t", 0): 3, ("u", 0): 9}
+    assert log_dir.cleaner_offsets() == {("t", 0): 2, ("u", 0): 9}
+    log_dir.lower_offsets(("t", 0), 3, -1)
+    assert log_dir.cleaner_offsets() == {("t", 0): 0, ("u", 0): 9}
+
+
 def test_space_and_sync_are_the_file_systems(tmp_path: Path) -> None:
     log_dir = LogDir(str(tmp_path))
     total, usable = log_dir.space()

@@ -136,3 +136,15 @@ def test_files_are_named_by_offset(tmp_path: Path) -> None:
 def test_sequences_wrap(sequence: int, by: int) -> None:
     assert decrement_sequence((sequence + by) % 2**31, by) == sequence
     assert decrement_sequence(0, 1) == 2**31 - 1
+
+
+def test_a_disk_that_takes_a_part_of_the_bytes_gets_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot without its end would be none, and retries of its producers would be appended
+    again."""
+    write = os.write
+    state = [ProducerEntry(number, 0) for number in range(9)]
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:100]))
+    producer_snapshot.write(str(tmp_path), 5, producer_snapshot.encode(state), sync=False)
+    assert producer_snapshot.read(str(tmp_path), 5) == state

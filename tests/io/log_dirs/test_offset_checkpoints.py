@@ -139,8 +139,6 @@ def test_truncated_records_do_not_pass_for_clean_after_a_restart(scene: Scene) -
     scene.dir.update_cleaner_offsets({("t", 0): 3, ("u", 0): 9})
     scene.log.partition.truncate_to(2, wall_clock_ms())
     scene.notes.lowered(scene.log.partition.slot)
-    scene.notes.write()
-    scene.notes.close()
     assert scene.dir.cleaner_offsets() == {("t", 0): 2, ("u", 0): 9}
 
 
@@ -169,10 +167,8 @@ def test_the_lower_point_of_a_truncated_log_is_written_and_its_new_records_are_c
     assert scene.dir.recovery_points() == {("t", 0): 4}
     partition.truncate_to(1, wall_clock_ms())
     scene.notes.lowered(partition.slot)
-    scene.notes._not_before = 0.0
-    scene.notes.write()
-    scene.notes.close()
     assert scene.dir.recovery_points() == {("t", 0): 1}
+    scene.notes.close()
     for _ in range(2):
         scene.log.append(batch())
     partition.abandon()

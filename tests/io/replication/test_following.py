@@ -348,3 +348,25 @@ def test_an_end_that_the_leaders_file_has_not_reached_is_waited_for(scene: Make)
     assert not case.following.pull()
     assert case.following.waiting
     assert case.end == 1
+
+
+def test_a_truncated_log_does_not_grow_before_its_lower_recovery_point_is_written(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = scene()
+    case.write(b"a", b"b")
+    case.mark(2)
+    case.follow()
+    case.own.partition.role.lead(2)
+    case.write(b"x", to=case.own)
+    case.leader.partition.role.lead(3)
+    case.write(b"c")
+    full = OSError(28, "No space left on device")
+
+    def lowered(_: int) -> None:
+        raise full
+
+    monkeypatch.setattr(case.following._logs.recovery_notes, "lowered", lowered)
+    case.follow(3)
+    assert case.failed == [full]
+    assert offsets(case.own) == [0, 1]
