@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from tests.crash.load import PARTITIONS, Load, judge, read_all, watermarks
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
@@ -126,6 +132,41 @@ def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
     wait_for_in_sync(broker, "guarded", 2)
     assert _produce(broker, "guarded", "all") is None
     broker.stop()
+
+
+def test_a_changed_min_insync_replicas_counts_while_a_worker_hangs(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    """The change is answered, too, although the worker cannot apply it."""
+    settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
+    broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
+    create(broker, "changed", 1, 2)
+    leader = described(broker, "changed")[0][0]
+    follower = next(child for title, child in broker.children().items() if title.endswith(f"io {2 - leader}"))
+    assert _produce(broker, "changed", "all") is None
+    follower.suspend()
+    try:
+        assert _produce(broker, "changed", "1") is None  # what the follower lacks now
+        wait_for_in_sync(broker, "changed", 1)
+        assert _produce(broker, "changed", "all") is None
+        _require_in_sync(broker, "changed", 2)
+        eventually(lambda: _produce(broker, "changed", "all") == KafkaError.NOT_ENOUGH_REPLICAS)
+        _require_in_sync(broker, "changed", 1)
+        eventually(lambda: _produce(broker, "changed", "all") is None)
+        _require_in_sync(broker, "changed", 2)
+    finally:
+        follower.resume()
+    wait_for_in_sync(broker, "changed", 2)
+    assert _produce(broker, "changed", "all") is None
+    broker.stop()
+
+
+def _require_in_sync(broker: KBroker, topic: str, count: int) -> None:
+    """Set the topic's min.insync.replicas."""
+    entry = ConfigEntry("min.insync.replicas", str(count), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def _produce(broker: KBroker, topic: str, acks: str) -> int | None:

@@ -3,8 +3,10 @@ answered."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any, Final
 
 from kbroker.config.alter import (
     INVALID_REQUEST,
@@ -36,6 +38,9 @@ from kbroker.protocol.slices import emptying
 log = logging.getLogger(__name__)
 
 SITE_SETTINGS = ".replication.throttled.rate"
+APPLY_S: Final = 5.0
+"""Seconds that a change waits for the IO workers. One that hangs applies it when it continues; Kafka
+waits for no broker."""
 
 
 async def alter(
@@ -178,15 +183,14 @@ async def _broker_changed(broker: Broker) -> None:
     broker.settings_changed(config)
     broker.publish_throttles()
     settings = Settings(broker.dynamic_settings())
-    workers = range(broker.shared.sizes.workers)
-    await bounded(CALLS_AT_ONCE, [partial(broker.links.call_worker, worker, settings) for worker in workers])
+    await _call_workers(broker, [(worker, settings) for worker in range(broker.shared.sizes.workers)])
     await _topics_changed(broker, [name for name, old in before.items() if broker.topic_config(name) != old])
     await broker.links.announce(next_image(broker))
 
 
 async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
     """Apply changed topic configs: to appends (the slots) and to the logs (IO workers)."""
-    calls = []
+    calls: list[tuple[int, Any]] = []
     changed = list(names)
     await broker.log_openings.wait(changed)
     broker.settings_changed(topics=changed)
@@ -196,9 +200,18 @@ async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
         for replicated in (False, True):
             replicas = [r for p in topic.partitions if p.replicated is replicated for r in p.replicas]
             broker.slots.configure(replicas, config, topic.internal, replicated)
-            for replica in replicas:
-                call = ConfigurePartition(replica.slot, config)
-                calls.append(partial(broker.links.call_worker, replica.worker, call))
-    for result in await bounded(CALLS_AT_ONCE, calls):
-        if isinstance(result, KafkaError):
-            log.warning("a partition did not apply its new config: %s", result)
+            calls += [(replica.worker, ConfigurePartition(replica.slot, config)) for replica in replicas]
+    await _call_workers(broker, calls)
+
+
+async def _call_workers(broker: Broker, calls: Iterable[tuple[int, Any]]) -> None:
+    """Call IO workers, in this order. After APPLY_S calls are only sent."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + APPLY_S
+
+    def call(worker: int, body: Any) -> Awaitable[Any]:
+        return broker.links.call_worker(worker, body, end_s - loop.time())
+
+    results = await bounded(CALLS_AT_ONCE, [partial(call, *each) for each in calls])
+    for refusal, count in Counter(str(each) for each in results if isinstance(each, KafkaError)).items():
+        log.warning("%d calls of IO workers did not apply a new config yet: %s", count, refusal)

@@ -70,9 +70,10 @@ class Links:
             log.error("network process %d has not applied image %d in time; dropped", index, image.version)
             link.close()
 
-    async def call_worker(self, index: int, body: Any) -> Any:
+    async def call_worker(self, index: int, body: Any, answer_s: float | None = None) -> Any:
         """Call an IO worker; while it restarts, wait for its successor. Raises KafkaError for its
-        error reply, and REQUEST_TIMED_OUT when no successor comes.
+        error reply, and REQUEST_TIMED_OUT when no successor comes, or no answer in answer_s. Then
+        the worker still has the call, and executes it when it continues.
 
         Only for calls that may be repeated: a call that was pending when a worker died is sent
         again.
@@ -83,9 +84,12 @@ class Links:
                 await self._arrival(index)
                 continue
             try:
-                return await link.call(body)
+                async with asyncio.timeout(answer_s):
+                    return await link.call(body)
             except LinkClosed:
                 self.lost(link)
+            except TimeoutError:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"IO worker {index} does not answer") from None
 
     def ask_worker(self, index: int, body: Any, on_answer: Callable[[Any], object]) -> None:
         """As `call_worker`, without a task if the worker is there. Calls `on_answer` with the value

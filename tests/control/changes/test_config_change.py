@@ -9,6 +9,7 @@ import pytest
 from kbroker.config.alter import Alteration, Op
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
+from kbroker.control.changes import config_change
 from kbroker.control.changes.config_change import alter, replace
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
@@ -43,6 +44,29 @@ def test_a_topic_config_is_in_force_for_appends_and_logs_before_the_answer(made:
         assert made.shared.slots[partition.slot, Slot.FLAGS] == SlotFlag.COMPACTED
     reported = [call for call in made.worker.calls if isinstance(call, ConfigurePartition)]
     assert [call.config.max_message_bytes for call in reported] == [1000, 1000]
+
+
+def test_an_io_worker_that_hangs_is_not_waited_for_and_gets_every_call(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_change, "APPLY_S", 0.01)
+    monkeypatch.setattr(config_change, "CALLS_AT_ONCE", 1)
+    calls: list[object] = []
+
+    def hang(body: object) -> "asyncio.Future[None]":
+        calls.append(body)
+        return asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(made.worker, "call", hang)
+    change(made, TOPIC, "a", ("min.insync.replicas", Op.SET, "2"))
+    partitions = made.broker.catalogue.topics["a"].partitions
+    assert [call.slot for call in calls if isinstance(call, ConfigurePartition)] == [
+        p.slot for p in partitions
+    ]
+    for partition in partitions:
+        assert made.shared.slots[partition.slot, Slot.MIN_IN_SYNC_REPLICAS] == 2
+    change(made, BROKER, "", ("log.retention.ms", Op.SET, "777"))
+    assert made.network.images[-1].settings["log.retention.ms"] == "777"
 
 
 def test_what_is_only_validated_changes_nothing(made: World) -> None:

@@ -174,3 +174,16 @@ def test_no_more_calls_than_the_limit_run_at_once_and_errors_keep_their_place() 
     assert most == 4
     assert isinstance(results[3], KafkaError)
     assert results[:3] + results[4:] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_call_that_is_not_waited_for_any_longer_has_been_sent() -> None:
+    async def test() -> None:
+        links, hanging = Links(), Link(None, None)
+        links.add_worker(0, hanging)
+        for answer_s in (0.001, -1.0):
+            with pytest.raises(KafkaError) as refused:
+                await links.call_worker(0, CALL, answer_s)
+            assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert hanging.calls == [CALL, CALL]
+
+    asyncio.run(test())
