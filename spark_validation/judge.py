@@ -255,6 +255,7 @@ class Judge:
                 self.take(batches.chains(evidence, evidence.batches))
                 self.take(markers.idle(evidence, evidence.batches))
                 self.take(producer_ids.shared(evidence, evidence.batches))
+                self.take(producer_ids.foreign(evidence, evidence.batches))
             with self.step("indexes"):
                 self.take(indexes.indexes(evidence))
                 self.take(retention.unreadable(evidence))

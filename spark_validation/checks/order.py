@@ -19,9 +19,14 @@ def disordered(evidence: Evidence) -> DataFrame:
 
 
 def out_of_order(evidence: Evidence, steps: DataFrame, again: DataFrame) -> DataFrame:
-    """V06 per producer; a repeated record is V04's. Counted only without idempotence."""
+    """V06 per producer; a repeated record is V04's. Counted only without idempotence, unless both
+    records are of one batch: a retry may exchange batches, but a client fills each in order."""
     back = steps.where("partition_seq < previous_value").join(again.select(*PLACE), PLACE, "left_anti")
     back = back.join(evidence.producers, "producer", "left")
+    convicts = F.coalesce("idempotent", F.lit(True))
+    if evidence.batches is not None:
+        back = back.join(F.broadcast(in_one_batch(evidence.batches, back)), PLACE, "left")
+        convicts |= F.col("together").isNotNull()
     detail = F.concat_ws(
         " ",
         F.lit("partition_seq"),
@@ -31,7 +36,17 @@ def out_of_order(evidence: Evidence, steps: DataFrame, again: DataFrame) -> Data
         F.lit("at"),
         "previous_at",
     )
-    return findings(back, "V06", "producer steps back", detail, F.coalesce("idempotent", F.lit(True)))
+    return findings(back, "V06", "producer steps back", detail, convicts)
+
+
+def in_one_batch(batches: DataFrame, back: DataFrame) -> DataFrame:
+    """PLACE, together: steps back of producers without idempotence, within a batch."""
+    steps = F.broadcast(back.where("not idempotent").select(*PLACE, "previous_at"))
+    spans = batches.select("topic", "partition", "base_offset", "last_offset")
+    within = spans.join(steps, ["topic", "partition"]).where(
+        "previous_at >= base_offset and offset <= last_offset"
+    )
+    return within.select(*PLACE, F.lit(True).alias("together")).distinct()
 
 
 def keys_out_of_order(evidence: Evidence, steps: DataFrame, again: DataFrame) -> DataFrame:

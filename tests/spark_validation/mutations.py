@@ -13,6 +13,7 @@ from tests.spark_validation.field_mutations import FIELD_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
 from tests.spark_validation.marker_mutations import MARKER_MUTATIONS
 from tests.spark_validation.mutation import Expected, Mutation
+from tests.spark_validation.order_mutations import ORDER_MUTATIONS
 from tests.spark_validation.outside_mutations import OUTSIDE_MUTATIONS
 from tests.spark_validation.producer_id_mutations import PRODUCER_ID_MUTATIONS
 from tests.spark_validation.real_time_mutations import (
@@ -119,17 +120,6 @@ def a_record_after_the_last(topic: Topic) -> None:
 def a_failed_send_in_the_log(topic: Topic) -> None:
     row = topic.rows["sends"][3]
     row |= {"status": 1, "offset": -1, "error": 10}
-
-
-def swap_two_batches(topic: Topic) -> None:
-    """Records of one producer change places between two batches; acknowledgements follow them,
-    headers stay."""
-    first, second = topic.log[0][2], topic.log[0][4]
-    first.records, second.records = second.records, first.records
-    for batch in (first, second):
-        for n, record in enumerate(batch.records):
-            topic.sent(record.producer, record.seq)["offset"] = batch.base + n
-    read_everything(topic)
 
 
 def break_a_checksum(topic: Topic) -> None:
@@ -251,6 +241,7 @@ ALL: tuple[Mutation, ...] = (
     *MARKER_MUTATIONS,
     *SHARE_MUTATIONS,
     *OUTSIDE_MUTATIONS,
+    *ORDER_MUTATIONS,
     Mutation("clean", "idempotent", nothing, {}),
     Mutation("clean-plain", "plain", nothing, {}),
     Mutation("clean-transactional", "transactional", nothing, {}),
@@ -304,12 +295,6 @@ ALL: tuple[Mutation, ...] = (
     ),
     Mutation("phantom-announced", "idempotent", a_record_after_the_last, {("V05", "nobody sent it"): 1}),
     Mutation("failed", "idempotent", a_failed_send_in_the_log, {("V05", "its send surely failed"): 1}),
-    Mutation(
-        "swapped",
-        "idempotent",
-        swap_two_batches,
-        {("V06", "producer steps back"): 1, ("V06", "key steps back"): 3, ("V20", OVERTAKEN): 10},
-    ),
     Mutation("checksum", "idempotent", break_a_checksum, {("V07", "checksum wrong"): 1}),
     Mutation(
         "sequence", "idempotent", skip_a_sequence_number, {("V07", "sequence numbers do not follow"): 2}

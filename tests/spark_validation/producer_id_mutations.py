@@ -20,6 +20,17 @@ def begin_with_another_id(topic: Topic) -> None:
             batch.sequence -= first
 
 
+def give_a_batch_to_another(topic: Topic) -> None:
+    """Batch 4 is under the other producer's id, and the sequence numbers of both follow each
+    other."""
+    log = topic.log[0]
+    log[4].producer_id = topic.producers[0] + topic.producers[1] + 200 - log[4].producer_id
+    due: dict[int, int] = {}
+    for batch in log:
+        batch.sequence = due.get(batch.producer_id, 0)
+        due[batch.producer_id] = batch.sequence + len(batch.records)
+
+
 PRODUCER_ID_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-two-ids", "idempotent", begin_with_another_id, {}),
     Mutation(
@@ -27,5 +38,11 @@ PRODUCER_ID_MUTATIONS: tuple[Mutation, ...] = (
         "idempotent",
         exchange_in_one_partition,
         {("V07", "two producers have one producer id"): 2},
+    ),
+    Mutation(
+        "one-batch-of-another",
+        "idempotent",
+        give_a_batch_to_another,
+        {("V07", "batch under the id of another producer"): 1},
     ),
 )

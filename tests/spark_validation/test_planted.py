@@ -28,7 +28,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 REPEATS = {"marker-repeated", "marker-contradicts"}
 # shown, but no conviction
 CUT = {"cut-drain", "cut-reader", "cut-commits"}
-COUNTED = {"duplicate-plain", "retried-plain", "shared-begins-late", "replaced-since", *CUT, *REPEATS}
+COUNTED = {
+    "duplicate-plain",
+    "retried-plain",
+    "swapped-plain",
+    "shared-begins-late",
+    "replaced-since",
+    *CUT,
+    *REPEATS,
+}
 
 
 @pytest.fixture(scope="module")

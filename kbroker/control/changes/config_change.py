@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 SITE_SETTINGS = ".replication.throttled.rate"
 APPLY_S: Final = 5.0
-"""Seconds that a change waits for the IO workers. One that hangs applies it when it continues; Kafka
-waits for no broker."""
+"""Seconds that a change waits for the IO workers. One that hangs applies it when it continues;
+Kafka waits for no broker."""
 
 
 async def alter(

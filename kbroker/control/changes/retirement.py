@@ -42,8 +42,8 @@ def retire_all(
 
 
 def _synced(deletions: list[Deletion]) -> list[Deletion]:
-    """Those whose log dir could be synced. A folder that is not there may have been renamed by an IO
-    worker that died before its sync, and would be adopted after a power cut."""
+    """Those whose log dir could be synced. A folder that is not there may have been renamed by an
+    IO worker that died before its sync, and would be adopted after a power cut."""
     unsynced = set()
     for log_dir in {one.partition.log_dir for one in deletions}:
         try:

@@ -78,7 +78,8 @@ class AppendQueue:
         self._pushed.append(self._waiting.popleft())
 
     def ended(self, append: Append, error: int, base_offset: int) -> list[Ended]:
-        """The outcome of a pushed append is known: the appends that have ended with it, in order."""
+        """The outcome of a pushed append is known: the appends that have ended with it, in
+        order."""
         append.outcome = error, base_offset
         found: list[Ended] = []
         while self._pushed and (outcome := self._pushed[0].outcome) is not None:

@@ -78,7 +78,8 @@ def test_a_reassignment_that_cannot_be_stored_does_not_begin(made: World) -> Non
 
 @pytest.mark.parametrize("step", ["finish", "cancel"])
 def test_the_end_of_a_reassignment_that_cannot_be_stored_is_taken_back(made: World, step: str) -> None:
-    """Otherwise the new leader would take records that the next start does not know it has alone."""
+    """Otherwise the new leader would take records that the next start does not know it has
+    alone."""
     replication, topic = Replication(made.broker), made.broker.catalogue.topics["a"]
     partition = topic.partitions[0]
     asyncio.run(reassign(replication, topic, partition, [3, 2]))
