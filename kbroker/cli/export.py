@@ -63,7 +63,8 @@ def kraft(
 
     log_dirs = [os.path.abspath(path) for path in dirs]  # noqa: PTH100 links are kept: the store names dirs this way
     if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
-        raise UsageFailed(f"{', '.join(log_dirs)}: not a log directory of kbroker: no {FILE_NAME} here")
+        which = "not a log directory of kbroker, or kbroker has not run on it yet"
+        raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here: {which}")
     from kbroker.control.kraft.export import ExportError, sample_properties  # imports numba: seconds
     from kbroker.control.kraft.export import export as write
     from kbroker.control.store.choice import open_newest

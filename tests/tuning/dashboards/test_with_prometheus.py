@@ -273,3 +273,65 @@ def test_the_condition_of_an_alert_holds_for_a_client_above_its_quota(
     limit(broker, 1e9)
     expression = throttled.expression.replace("[5m]", "[30s]")
     assert until(lambda: prometheus.has(expression), 30)
+
+
+def expression_of(name: str, *replaced: tuple[str, str]) -> str:
+    """The expression of an alert, with shorter times."""
+    found = next(alert for alert in ALERTS if alert.name == name).expression
+    for before, after in replaced:
+        assert before in found
+        found = found.replace(before, after)
+    return found
+
+
+def test_the_condition_of_an_alert_holds_while_a_transaction_is_open(
+    broker: KBroker, prometheus: Prometheus
+) -> None:
+    late = expression_of("KbrokerTransactionOpen", ("> 900", "> 1"))
+    work(broker, 10)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "forgotten"})
+    producer.init_transactions(30)
+    assert not prometheus.has(late)
+    producer.begin_transaction()
+    producer.produce("watched", b"open")
+    producer.flush(30)
+    assert until(lambda: prometheus.has(late), 60)
+    producer.abort_transaction(30)
+    assert until(lambda: not prometheus.has(late), 60)
+
+
+def test_the_condition_of_an_alert_holds_while_a_lag_grows(broker: KBroker, prometheus: Prometheus) -> None:
+    growing = expression_of("KbrokerLagGrows", ("[15m]", "[20s]"), ("> 10000", "> 10"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+
+    def grows() -> bool:
+        for _ in range(20):
+            producer.produce("watched", b"unread")
+        producer.flush(30)
+        return prometheus.has(growing)
+
+    work(broker, 10)
+    assert until(grows, 60)
+
+
+def test_a_lost_log_dir_is_an_alert_and_so_is_the_end_of_the_broker(tmp_path: Path) -> None:
+    dirs = [tmp_path / "first", tmp_path / "second"]
+    node = KBroker(tmp_path, {"log.dirs": ",".join(map(str, dirs))})
+    scraper: Prometheus | None = None
+    try:
+        admin = AdminClient({"bootstrap.servers": node.start()})
+        admin.create_topics([NewTopic("spread", 4, 1)])["spread"].result(30)
+        node.stop()
+        dirs[1].rename(tmp_path / "unmounted")
+        node.start()
+        scraper = Prometheus(tmp_path, node)
+        seen = scraper
+        assert until(lambda: "KbrokerLogDirOffline" in seen.firing(), 60)
+        assert seen.has(expression_of("KbrokerPartitionsOffline"))
+        assert not seen.has(expression_of("KbrokerDown"))
+        node.stop()
+        assert until(lambda: seen.has(expression_of("KbrokerDown")), 30)
+    finally:
+        node.kill9()
+        if scraper is not None:
+            scraper.stop()
