@@ -52,7 +52,9 @@ def pages() -> dict[str, Path]:
     """The file of each page by its name, such as `backup` or `lab/start`; those in folders last."""
     for folder in PLACES:
         if (folder / "index.md").is_file():
-            names = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")}
+            names = {
+                path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")
+            }
             return {name: names[name] for name in sorted(names, key=lambda name: (name.count("/"), name))}
     return {}
 

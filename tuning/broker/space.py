@@ -36,8 +36,8 @@ def segments(situation: Situation) -> Iterator[Proposal]:
 
 
 def reserving(situation: Situation) -> Iterator[Proposal]:
-    """Blocks ahead of fast logs on ext4, in chunks: whole segments of quiet logs are room that
-    nobody uses."""
+    """Blocks ahead of fast logs on ext4, in chunks: whole segments of quiet logs are
+    unused space."""
     config, key = situation.config, "kbroker.log.reserve.bytes"
     on_ext4 = any(mount.kind == "ext4" for mount in situation.host.mounts)
     if not on_ext4 or not situation.knows("write_rate"):

@@ -278,7 +278,7 @@ class Console:
 
 def _not_allowed(methods: Collection[str]) -> Reply:
     """405 with the methods that the path supports."""
-    text = f"{' or '.join(sorted(set(methods) - {'HEAD'}))} is what this path takes"
+    text = f"this path accepts only {' and '.join(sorted(set(methods) - {'HEAD'}))}"
     reply = json_reply({"error": "method", "message": text}, HTTPStatus.METHOD_NOT_ALLOWED)
     reply.headers["Allow"] = ", ".join(sorted(methods))
     return reply

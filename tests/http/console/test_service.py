@@ -114,7 +114,9 @@ def test_requests_that_make_no_sense_are_answered_in_one_line(
 
 
 def test_other_methods_are_refused(served: Served) -> None:
-    assert served.ask("POST", "/api/groups", {})[0] == 405
+    status, headers, body = served.ask("POST", "/api/groups", {})
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+    assert json.loads(body)["message"] == "this path accepts only GET"
     assert served.ask("POST", "/", {})[0] == 405
     assert served.ask("POST", "/metrics", {})[0] == 501
 
