@@ -16,7 +16,7 @@ from kbroker.kernels.row import RowType, StructType, Word
 
 Table = RowType | StructType
 ROOT = Path(kbroker.__file__).parent
-STORES = {"put", "fetch_add", "fetch_and", "fetch_or", "exchange", "link_free"}
+STORES = {"put", "fetch_add", "fetch_or", "exchange", "link_free"}
 COPIES = {"snap", "_snapshot"}  # what holds a copy of a row
 PLACES = (
     ("net", "Network process"),

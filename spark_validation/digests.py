@@ -36,8 +36,7 @@ def read_hash(intact: Column) -> Column:
 
 def send_digests(evidence: Evidence) -> DataFrame:
     """BUCKET, sent, sent_hash of acknowledged sends with an offset."""
-    acked = evidence.sends.where("status = 0 and offset >= 0")
-    hashed = acked.select(
+    hashed = evidence.acked.select(
         "topic", "partition", bucket(), content_hash(F.lit(True), evidence.sent_stamp()).alias("h")
     )
     return hashed.groupBy(*BUCKET).agg(F.count("*").alias("sent"), F.bit_xor("h").alias("sent_hash"))

@@ -33,8 +33,10 @@ SPARK_TYPES = {
     pa.bool_(): "boolean",
     pa.string(): "string",
 }
-PLACE = ["topic", "partition", "offset"]
+PARTITION = ["topic", "partition"]
+PLACE = [*PARTITION, "offset"]
 IDENTITY = ["producer", "seq"]
+ACKED = "status = 0 and offset >= 0"  # of a send; with acks=0 it has no offset
 BUCKET_BITS = 12  # offsets whose digests are compared as one
 
 # state of a log record; those of spark_validation.segments.walk
@@ -103,6 +105,11 @@ class Evidence:
                 "tombstone": F.coalesce("tombstone", F.lit(False)),
             }
         )
+
+    @cached_property
+    def acked(self) -> DataFrame:
+        """Acknowledged sends that have an offset."""
+        return self.sends.where(ACKED)
 
     @cached_property
     def reads(self) -> DataFrame:

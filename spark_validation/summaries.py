@@ -100,7 +100,7 @@ def lags(evidence: Evidence, start: int, width: int, count: int) -> dict[str, ND
     partitions."""
     groups = evidence.consumers.where("role != 'drain' and `group` is not null").select("consumer", "group")
     slot = F.floor((F.col("at") - start) / width).cast("int").alias("slot")
-    ends = evidence.sends.where("status = 0 and offset >= 0").withColumnRenamed("acked_ns", "at")
+    ends = evidence.acked.withColumnRenamed("acked_ns", "at")
     ends = ends.select("topic", "partition", slot, "offset").groupBy("topic", "partition", "slot")
     heads = ends.agg(F.max("offset").alias("reached")).collect()
     reads = evidence.reads.join(groups, "consumer").withColumnRenamed("seen_ns", "at")

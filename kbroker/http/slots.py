@@ -87,11 +87,6 @@ class Slots:
             slot.work(busy, self._clock_s())
             return slot.probes_only
 
-    def at_work(self) -> int:
-        """The number of busy connections."""
-        with self._lock:
-            return sum(slot.busy for slot in self._slots.values())
-
     def _make_room(self, slots: list[Slot]) -> bool:
         now = self._clock_s()
         waiting = [slot for slot in slots if not slot.busy]

@@ -132,7 +132,6 @@ def _read_modify_write(operation: str):
 # Each returns the value before the change; sequentially consistent.
 fetch_add = _read_modify_write("add")
 fetch_or = _read_modify_write("or")
-fetch_and = _read_modify_write("and")
 exchange = _read_modify_write("xchg")
 
 

@@ -64,8 +64,7 @@ def taken_away(evidence: Evidence, beside: DataFrame) -> DataFrame:
 def unlike_sent(evidence: Evidence, given: DataFrame) -> DataFrame:
     """V03 of records that have been removed since: another one than was acknowledged at that place,
     or an altered value. given: of `taken_away`."""
-    acked = evidence.sends.where("status = 0 and offset >= 0")
-    acked = acked.select(*PLACE, F.struct(*SENT).alias("s"))
+    acked = evidence.acked.select(*PLACE, F.struct(*SENT).alias("s"))
     beside = given.select("consumer", *PLACE, "r").join(acked, PLACE, "left")
     differs = ~F.col("r.intact")
     for name in SENT:

@@ -195,9 +195,7 @@ def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
     spare = F.least("spare_ns", F.col("quiet_ns"))
     long = enough.groupBy(*GROUP).agg(F.max(F.col("from_ns") + spare).alias("left_ns"))
     ends = evidence.ends.select("topic", "partition", F.col("start_offset").alias("start"))
-    acked = evidence.sends.where("status = 0 and offset >= 0").select(
-        "topic", "partition", "offset", "acked_ns"
-    )
+    acked = evidence.acked.select("topic", "partition", "offset", "acked_ns")
     there = acked.join(F.broadcast(long), ["topic", "partition"]).join(ends, ["topic", "partition"], "left")
     there = there.where((F.col("acked_ns") < F.col("left_ns")) & F.expr("offset >= coalesce(start, 0)"))
     return there.groupBy(*GROUP).agg((F.max("offset") + 1).alias("until"))

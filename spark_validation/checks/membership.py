@@ -9,9 +9,8 @@ from pyspark.sql import functions as F
 from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
 from spark_validation.checks.ownership import ASSIGNED
-from spark_validation.evidence import Evidence
+from spark_validation.evidence import PARTITION, Evidence
 
-PARTITION = ["topic", "partition"]
 COMMITTED = "confirmed for a group that its consumer is not in"
 GIVEN = "assigned in a group that its consumer is not in"
 SHARED = "delivered to a share group that its consumer is not in"

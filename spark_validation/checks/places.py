@@ -17,9 +17,7 @@ DESCRIBED = [*WHO, "record_key", "timestamp_ms", "header_sum"]
 def sent_and_found(evidence: Evidence, suspects: DataFrame) -> DataFrame:
     """Acknowledged sends (s) beside the log's records (l), by place, in suspect buckets."""
     near = F.broadcast(suspects)
-    sends = (
-        evidence.sends.where("status = 0 and offset >= 0").withColumn("bucket", bucket()).join(near, BUCKET)
-    )
+    sends = evidence.acked.withColumn("bucket", bucket()).join(near, BUCKET)
     log = evidence.log.where(F.col("state") != CONTROL).withColumn("bucket", bucket()).join(near, BUCKET)
     sends = sends.select(*PLACE, F.struct(*DESCRIBED, "acked_ns").alias("s"))
     log = log.select(*PLACE, F.struct(*DESCRIBED, "intact", "state").alias("l"))
@@ -147,7 +145,7 @@ def append_times(evidence: Evidence) -> DataFrame:
     """V02: a time of append that lies outside of its request, where the broker sets the
     timestamps."""
     topics = evidence.append_time_topics
-    sends = evidence.sends.where(F.col("topic").isin(topics)).where("status = 0 and offset >= 0")
+    sends = evidence.acked.where(F.col("topic").isin(topics))
     log = evidence.log.where(F.col("topic").isin(topics) & (F.col("state") != CONTROL))
     both = sends.select(*PLACE, *IDENTITY, "sent_ns", "acked_ns").join(
         log.select(*PLACE, F.col("timestamp_ms").alias("append_ms")), PLACE

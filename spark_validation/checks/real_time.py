@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
-from spark_validation.evidence import IDENTITY, PLACE, Evidence
+from spark_validation.evidence import IDENTITY, PARTITION, PLACE, Evidence
 from spark_validation.real_time import ALWAYS, NEVER, examined
 
-PARTITION = ["topic", "partition"]
 FINE_BITS = 7  # places, two an offset, whose times are compared as one
 GROUP_BITS = 14  # places that are examined in one go
 OVERTAKEN = "below a record that was done before it was sent"
@@ -54,7 +53,7 @@ def appends(evidence: Evidence) -> DataFrame:
 
     What a leader alone acknowledged (acks=1) may be lost with it: done when a reader has seen it.
     """
-    acked = evidence.sends.where("status = 0 and offset >= 0")
+    acked = evidence.acked
     alone = [client.producer for client in evidence.producer_clients if client.acks != "all"]
     if alone:
         acked = acked.withColumn(
@@ -162,7 +161,7 @@ def keys_as_read(evidence: Evidence, places: DataFrame) -> DataFrame:
     """
     near = F.broadcast(places.select(*PARTITION).distinct())
     once = evidence.producers.where("idempotent").select("producer")
-    sends = evidence.sends.where("status = 0 and offset >= 0").join(near, PARTITION, "left_semi")
+    sends = evidence.acked.join(near, PARTITION, "left_semi")
     sends = sends.join(once, "producer", "left_semi").select("topic", *IDENTITY, F.col("offset").alias("own"))
     both = evidence.reads.join(near, PARTITION, "left_semi").join(sends, ["topic", *IDENTITY])
     window = Window.partitionBy(*READER, *PARTITION, "record_key").orderBy("position")

@@ -34,8 +34,7 @@ def unlike(evidence: Evidence) -> DataFrame:
     compacted = F.col("topic").isin(evidence.topics(compacted=True))
     wrong = beside.where((F.col("now").isNull() & ~compacted) | (F.col("now") != F.col("then")) | turned)
     # what was not acknowledged may be lost, and another record be acknowledged in its place
-    acked = evidence.sends.where("status = 0 and offset >= 0")
-    acked = acked.select(*PLACE, *IDENTITY, F.lit(True).alias("acked"))
+    acked = evidence.acked.select(*PLACE, *IDENTITY, F.lit(True).alias("acked"))
     wrong = wrong.join(acked, [*PLACE, *IDENTITY], "left")
     kind = (
         F.when(F.col("now").isNull(), "gone")
@@ -60,7 +59,7 @@ def rewritten(evidence: Evidence) -> DataFrame:
 
     both = headers(evidence.earlier_batches, "was").join(headers(evidence.batches, "held"), PLACE)
     wrong = both.where("was <> held").join(evidence.earlier.select(*PLACE, *IDENTITY), PLACE)
-    acked = evidence.sends.where("status = 0 and offset >= 0").select(*PLACE, *IDENTITY)
+    acked = evidence.acked.select(*PLACE, *IDENTITY)
     wrong = wrong.join(acked, [*PLACE, *IDENTITY], "left_semi")
     detail = F.concat_ws(" ", F.lit("was"), F.to_json("was"), F.lit("is"), F.to_json("held"))
     return findings(wrong, "V14", REWRITTEN, detail)

@@ -152,11 +152,10 @@ def removed(evidence: Evidence, moved: DataFrame) -> DataFrame:
     gone."""
     if not any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
         return evidence.spark.createDataFrame([], "topic string, start_offset bigint, deleted bigint")
-    sends = evidence.sends.where("status = 0 and offset >= 0")
     aged = F.when(F.col("topic").isin(evidence.append_time_topics), F.col("acked_ns") / 1_000_000).otherwise(
         F.col("timestamp_ms")
     )
-    near = sends.join(F.broadcast(moved), ["topic", "partition"])
+    near = evidence.acked.join(F.broadcast(moved), ["topic", "partition"])
     return near.where(
         (F.col("offset") < F.col("start_offset")) & (F.col("offset") >= F.col("deleted"))
     ).where(aged > F.col("expired_ms"))

@@ -11,7 +11,7 @@ from spark_validation.evidence import CONTROL, OPEN, PLACE, Evidence
 def high_watermarks(evidence: Evidence, digests: DataFrame) -> DataFrame:
     """V15: a record that was acknowledged and is in the log lies above the high watermark."""
     last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
-    acked = evidence.sends.where("status = 0 and offset >= 0").groupBy("topic", "partition")
+    acked = evidence.acked.groupBy("topic", "partition")
     reached = acked.agg(F.max("offset").alias("acked")).join(last, ["topic", "partition"])
     behind = reached.join(evidence.ends, ["topic", "partition"]).withColumn(
         "offset", F.least("acked", "last")

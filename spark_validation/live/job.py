@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from loadtest.history import KINDS
 from spark_validation.digests import BUCKET, content_hash
-from spark_validation.evidence import BUCKET_BITS, LOG_SCHEMA, SPARK_TYPES, Evidence, bucket
+from spark_validation.evidence import ACKED, BUCKET_BITS, LOG_SCHEMA, SPARK_TYPES, Evidence, bucket
 from spark_validation.live import checks
 from spark_validation.live.journal import Journal
 from spark_validation.live.page import live_page
@@ -128,9 +128,7 @@ class LiveJob:
         return identified(stream.load(), run)
 
     def add_sends(self, rows: DataFrame, batch: int) -> None:
-        acked = rows.where("status = 0 and offset >= 0").withColumn(
-            "header_sum", F.coalesce("header_sum", F.lit(0))
-        )
+        acked = rows.where(ACKED).withColumn("header_sum", F.coalesce("header_sum", F.lit(0)))
         self.add("sent", acked, content_hash(F.lit(True), self._opened.sent_stamp()), batch)
 
     def add_log(self, rows: DataFrame, batch: int) -> None:

@@ -4,7 +4,6 @@ import gzip
 import http.client
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,18 +135,25 @@ def test_connections_that_wait_for_their_clients_do_not_block_others(served: Ser
 def test_while_all_are_at_work_probes_are_answered_and_others_turned_away(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go = threading.Event()
+    go, arrived = threading.Event(), threading.Semaphore(0)
+    slots = served.server.slots
+    work = slots.work
 
     def slow() -> tuple[()]:
         assert go.wait(20)
         return ()
 
+    def noted(connection: socket.socket, busy: bool) -> bool:
+        probes_only = work(connection, busy)
+        if busy:
+            arrived.release()
+        return probes_only
+
     monkeypatch.setattr(served.scene.view, "groups", slow, raising=False)
+    monkeypatch.setattr(slots, "work", noted)
     links = held(served, CONNECTIONS, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-    deadline = time.monotonic() + 60
-    while served.server.slots.at_work() < CONNECTIONS:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    for _ in range(CONNECTIONS):
+        assert arrived.acquire(timeout=60)
     probe = served.connect()
     assert ask(probe, "GET", "/healthz")[0] == 200
     assert ask(probe, "GET", "/metrics") == (503, b"too many connections are at work\n")

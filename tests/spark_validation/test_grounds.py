@@ -130,7 +130,7 @@ def weighed(folder: Path, spark: SparkSession, log: list[dict[str, Any]] | None 
     evidence = Evidence(spark, folder / "run", spark.createDataFrame(log or [], LOG_SCHEMA), "segments")
     verdict = Verdict()
     verdict.records = {
-        "sends": evidence.sends.where("status = 0 and offset >= 0").count(),
+        "sends": evidence.acked.count(),
         "log": 1,
         "reads": evidence.reads.count(),
     }

@@ -85,7 +85,7 @@ class Environment(Row, writer="io", words=16):
     DELAYED_DUE_MS = word("ms", "no delayed produce expires before; CLOCK_MONOTONIC")
     SYNC_JOBS = word("descriptor", "end of the pipe to the threads that sync, -1 while there are none")
     SYNC_RESULTS = word("descriptor", "end of the pipe from them")
-    SYNC_SCRATCH = word("address", "SyncRow.SCRATCH_BYTES")
+    SYNC_SCRATCH = word("address", "MAX_JOBS of SyncJob")
 
 
 class Client(Row, writer="io"):

@@ -149,7 +149,6 @@ def read_modify_write(operation: str) -> Callable[[int, int], int]:
     change: Callable[[int, int], int] = {
         "add": lambda old, value: old + value,
         "or": lambda old, value: old | value,
-        "and": lambda old, value: old & value,
         "xchg": lambda _, value: value,
     }[operation]
 
