@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.groups.commit_lane.find_kernel import enter_decision
 from kbroker.control.groups.commit_lane.layout import CachedDecision, Lane
-from kbroker.control.groups.commit_lane.parse_kernel import prefix_bytes
+from kbroker.control.groups.commit_lane.request_kernel import enter_decision, prefix_bytes
 from kbroker.ipc.cached_answers import word_of
 from kbroker.kernels.codes import ApiKey
 

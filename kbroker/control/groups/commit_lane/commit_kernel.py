@@ -5,7 +5,6 @@ Runs in: control, called by `lane.py`. A request without a cached decision or wi
 offsets, or an unusual request, keeps its call in the block and is left to Python.
 """
 
-from kbroker.control.groups.commit_lane.find_kernel import find_decision
 from kbroker.control.groups.commit_lane.layout import (
     CachedDecision,
     Commit,
@@ -16,7 +15,7 @@ from kbroker.control.groups.commit_lane.layout import (
     HeartbeatVersion,
     Lane,
 )
-from kbroker.control.groups.commit_lane.parse_kernel import take
+from kbroker.control.groups.commit_lane.request_kernel import find_decision, take
 from kbroker.ipc.block_kernel import is_from, request_frame, write_answer
 from kbroker.ipc.block_layout import MessageHead
 from kbroker.kernels.codes import ApiKey

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.groups.commit_lane.find_kernel import enter_row
 from kbroker.control.groups.commit_lane.layout import Committed, Lane
+from kbroker.control.groups.commit_lane.request_kernel import enter_row
 
 Words = NDArray[np.int64]
 
