@@ -4,6 +4,7 @@ The lengths in a block are checked once, when it arrives; readers of a message r
 """
 
 from kbroker.ipc.block_layout import MessageHead
+from kbroker.ipc.cached_answer_layout import Term
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import copy, load_i32, load_i64, store_i32, store_i64
@@ -51,6 +52,13 @@ def answer_frame(message: int) -> tuple[int, int]:
 def after_answer_frame(message: int) -> int:
     """Address of what follows the frame of an answer, padded."""
     return message + MessageHead.SIZE + padded(load_i32(message + MessageHead.FRAME_BYTES))
+
+
+@inlined
+def is_cacheable(message: int) -> bool:
+    """Whether an answer has terms."""
+    end = message + load_i64(message + MessageHead.MESSAGE_BYTES)
+    return after_answer_frame(message) + Term.STRIDE <= end
 
 
 @inlined

@@ -4,7 +4,7 @@ the next block.
 Control's answers arrive in blocks, too. They are sent, and kept if they may be cached.
 """
 
-from kbroker.ipc.block_kernel import request_bytes, write_request
+from kbroker.ipc.block_kernel import is_cacheable, request_bytes, write_request
 from kbroker.ipc.block_layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
@@ -167,7 +167,7 @@ def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
                 )
             elif get(row, Connection.FLAGS) & Flag.CLOSING == 0:
                 size = load_i32(message + MessageHead.FRAME_BYTES)
-                if cache_answer(cx, connection, message):
+                if is_cacheable(message) and cache_answer(cx, connection, message):
                     cache_parts(cx, connection, message)
                 _count(cx, row, size)
                 if (

@@ -13,7 +13,6 @@ from kbroker.kernels.memory import (
     copy,
     load_acquire,
     load_i16_be,
-    load_i64,
     store_i32_be,
 )
 from kbroker.kernels.rows import get, put
@@ -106,12 +105,10 @@ def send_cached(cx: int, connection: int, frame: int, length: int, body: int) ->
 
 @inlined
 def cache_answer(cx: int, connection: int, message: int) -> bool:
-    """Cache the answer of a message of control's block, if it has valid terms."""
+    """Cache the answer of a message of control's block, which has terms, if these are valid."""
     content, end = answer_frame(message)
     size = end - content
     terms = after_answer_frame(message)
-    if terms + Term.STRIDE > message + load_i64(message):
-        return False
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)
     if size + length > Answer.MAX_BYTES or not _is_valid(cx, terms):
