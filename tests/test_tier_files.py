@@ -61,7 +61,7 @@ def test_a_collection_is_kept_until_a_test_changes(folder: Folder) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_collected_narrows_nothing(folder: Folder) -> None:
+def test_a_failed_collection_narrows_nothing(folder: Folder) -> None:
     folder("test_broken.py", "import no_such_module\n")
     assert tier_files.files_of(EXPRESSIONS) == {}
     assert not tier_files.KEPT.exists()

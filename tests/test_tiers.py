@@ -129,7 +129,7 @@ def test_without_a_collection_a_tier_looks_everywhere(monkeypatch: pytest.Monkey
     assert "tests/io" in tiers.chosen("plain", after_short=False)
 
 
-def test_what_short_ran_is_left_out_after_it_but_no_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_of_short_are_left_out_after_it_but_no_kills(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "files_of", lambda expressions: {})
     for tier, repeated in (("compat", True), ("crash", False), ("fast", False)):
         assert ("and not short" in tiers.chosen(tier, after_short=True)[1]) == repeated

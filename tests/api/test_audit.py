@@ -146,7 +146,7 @@ def test_every_api_that_changes_something_for_good_is_a_change() -> None:
             assert reads or any(word in name for word in OF_CLIENTS_WORK), name
 
 
-def test_what_network_processes_see_travels_and_becomes_a_line() -> None:
+def test_an_event_of_a_network_process_is_sent_to_control_and_becomes_a_line() -> None:
     event = AuditEvent(5, "refusal", "User:a", "1.2.3.4", 9, "SASL", "Produce", False, ("t",), "", 7)
     ((_, body),) = FrameReader(lambda _: None).feed(pack(0, AuditEvents((event,))))
     assert body.events == (event,)

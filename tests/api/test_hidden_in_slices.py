@@ -85,7 +85,7 @@ KINDS: dict[str, tuple[Callable[[Scene], None], ApiKey, int, Struct]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_client_may_not_see_is_freed_in_slices(
+def test_hidden_topics_are_freed_in_slices(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, api, version, request = KINDS[kind]

@@ -107,7 +107,7 @@ def test_the_page_of_apis_names_every_one() -> None:
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 14), (3, -1), (19, 1), (999, 0), (0, 9), (1, 12), (2, 0)])
-def test_what_is_not_served_here_closes_the_connection(
+def test_an_unserved_api_or_version_closes_the_connection(
     tmp_path: Path, key: int, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with world(tmp_path) as made, caplog.at_level(logging.WARNING):

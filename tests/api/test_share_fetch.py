@@ -8,7 +8,7 @@ from kbroker.protocol.messages.share_fetch import AcknowledgementBatch, FetchPar
 from kbroker.protocol.slices import Work
 
 
-def test_what_a_long_request_names_is_collected_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_partitions_of_a_long_request_are_collected_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """That of 400,000 topics took 22 ms, in one callback."""
     monkeypatch.setattr(slices, "SLICE_NS", 0)
     batches = [AcknowledgementBatch(0, 1, [1])]

@@ -59,7 +59,7 @@ def test_requested_rounds_are_a_bound() -> None:
     assert play(schedule, clock, {"a": 1.0}, {}) == ["1a"]
 
 
-def test_what_would_end_too_late_is_left_out_and_the_cheap_come_first() -> None:
+def test_samples_that_would_end_too_late_are_left_out_and_cheap_ones_come_first() -> None:
     clock = Clock()
     schedule = Schedule((A, B, C), BOTH, 3, budget_s=40, clock=clock)
     assert play(schedule, clock, {"a": 8.0, "b": 3.0, "c": 2.0}, {}) == ["1a", "1b", "1c", "2c", "2b"]
@@ -74,7 +74,7 @@ def test_a_run_without_time_has_no_first_round_either() -> None:
     assert sorted(schedule.left_out) == [(1, "b"), (2, "a"), (2, "b")]
 
 
-def test_what_is_done_is_not_done_again() -> None:
+def test_a_taken_sample_is_not_taken_again() -> None:
     clock, seconds = Clock(), {"a": 1.0, "b": 1.0}
     whole = Schedule((A, B), BOTH, 2, clock=clock)
     play(whole, clock, seconds, {})

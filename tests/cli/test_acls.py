@@ -91,7 +91,7 @@ def test_an_error_of_the_broker_is_shown(
     shell("acls", *command)
 
 
-def test_what_a_newer_broker_knows_is_shown_by_its_number(
+def test_types_of_a_newer_broker_are_shown_by_their_numbers(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acl = AclDescription("User:ann", "*", 77, words.ALLOW)
@@ -156,13 +156,13 @@ def test_acls_on_users_and_tokens_are_added_listed_and_removed(acls: Shell) -> N
     listed(acls, 0)
 
 
-def test_what_the_broker_refuses_is_an_error(acls: Shell) -> None:
+def test_a_refusal_of_the_broker_is_an_error(acls: Shell) -> None:
     done = acls("acls", "add", "--principal", "ann", "--topic", "t", "-o", "read", code=1)
     assert done.stderr.startswith("kbroker: ann on t: INVALID_REQUEST: ")
     listed(acls, 0)
 
 
-def test_what_says_too_little_is_refused(acls: Shell) -> None:
+def test_an_incomplete_acl_is_refused(acls: Shell) -> None:
     assert "--topic" in acls("acls", "add", "--principal", "User:ann", "-o", "read", code=2).stderr
     assert "--operation" in acls("acls", "add", "--principal", "User:ann", "--topic", "t", code=2).stderr
     assert "--principal" in acls("acls", "add", "--topic", "t", "-o", "read", code=2).stderr

@@ -32,7 +32,7 @@ def test_a_subscription_lives_from_alter_to_delete(cli: Shell, name: str) -> Non
     assert name not in cli("client-metrics", "list", "--json").json
 
 
-def test_what_is_only_validated_makes_no_subscription(cli: Shell, name: str) -> None:
+def test_a_validated_change_makes_no_subscription(cli: Shell, name: str) -> None:
     cli("client-metrics", "alter", name, "--metrics", "*", "--validate-only")
     assert name not in cli("client-metrics", "list").text
 

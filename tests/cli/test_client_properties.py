@@ -74,7 +74,7 @@ def test_a_file_of_javas_clients_is_taken_as_it_is() -> None:
     assert to_librdkafka({"ssl.cipher.suites": "X"}) == {"ssl.cipher.suites": "X"}
 
 
-def test_what_can_not_be_read_is_named() -> None:
+def test_an_unreadable_property_or_file_is_named() -> None:
     with pytest.raises(UsageFailed, match=r"ssl\.truststore\.type"):
         to_librdkafka({"ssl.truststore.type": "JKS"})
     with pytest.raises(UsageFailed, match=r"sasl\.jaas\.config"):

@@ -9,7 +9,7 @@ def by_name(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
     return {str(entry["name"]): entry for entry in entries}
 
 
-def test_what_is_set_is_shown_with_its_source(cli: Shell, topic: str) -> None:
+def test_a_setting_is_shown_with_its_source(cli: Shell, topic: str) -> None:
     cli("configs", "alter", "topic", topic, "--set", "retention.ms=1234")
     entry = by_name(cli("configs", "describe", "topic", topic, "--json").json)["retention.ms"]
     assert (entry["value"], entry["source"], entry["read_only"]) == ("1234", "topic", False)

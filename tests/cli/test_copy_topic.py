@@ -43,7 +43,7 @@ def test_settings_and_records_are_copied(cli: Shell, topic: str) -> None:
     }
 
 
-def test_what_cannot_be_copied_is_named(cli: Shell, topic: str) -> None:
+def test_a_copy_that_is_impossible_is_refused_with_its_reason(cli: Shell, topic: str) -> None:
     assert "TOPIC_ALREADY_EXISTS" in cli("topics", "copy", topic, topic, code=1).stderr
     assert "UNKNOWN_TOPIC" in cli("topics", "copy", "nosuch", "new", code=1).stderr
     assert "would be created" in cli("topics", "copy", topic, "new", "--validate-only").stderr

@@ -99,7 +99,7 @@ def test_cut_data_is_reported(data: bytes) -> None:
         Decoder(Known(Schema("AVRO", ORDER, {})), keys=False)(record(framed(data)))
 
 
-def test_what_has_no_schema_stays_as_it_is() -> None:
+def test_a_value_without_a_schema_stays_as_it_is() -> None:
     decoder = Decoder(Known(Schema("AVRO", ORDER, {})), keys=True)
     assert decoder(record(b"plain", None)) == record(b"plain", None)
     assert decoder(record(None, b"\x00")) == record(None, b"\x00")
@@ -121,7 +121,7 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.compat
-def test_what_serialisers_wrote_is_shown(shell: Shell, broker_factory: BrokerFactory) -> None:
+def test_values_of_serialisers_are_shown(shell: Shell, broker_factory: BrokerFactory) -> None:
     node = broker_factory(LISTEN)
     url = url_of(node)
     client = SchemaRegistryClient({"url": url})

@@ -57,7 +57,7 @@ def test_a_cut_assignment_gives_the_topics_before_the_cut() -> None:
         (b"\x00", "only 1 bytes"),
     ],
 )
-def test_what_is_no_assignment_is_named(data: bytes, reason: str) -> None:
+def test_bytes_that_are_no_assignment_are_named(data: bytes, reason: str) -> None:
     found, reported = assigned_partitions(data)
     assert found == []
     assert reason in (reported or "")

@@ -157,7 +157,7 @@ def test_lag_is_a_problem_beyond_the_limit() -> None:
     assert problems({}, most_lag=41) == ["lag: g lags by 42"]
 
 
-def test_what_readiness_says_is_shown() -> None:
+def test_the_reasons_of_the_readiness_probe_are_shown() -> None:
     assert problems({}, not_ready=["io-0 is starting"]) == ["ready: io-0 is starting"]
 
 

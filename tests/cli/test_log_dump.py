@@ -117,7 +117,7 @@ def test_a_torn_tail_is_found_and_preallocated_zeros_are_none(shell: Shell, fold
         ("txnindex", struct.pack(">hqqqq", 9, 7, 2, 3, 4), "version 9"),
     ],
 )
-def test_what_contradicts_the_log_is_found(
+def test_a_file_that_contradicts_the_log_is_reported(
     shell: Shell, folder: Path, suffix: str, content: bytes, said: str
 ) -> None:
     file = folder / f"{NAME}.{suffix}"

@@ -82,5 +82,5 @@ def test_selectors_that_are_too_long_together_are_refused(shell: Shell) -> None:
     assert "all of --match has" in shell("client-metrics", "alter", "m", *both, *NOBODY, code=2).stderr
 
 
-def test_what_goes_into_records_has_no_such_bound(shell: Shell) -> None:
+def test_contents_of_records_have_no_such_bound(shell: Shell) -> None:
     assert "cannot connect" in shell("produce", "t", "-H", "name=" + "v" * 50_000, *NOBODY, code=3).stderr

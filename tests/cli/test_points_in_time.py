@@ -27,7 +27,7 @@ def test_durations(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "5", "1h later", "-1h", "1x"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageFailed, match="not a duration"):
         parse_duration_ms(text)
 
@@ -50,7 +50,7 @@ def test_points_in_time_are_utc_unless_they_say_otherwise(text: str, expected: i
     assert parse_time_ms(text, NOW_MS) == expected
 
 
-def test_what_is_no_time_is_refused() -> None:
+def test_a_text_that_is_no_time_is_refused() -> None:
     with pytest.raises(UsageFailed, match="expected 2026"):
         parse_time_ms("yesterday", NOW_MS)
 

@@ -110,7 +110,7 @@ def test_a_header_of_every_record_is_one_of_documents_too(cli: Shell, topic: str
     assert record["headers"] == [{"value": "1", "name": "every"}, {"value": "2", "name": "own"}]
 
 
-def test_what_the_broker_refuses_is_an_error_with_its_name(cli: Shell, topic: str) -> None:
+def test_a_refusal_of_the_broker_is_an_error_with_its_name(cli: Shell, topic: str) -> None:
     cli("topics", "alter", topic, "-c", "max.message.bytes=200")
     failed = cli("produce", topic, "-p", 0, stdin=b"x" * 5000, code=1)
     assert "MESSAGE_TOO_LARGE" in failed.stderr

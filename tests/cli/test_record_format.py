@@ -51,7 +51,7 @@ headers = st.lists(st.tuples(st.text(min_size=1, alphabet=st.characters(exclude_
 
 
 @given(blobs, blobs, headers)
-def test_what_is_shown_as_json_can_be_read_back(
+def test_records_shown_as_json_can_be_read_back(
     key: bytes | None, value: bytes | None, pairs: list[tuple[str, bytes | None]]
 ) -> None:
     back = parse_json(to_json(Shown("t", 0, 0, 5, key, value, pairs)))

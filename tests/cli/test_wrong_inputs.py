@@ -252,7 +252,7 @@ def here(target: Target) -> None:
 @pytest.mark.compat
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("line", "code", "part"), WITH_BROKER, ids=lambda value: str(value)[:50])
-def test_what_the_broker_refuses_ends_with_one_line(cli: Shell, line: str, code: int, part: str) -> None:
+def test_a_refusal_of_the_broker_ends_with_one_line(cli: Shell, line: str, code: int, part: str) -> None:
     says_in_one_line(cli(*line.split(), code=code), part)
 
 

@@ -108,7 +108,7 @@ def test_old_records_expire_and_young_ones_are_read(node: KBroker) -> None:
     eventually(lambda: low(node) == 15)
 
 
-def test_what_cannot_expire_is_refused(node: KBroker) -> None:
+def test_expiry_that_cannot_work_is_refused(node: KBroker) -> None:
     for topic, settings, why in REFUSED:
         with pytest.raises(KafkaException, match=why):
             create(node, topic, settings)

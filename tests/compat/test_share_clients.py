@@ -110,7 +110,7 @@ def test_more_members_than_partitions_all_work(node: KBroker) -> None:
 
 
 @pytest.mark.parametrize(("isolation", "expected"), [("read_committed", 60), ("read_uncommitted", 90)])
-def test_what_a_transaction_took_back_is_passed_over(node: KBroker, isolation: str, expected: int) -> None:
+def test_records_of_an_aborted_transaction_are_passed_over(node: KBroker, isolation: str, expected: int) -> None:
     configure(node, f"share.isolation.level={isolation}")
     producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "mover"})
     producer.init_transactions()
@@ -134,7 +134,7 @@ def test_what_a_transaction_took_back_is_passed_over(node: KBroker, isolation: s
     assert {row[4] for row in rows} == {"0"}
 
 
-def test_what_retention_deleted_is_passed_over(node: KBroker) -> None:
+def test_records_that_retention_deleted_are_passed_over(node: KBroker) -> None:
     """Records that nobody acknowledged disappear from the log: the group goes on behind them."""
     produce(node, "shared", 40)
     assert len(console(node, "--max-messages", "1")) == 1

@@ -62,7 +62,7 @@ def test_examples(pattern: str, name: str, matches: bool) -> None:
     "pattern",
     ["(", "[a", "a**", r"(a)\1", "(?=a)", "(?<!a)b", "a{1001}", r"\p", "*", r"\C", "\ud800", "a" * 40_000],
 )
-def test_what_re2_refuses_is_refused(pattern: str) -> None:
+def test_a_pattern_that_re2_refuses_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidPattern):
         ClientPattern(pattern)
     assert matching_topics(pattern, ["a"]) == frozenset()

@@ -44,7 +44,7 @@ def test_a_broken_unicode_escape_is_an_error() -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_what_is_escaped_reads_back(pairs: dict[str, str]) -> None:
+def test_escaped_keys_and_values_read_back(pairs: dict[str, str]) -> None:
     def escaped(text: str) -> str:
         units = text.encode("utf-16-be", "surrogatepass")
         return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

@@ -45,7 +45,7 @@ def test_references_are_replaced_by_what_they_refer_to(secrets: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["${vault:a:b}", "$env:X", "${env}", "${}", "plain"])
-def test_what_is_no_reference_to_a_provider_stays(text: str) -> None:
+def test_a_text_without_a_reference_to_a_provider_stays(text: str) -> None:
     assert value(text) == text
 
 

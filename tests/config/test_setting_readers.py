@@ -35,7 +35,7 @@ def test_every_setting_of_groups_and_of_client_metrics_is_read(readers: Readers)
     assert [name for name in (*GROUP, *CLIENT_METRICS) if not readers.of(name)] == [], NO_READER
 
 
-def test_what_is_listed_as_without_effect_is_not_read(readers: Readers) -> None:
+def test_settings_that_are_listed_as_without_effect_have_no_reader(readers: Readers) -> None:
     plugins = {row.name for group in INERT_GROUPS if group.title == "Plug-ins" for row in group.rows}
     silent = [name for name in INERT_REASON if name not in BY_SUFFIX | plugins]
     assert {name: readers.of(name) for name in silent if readers.of(name)} == {}

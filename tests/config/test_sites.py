@@ -24,6 +24,6 @@ def test_sites_are_nodes_in_turn() -> None:
 
 
 @pytest.mark.parametrize("sites", ["/a;/b", "/a;/b;/d", "/a,/b;/b;/c", "/a,/b,/c;", "/a;;/b,/c"])
-def test_what_does_not_part_the_log_dirs_is_refused(sites: str) -> None:
+def test_sites_that_do_not_part_the_log_dirs_are_refused(sites: str) -> None:
     with pytest.raises(ConfigError, match=r"kbroker\.replica\.sites"):
         config(sites)

@@ -42,7 +42,7 @@ def test_a_brokers_hours_become_milliseconds() -> None:
     assert (topic.segment_ms, topic.segment_jitter_ms, topic.flush_ms) == (7_200_000, 3_600_000, 9)
 
 
-def test_what_is_set_at_run_time_reaches_the_topic() -> None:
+def test_dynamic_broker_settings_reach_the_topic() -> None:
     broker = BrokerConfig({"log.retention.ms": "1"}).with_dynamic(
         cluster={"log.retention.ms": "2", "kbroker.write.caching": "false"}, own={}
     )

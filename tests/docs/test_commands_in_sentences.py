@@ -70,5 +70,5 @@ def test_commands_in_sentences_exist() -> None:
         ("kbroker COMMAND --help", ""),
     ],
 )
-def test_what_does_not_exist_is_found(command: str, why: str) -> None:
+def test_an_unknown_command_or_option_is_found(command: str, why: str) -> None:
     assert wrong(command) == why

@@ -49,7 +49,7 @@ def test_a_comment_is_wrapped_at_its_indentation() -> None:
     ],
     ids=["string", "pragma", "table", "columns", "beside code", "text"],
 )
-def test_what_is_no_prose_stays(kept: str) -> None:
+def test_text_that_is_no_prose_stays(kept: str) -> None:
     assert wrapped(kept) == kept
     assert not too_long(kept)
 

@@ -56,7 +56,7 @@ def cold(page: Scrape) -> float:
     return page.value("kbroker_topic_cold_bytes_total", topic="cold")
 
 
-def test_what_is_read_ahead_of_a_late_consumer_is_counted(broker: KBroker) -> None:
+def test_bytes_read_ahead_of_a_late_consumer_are_counted(broker: KBroker) -> None:
     produce(broker)
     evict(broker)
     before, disk = scrape(broker), from_disk(broker)

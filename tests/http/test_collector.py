@@ -173,7 +173,7 @@ def test_idle_share_is_that_of_the_last_minute(scene: Scene) -> None:
     assert scene.scrape().value(name) == pytest.approx(0.75)
 
 
-def test_what_a_network_process_does_not_compute_it_idles(scene: Scene) -> None:
+def test_a_network_process_is_idle_while_it_does_not_compute(scene: Scene) -> None:
     scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
     scene.scrape()
     scene.now += 50  # of its clock; this process has computed for less than a second of it

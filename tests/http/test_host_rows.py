@@ -102,7 +102,7 @@ def test_other_devices_are_left_out(tmp_path: Path, proc: Path) -> None:
     assert {labels["device"] for labels in found.labels("kbroker_disk_bytes_total")} == {"sda1"}
 
 
-def test_what_the_host_does_not_tell_is_left_out(tmp_path: Path) -> None:
+def test_readings_that_the_host_does_not_have_are_left_out(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), empty))

@@ -77,7 +77,7 @@ def test_a_follower_read_after_its_leader_has_no_negative_lag(tmp_path: Path) ->
     assert scene.scrape().value("kafka_server_replicafetchermanager_maxlag") == 0
 
 
-def test_what_is_wrong_with_partitions_is_said_in_words(tmp_path: Path) -> None:
+def test_degraded_partitions_are_described_in_words(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     slots = scene.topic("orders", 4)
     assert degraded(scene.shared, scene.view.directory) == []

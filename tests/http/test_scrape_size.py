@@ -87,7 +87,7 @@ def test_a_scrape_asks_for_the_names_of_one_side(tmp_path: Path) -> None:
     assert "kbroker_group_lag{" not in text
 
 
-def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+def test_left_out_rows_are_counted(tmp_path: Path) -> None:
     scene = wide(tmp_path, 30, {"kbroker.metrics.partitions.max": "10"})
     scrape = scene.scrape()
     assert scrape.value("kbroker_partitions_left_out") == 20

@@ -31,7 +31,7 @@ def test_everything_but_the_active_segment_is_dirty_at_first(tmp_path: Path) -> 
     assert (span.clean_bytes, span.cleanable_bytes, span.ratio) == (0, case.partition.size, 1.0)
 
 
-def test_what_was_cleaned_is_clean(tmp_path: Path) -> None:
+def test_cleaned_segments_are_clean(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 3)
     case.clean()

@@ -148,7 +148,7 @@ def test_closed_slot_answers_not_leader(scene: Scene) -> None:
     assert scene.case.outcomes() == []
 
 
-def test_what_waits_on_a_failed_log_dir_fails_at_once(scene: Scene) -> None:
+def test_appends_that_wait_on_a_failed_log_dir_fail_at_once(scene: Scene) -> None:
     token = scene.append()
     for listener in scene.logs.offline_listeners:
         listener(scene.case.slot)

@@ -189,7 +189,7 @@ def test_a_damaged_log_keeps_its_records(tmp_path: Path) -> None:
     assert case.read_errors == []
 
 
-def test_what_expired_is_still_gone_after_a_crash(tmp_path: Path) -> None:
+def test_expired_records_are_still_gone_after_a_crash(tmp_path: Path) -> None:
     case = Case(tmp_path)
     for age in (3000, 2000, 0):
         case.append(age)
@@ -198,7 +198,7 @@ def test_what_expired_is_still_gone_after_a_crash(tmp_path: Path) -> None:
     assert case.log.partition.log_start == 2
 
 
-def test_what_expired_is_counted_and_nothing_else_is(tmp_path: Path) -> None:
+def test_only_expired_records_are_counted(tmp_path: Path) -> None:
     case = Case(tmp_path)
     for age in (3000, 2000, 100, 100):
         case.append(age, age)

@@ -102,7 +102,7 @@ def test_a_log_deleted_between_two_slices_is_passed_over(tmp_path: Path) -> None
     assert scene.looked_at[-3:] == [SLICE, SLICE + 1, SLICE + 2]
 
 
-def test_what_flush_ms_asks_for_is_synced_when_there_is_something_to_sync(tmp_path: Path) -> None:
+def test_flush_ms_syncs_a_log_that_has_unsynced_records(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
     scene.node.logs[1].partition.durability.flush()
     scene.housekeeping.run(1000)
@@ -154,7 +154,7 @@ def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> Non
     assert log.row[AppendRow.ROLLED] == 0
 
 
-def test_what_was_rolled_is_synced_soon(tmp_path: Path) -> None:
+def test_a_rolled_segment_is_synced_soon(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 3)
     log = scene.node.logs[1]
     log.partition.roll(log.now_ms)
@@ -164,7 +164,7 @@ def test_what_was_rolled_is_synced_soon(tmp_path: Path) -> None:
     assert scene.syncs == [("rolled", [1])]
 
 
-def test_what_flush_ms_syncs_is_not_synced_twice_for_a_roll(tmp_path: Path) -> None:
+def test_a_segment_that_flush_ms_syncs_is_not_synced_again_for_a_roll(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
     log = scene.node.logs[1]
     log.partition.roll(log.now_ms)

@@ -84,7 +84,7 @@ def test_the_listener_ends_when_no_client_can_connect(sockets: connecting.Contro
         connecting.accept(sockets.listener)
 
 
-def test_what_is_no_stream_is_refused_and_closed(sockets: connecting.ControlSockets) -> None:
+def test_a_descriptor_that_is_no_stream_is_refused_and_closed(sockets: connecting.ControlSockets) -> None:
     read, write = os.pipe()
     datagrams = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     before = open_files()

@@ -11,7 +11,7 @@ from kbroker.ipc import fds
 from kbroker.net.accept.acceptor_updates import until_sent
 
 
-def test_what_does_not_fit_now_is_sent_later() -> None:
+def test_ids_that_do_not_fit_now_are_sent_later() -> None:
     acceptor, network = fds.pair()
     ids = list(range(10_000_000 // 8))
     sent = fds.send_closed(network, ids)

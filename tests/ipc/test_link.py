@@ -85,7 +85,7 @@ def test_calls_under_way_fail_when_the_peer_dies() -> None:
         pack(0, Image(1, True, ("no topic",))),
     ],
 )
-def test_what_is_no_message_closes_the_link_with_one_line(
+def test_bytes_that_are_no_message_close_the_link_with_one_line(
     wrong: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:

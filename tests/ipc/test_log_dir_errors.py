@@ -6,7 +6,7 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 
 
-def test_what_one_has_failed_is_offline_for_all_and_for_good() -> None:
+def test_a_log_dir_that_one_process_fails_is_offline_for_all_and_for_good() -> None:
     shared = Shared(Sizes(1, 1, 8, 16, 1 << 16, log_dirs=2))
     one, other = LogDirErrors(["/a", "/b/../b"], shared), LogDirErrors(["/a", "/b"], shared)
     assert one.online == other.online == ("/a", "/b")

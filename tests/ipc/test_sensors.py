@@ -26,7 +26,7 @@ def sensor(limit: float = 100.0, name: str = "c") -> Sensor:
     return found
 
 
-def test_what_any_process_counts_holds_for_all(processes: tuple[Sensors, Sensors]) -> None:
+def test_samples_of_one_process_count_for_all(processes: tuple[Sensors, Sensors]) -> None:
     one, other = processes
     for process in processes:
         process.add(sensor(), 200, 10_000)
@@ -42,7 +42,7 @@ def test_each_quota_of_a_client_has_a_sensor_with_the_limit_in_its_unit() -> Non
     assert sensor_of("producer_byte_rate", None) is None
 
 
-def test_what_is_within_the_limit_is_not_throttled(processes: tuple[Sensors, Sensors]) -> None:
+def test_usage_within_the_limit_is_not_throttled(processes: tuple[Sensors, Sensors]) -> None:
     one, _ = processes
     one.add(sensor(), int(one.max_amount(sensor())), 10_000)
     assert one.throttle_ms(sensor(), 10_000) == 0
@@ -50,7 +50,7 @@ def test_what_is_within_the_limit_is_not_throttled(processes: tuple[Sensors, Sen
     assert one.throttle_ms(sensor(), 10_000) > 0
 
 
-def test_what_is_counted_back_is_as_if_it_had_not_been(processes: tuple[Sensors, Sensors]) -> None:
+def test_a_sample_that_is_subtracted_has_no_effect(processes: tuple[Sensors, Sensors]) -> None:
     one, _ = processes
     one.add(sensor(), 5000, 10_000)
     one.add(sensor(), -5000, 10_400)

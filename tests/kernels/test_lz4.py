@@ -32,7 +32,7 @@ def test_known_answers_of_xxh32(text: bytes, hashed: int) -> None:
     checksum=st.booleans(),
     block=st.sampled_from([lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB]),
 )
-def test_what_encoders_write_is_taken(
+def test_output_of_encoders_is_decoded(
     plain: bytes, level: int, size: bool, checksum: bool, block: int
 ) -> None:
     frame = lz4.frame.compress(

@@ -60,7 +60,7 @@ def test_an_unreadable_index_means_a_walk_from_the_start() -> None:
     assert search.find_time(-1, 12000, 5, np.zeros(2, np.int64)) == -1
 
 
-def test_what_is_no_batch_is_reported(tmp_path: Path) -> None:
+def test_bytes_that_are_no_batch_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(batch(0) + bytes(100))
     fd = os.open(path, os.O_RDONLY)

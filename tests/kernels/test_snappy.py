@@ -16,7 +16,7 @@ def packed(plain: bytes, framed: bool) -> bytes:
 
 @settings(max_examples=150, deadline=None)
 @given(plain=PLAIN, framed=st.booleans())
-def test_what_encoders_write_is_taken(plain: bytes, framed: bool) -> None:
+def test_output_of_encoders_is_decoded(plain: bytes, framed: bool) -> None:
     data = packed(plain, framed)
     assert plain_of(snappy, data) == plain
     assert plain_of(snappy, data, max(len(plain) - 1, 0)) == (None if plain else b"")

@@ -34,7 +34,7 @@ def test_nothing_is_no_entry() -> None:
     assert not stats.entries
 
 
-def test_what_a_worker_sends_arrives_at_the_master() -> None:
+def test_counts_of_a_worker_arrive_at_the_master() -> None:
     worker, master = RequestStats(), RequestStats()
     merge(worker, "produce", "plain", count(np.full(10, 2_000_000)), 10)
     for report in worker.serialize_stats():

@@ -45,7 +45,7 @@ def test_a_row_that_does_not_fit_is_raised_where_the_next_is_added(tmp_path: Pat
         writer.close()
 
 
-def test_what_a_killed_client_had_added_is_written_and_sealed(tmp_path: Path) -> None:
+def test_rows_of_a_killed_client_are_written_and_sealed(tmp_path: Path) -> None:
     client = f"""
 import os, signal
 from pathlib import Path
@@ -64,7 +64,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert pq.ParquetFile(file).read()["offset"].to_pylist() == list(range(40_000))
 
 
-def test_a_client_hears_that_its_scribe_is_dead(tmp_path: Path) -> None:
+def test_a_client_notices_that_its_scribe_is_dead(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path, "c000001")
     (scribe,) = psutil.Process().children()
     scribe.kill()

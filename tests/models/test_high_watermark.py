@@ -7,7 +7,7 @@ from tests.models.high_watermark import MarkModel
 from tests.models.page import documented_states
 
 
-def test_what_was_acknowledged_survives_leaders_that_die() -> None:
+def test_acknowledged_records_survive_leaders_that_die() -> None:
     found = explore(MarkModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 20_000

@@ -60,7 +60,7 @@ def test_a_result_is_replaced_by_an_empty_one_of_its_type(returns: str, after: s
         "def __repr__(self):\n    return str(1 + 2)\n",
     ],
 )
-def test_what_only_describes_stays_as_it_is(source: str) -> None:
+def test_descriptions_have_no_mutants(source: str) -> None:
     assert not mutants_of(MODULE, source)
 
 

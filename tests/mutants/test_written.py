@@ -61,7 +61,7 @@ def test_a_mutant_belongs_to_the_function_around_its_first_word(root: Path) -> N
     assert [each.function for each in found] == ["later", "", "later"]
 
 
-def test_what_the_module_does_not_have_once_is_left_out_and_named(root: Path) -> None:
+def test_text_that_the_module_does_not_have_once_is_left_out_and_named(root: Path) -> None:
     path = listed(root, ("batch", "b"), ("self.flush()", "pass"))
     assert written(root, [MODULE], path) == ([], [f"{MODULE}: batch", f"{MODULE}: self.flush()"])
 

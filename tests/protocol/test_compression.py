@@ -37,7 +37,7 @@ def test_levels_are_used(codec: Codec, level: int) -> None:
     assert len(packed) < len(TEXT) / 20
 
 
-def test_what_other_writers_make_is_read() -> None:
+def test_output_of_other_writers_is_read() -> None:
     assert decompress(Codec.GZIP, gzip.compress(TEXT) + gzip.compress(b"more")) == TEXT + b"more"
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
     assert decompress(Codec.LZ4, lz4.frame.compress(TEXT, block_linked=True, content_checksum=True)) == TEXT

@@ -132,7 +132,7 @@ def test_outside_of_slices_nothing_gives_way() -> None:
     assert paced(items) is items
 
 
-def test_what_others_hold_is_not_emptied() -> None:
+def test_lists_that_others_hold_are_not_emptied() -> None:
     parts = [MetadataResponsePartition(0, number) for number in range(1000)]
     topic = MetadataResponseTopic(0, "shared", partitions=parts)
     del parts

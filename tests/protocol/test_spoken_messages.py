@@ -30,6 +30,6 @@ def test_every_generated_message_is_imported_or_served() -> None:
     assert generated - imported() - served == set()
 
 
-def test_what_is_not_generated_is_neither_imported_nor_served() -> None:
+def test_messages_that_are_not_generated_are_neither_imported_nor_served() -> None:
     assert imported() & NOT_SPOKEN == set()
     assert not {api.module for api in APIS.values()} & NOT_SPOKEN

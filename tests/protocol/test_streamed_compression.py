@@ -22,7 +22,7 @@ def test_pieces_come_back_as_one(codec: Codec, pieces: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_gets_too_large_is_not_read_to_its_end(codec: Codec) -> None:
+def test_a_stream_that_gets_too_large_is_not_read_to_its_end(codec: Codec) -> None:
     read = 0
 
     def noise() -> Iterator[bytes]:

@@ -123,7 +123,7 @@ class PurgatoryAgainstModel(RuleBasedStateMachine):
 TestPurgatoryAgainstModel = PurgatoryAgainstModel.TestCase
 
 
-def test_what_happens_while_registering_is_not_missed() -> None:
+def test_an_event_during_registration_is_not_missed() -> None:
     """The second look: the condition turns true between the first look and the announcement."""
     waiter = Waiter(100)
     announced = []

@@ -126,7 +126,7 @@ def test_time_never_goes_back() -> None:
     assert wheel.now_ms == START_MS + 10
 
 
-def test_what_is_moved_in_parts_keeps_its_order() -> None:
+def test_entries_that_are_moved_in_parts_keep_their_order() -> None:
     """Two entries of one bucket of a higher level: the later one is moved first."""
     wheel = TimingWheel(0)
     late, early = TimerEntry(64 + 60), TimerEntry(64 + 5)

@@ -25,7 +25,7 @@ def reader(folder: Path) -> SegmentReader:
 
 
 @pytest.mark.parametrize("mode", ["idempotent", "transactional"])
-def test_what_is_written_is_what_the_source_gives(tmp_path: Path, mode: str) -> None:
+def test_written_rows_are_those_of_the_source(tmp_path: Path, mode: str) -> None:
     topic = clean("t", 1, mode)
     write_log(tmp_path, topic, topic.log)
     source = reader(tmp_path)

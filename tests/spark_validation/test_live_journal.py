@@ -5,7 +5,7 @@ from pathlib import Path
 from spark_validation.live.journal import Journal
 
 
-def test_what_was_written_is_there_after_a_restart_and_counts_once(tmp_path: Path) -> None:
+def test_written_entries_are_read_after_a_restart_and_count_once(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "kept" / "sent.jsonl")
     assert journal.add(0, {"reads": 5})
     assert not journal.add(0, {"reads": 5})

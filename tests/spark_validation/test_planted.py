@@ -84,14 +84,14 @@ def test_real_time_is_convicted_at_the_exact_records(judged: Judge, name: str) -
 
 
 @pytest.mark.parametrize("name", ["deleted-given-later", "deleted-twice-given-later"])
-def test_what_was_deleted_is_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
+def test_reads_of_deleted_records_are_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
     rows = [row for row in judged.verdict.results["V03"].convicting if row["topic"] == name]
     assert sorted((row["partition"], row["offset"]) for row in rows) == [(0, 30), (0, 31), (0, 32)]
     assert len({row["consumer"] for row in rows}) == 1
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_was_given_outside_is_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
+def test_reads_outside_an_assignment_are_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
     anomaly, places = OUTSIDE[name]
     rows = [row for row in judged.verdict.results[anomaly].convicting if row["topic"] == name]
     assert {(row["partition"], row["offset"]) for row in rows} == places

@@ -78,7 +78,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_what_is_damaged_or_contradicts_itself_cannot_be_judged(
+def test_a_run_that_is_damaged_or_contradicts_itself_cannot_be_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     write(tmp_path, [clean(TOPIC, 1)])

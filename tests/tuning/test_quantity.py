@@ -28,7 +28,7 @@ def test_times_have_units(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "MB", "12 parsecs", "-3d", "1e9"])
-def test_what_is_no_quantity_is_refused_with_an_example(text: str) -> None:
+def test_a_text_that_is_no_quantity_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(WrongQuantity, match="such as"):
         parse_seconds(text)
     with pytest.raises(WrongQuantity, match="such as"):

@@ -72,7 +72,7 @@ def test_a_copy_that_failed_does_not_stand_in_the_way_of_the_next(
     assert stored(repository, source(tmp_path, b"abc"), 3) == hashlib.sha256(b"abc").hexdigest()
 
 
-def test_what_a_point_needs_is_on_disk_before_the_point_has_its_name(
+def test_the_files_of_a_point_are_on_disk_before_the_point_has_its_name(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncs = Syncs(repository.folder, monkeypatch)

@@ -103,7 +103,7 @@ class TestTopics:
             ("bad-policy", 1, 1, {"cleanup.policy": "shred"}, "INVALID_CONFIG"),
         ],
     )
-    def test_what_is_refused(
+    def test_an_invalid_topic_is_refused(
         self,
         admin: AdminClient,
         name: str,
@@ -115,7 +115,7 @@ class TestTopics:
         (future,) = admin.create_topics([NewTopic(name, partitions, replicas, config=config)]).values()
         assert error_of(future) == error
 
-    def test_what_is_there_already_or_not_at_all(
+    def test_existing_and_unknown_topics_are_refused(
         self, admin: AdminClient, topic: TopicFactory, fresh: NameFactory
     ) -> None:
         name, unknown = topic(2), fresh("unknown")
@@ -149,7 +149,7 @@ class TestConfigs:
         default = ("604800000", ConfigSource.DEFAULT_CONFIG.value)
         eventually(lambda: found("retention.ms") == default)
 
-    def test_what_is_refused_changes_nothing(self, admin: AdminClient, topic: TopicFactory) -> None:
+    def test_a_refused_change_changes_nothing(self, admin: AdminClient, topic: TopicFactory) -> None:
         name = topic()
         for key, value in (("nope", "1"), ("retention.ms", "soon"), ("segment.bytes", "5")):
             entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)

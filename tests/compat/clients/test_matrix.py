@@ -35,7 +35,7 @@ def written(cluster: Cluster, writer: Any, topic: TopicFactory) -> tuple[str, li
 
 @pytest.mark.parametrize("writer", CLIENTS)
 @pytest.mark.parametrize("reader", CLIENTS)
-def test_what_one_client_writes_every_other_reads(
+def test_every_client_reads_the_records_of_every_other(
     cluster: Cluster, written: tuple[str, list[Record]], reader: Any
 ) -> None:
     name, records = written

@@ -79,7 +79,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "other").read_text() == "mine"
 
 
-def test_what_was_appended_is_synced_once_and_a_full_file_before_the_next_begins(
+def test_appended_lines_are_synced_once_and_a_full_file_before_the_next_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncs = Syncs(tmp_path, monkeypatch)

@@ -69,7 +69,7 @@ def test_an_io_worker_that_hangs_is_not_waited_for_and_gets_every_call(
     assert made.network.images[-1].settings["log.retention.ms"] == "777"
 
 
-def test_what_is_only_validated_changes_nothing(made: World) -> None:
+def test_a_validated_change_changes_nothing(made: World) -> None:
     change(made, TOPIC, "a", ("max.message.bytes", Op.SET, "1000"), validate_only=True)
     assert made.broker.override(TOPIC, "a") == {}
     assert not made.worker.calls

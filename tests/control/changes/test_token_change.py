@@ -162,7 +162,7 @@ def test_expired_tokens_are_removed_from_the_store_too(made: World) -> None:
     assert first.token_id != second.token_id
 
 
-def test_what_a_client_can_store_is_bounded(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tokens_of_a_client_are_bounded(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
     long = "User:" + "x" * (MAX_PRINCIPALS_CHARACTERS // 4)
     with pytest.raises(KafkaError) as refused:
         create(made, renewers=(long,) * 4)

@@ -76,7 +76,7 @@ def test_the_rate_is_that_of_all_samples(case: Case) -> None:
     assert case.rows[REQUEST_PERCENTAGE, "", "c"].used == pytest.approx(100 / seconds)
 
 
-def test_what_was_throttled_adds_up_over_reports(case: Case) -> None:
+def test_throttled_requests_add_up_over_reports(case: Case) -> None:
     case.set(({USER: "u"}, {PRODUCER_BYTE_RATE: 100.0}))
     for _ in range(2):
         case.reports.take(ClientReport(throttled=(Throttled(PRODUCER_BYTE_RATE, "u", "", 3, 500),)))
@@ -109,7 +109,7 @@ def test_the_quotas_that_are_used_most_are_shown_and_the_others_counted(case: Ca
     assert (PRODUCER_BYTE_RATE, "", f"c-{MAX_SHOWN + 6}") in case.rows
 
 
-def test_what_is_remembered_of_clients_is_bounded(case: Case) -> None:
+def test_the_number_of_remembered_clients_is_bounded(case: Case) -> None:
     case.set(({CLIENT_ID: None}, {PRODUCER_BYTE_RATE: 100.0}))
     for number in range(3 * MAX_KNOWN):
         name = f"c-{number}"

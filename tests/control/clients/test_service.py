@@ -22,7 +22,7 @@ def test_the_connections_of_a_network_process_go_with_it(tmp_path: Path) -> None
         assert {one.name for one in clients.use().software} == {"b"}
 
 
-def test_what_was_throttled_stays_when_its_network_process_goes(tmp_path: Path) -> None:
+def test_throttled_requests_stay_when_their_network_process_ends(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         made.broker.quotas = QuotaTable({entity_of([(USER, "u")]): {PRODUCER_BYTE_RATE: 1.0}})
         clients = ClientReports(made.broker, lambda: 10_000)
@@ -59,7 +59,7 @@ def test_the_software_with_the_most_connections_is_named_and_the_rest_is_other()
     assert found[f"s-{MAX_SHOWN + 4}"] == MAX_SHOWN + 5
 
 
-def test_what_a_network_process_left_out_stays_other_however_much_it_is() -> None:
+def test_connections_counted_as_other_stay_other_however_many_they_are() -> None:
     reports = [[Software("other", "other", "PLAINTEXT", 900)], [Software("a", "1", "PLAINTEXT", 1)]]
     assert added_up(reports, most=1) == (
         Software("a", "1", "PLAINTEXT", 1),

@@ -34,7 +34,7 @@ def check(folder: Path, test: Callable[[Runtime, Machine, Log], Awaitable[None]]
     run(folder, body)
 
 
-def test_what_one_turn_writes_is_one_batch_in_order(tmp_path: Path) -> None:
+def test_the_records_of_one_turn_are_one_batch_in_order(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         requested = [
             runtime.ask_concurrently("g", puts(b"k", b"%d" % number, number)) for number in range(10)
@@ -102,7 +102,7 @@ def test_a_failed_batch_fails_all_its_writes_and_replays_none(tmp_path: Path) ->
     check(tmp_path, test)
 
 
-def test_what_must_see_the_others_waits_for_them_and_they_for_it(tmp_path: Path) -> None:
+def test_an_operation_that_must_see_the_others_waits_for_them_and_they_for_it(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         def look(_: int) -> Outcome:
             return Outcome([Record(b"seen", machine.state.get(b"k"))], "looked")
@@ -123,7 +123,7 @@ def test_what_must_see_the_others_waits_for_them_and_they_for_it(tmp_path: Path)
     check(tmp_path, test)
 
 
-def test_what_no_batch_can_hold_is_refused_before_a_batch_is_built(
+def test_records_too_large_for_a_batch_are_refused_before_it_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object, **__: object) -> bytes:

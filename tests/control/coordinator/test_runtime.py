@@ -161,7 +161,7 @@ def test_a_batch_above_the_topics_limit_is_refused(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_what_writes_nothing_is_answered_without_waiting(tmp_path: Path) -> None:
+def test_an_operation_without_records_is_answered_without_waiting(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         assert runtime.ask("g", lambda now_ms: Outcome(response="at once")) == "at once"
         ready = Deferred()

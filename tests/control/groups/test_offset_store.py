@@ -32,7 +32,7 @@ class TestCommit:
         assert kafka.committed() == 42
         assert kafka.state() == "Empty"
 
-    def test_what_is_written_is_what_apache_kafka_writes(self) -> None:
+    def test_the_records_are_those_of_apache_kafka(self) -> None:
         kafka = Coordinator()
         kafka.commit(42, metadata=None, topic_id=b"i" * 16)
         record = kafka.log[-1]
@@ -357,7 +357,7 @@ class TestExpiration:
         kafka.expire_offsets()
         assert (kafka.committed(), kafka.committed("old")) == (1, -1)
 
-    def test_what_a_stable_group_no_longer_reads_expires_by_its_commit(self) -> None:
+    def test_offsets_that_a_stable_group_no_longer_reads_expire_by_their_commit(self) -> None:
         kafka = Coordinator(GroupSettings(offsets_retention_ms=60_000))
         fields = {"protocols": (("range", SUBSCRIPTION),), "session_timeout_ms": 1_800_000}
         (member,), generation = kafka.stable_group(**fields)

@@ -207,7 +207,7 @@ def test_a_snapshot_of_many_records_is_complete_and_its_offsets_continue(tmp_pat
     assert {batch.partition_leader_epoch for batch in batches} == {3}
 
 
-def test_what_one_kafka_node_can_not_hold_is_refused(tmp_path: Path) -> None:
+def test_topics_that_one_kafka_node_cannot_hold_are_refused(tmp_path: Path) -> None:
     dirs = ";".join(str(tmp_path / f"d{number}") for number in range(2))
     with world(tmp_path, {"kbroker.replica.sites": dirs}, workers=2, dirs=2) as made:
         asyncio.run(create_topics(made.broker, [NewTopic("a", 1, 2)]))

@@ -74,7 +74,7 @@ def test_a_run_without_a_change_changes_nothing(tmp_path: Path) -> None:
         assert all_but_topics(after) == all_but_topics(before)
 
 
-def test_what_kafka_changed_holds(tmp_path: Path) -> None:
+def test_the_changes_of_kafka_are_taken_over(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         fill(made)
         with_ids(made)

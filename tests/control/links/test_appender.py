@@ -127,7 +127,7 @@ def test_an_append_survives_the_restart_of_its_worker() -> None:
     run(test)
 
 
-def test_what_a_dead_worker_took_is_appended_again() -> None:
+def test_a_batch_that_a_dead_worker_took_is_appended_again() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         taken = asyncio.ensure_future(appender.append(PARTITION, b"taken"))
         (lost,) = await until(rings.take)

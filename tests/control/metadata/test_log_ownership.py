@@ -55,7 +55,7 @@ def test_the_counters_of_released_slots_start_from_zero_again() -> None:
     ownership.release([])
 
 
-def test_what_a_leaving_replica_has_counted_stays_with_its_partition() -> None:
+def test_counters_of_a_removed_replica_stay_with_its_partition() -> None:
     shared, _, ownership, logs = counting_scene()
     before = counted(shared)
     ownership.pass_on_counters([logs[0], logs[2]], logs[1])

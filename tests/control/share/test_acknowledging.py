@@ -38,7 +38,7 @@ def test_neighbours_of_one_type_are_together() -> None:
         (AcknowledgedBatch(5, 5, [5]), RENEW),
     ],
 )
-def test_what_makes_no_sense_is_refused(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> None:
+def test_an_invalid_acknowledgement_is_refused(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> None:
     with pytest.raises(KafkaError) as refused:
         specs_of(batch, last_type)
     assert refused.value.code is ErrorCode.INVALID_REQUEST

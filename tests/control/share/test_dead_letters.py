@@ -121,7 +121,7 @@ def test_originals_are_copied_when_the_group_wants_it(scene: Scene) -> None:
     assert scene.offsets() == [3, 4, 5, 6]
 
 
-def test_what_the_log_no_longer_has_gets_a_letter_without_a_copy(scene: Scene) -> None:
+def test_a_record_that_is_gone_from_the_log_gets_a_letter_without_a_copy(scene: Scene) -> None:
     scene.create_dead_letter_topic()
     scene.configure(**{COPY: "true"})
     scene.made.shared.slots[scene.orders.partitions[2].slot, Slot.LOG_START] = 5

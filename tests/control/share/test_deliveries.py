@@ -107,7 +107,7 @@ def test_a_session_that_ended_meanwhile_acquires_nothing(play: Callable[[Test], 
     play(test)
 
 
-def test_what_is_loaded_is_in_use(play: Callable[[Test], None]) -> None:
+def test_a_loaded_partition_is_in_use(play: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         assert stage.scene.partitions.get(stage.scene.key) is None
         await stage.deliveries.load(stage.scene.key)

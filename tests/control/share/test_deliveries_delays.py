@@ -88,7 +88,7 @@ def play(tmp_path: Path) -> Iterator[Play]:
         yield run
 
 
-def test_what_is_due_goes_past_what_is_not(play: Play) -> None:
+def test_due_records_are_delivered_before_earlier_ones_that_are_not_due(play: Play) -> None:
     async def test(stage: Stage) -> None:
         stage.append(HOUR_MS, None, HOUR_MS)
         stage.append(HOUR_MS)
@@ -205,7 +205,7 @@ def test_records_that_expire_before_they_are_due_are_passed_over(play: Play) -> 
     play(test)
 
 
-def test_what_comes_free_during_a_check_is_not_given_unseen(
+def test_a_record_released_during_a_check_is_not_delivered_unchecked(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time to be looked at has come, which need not be the time when it is due."""

@@ -197,7 +197,7 @@ NO_LETTERS = {"share.record.lock.duration.ms": "15000"}
 
 
 @pytest.mark.parametrize("kind", [AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT])
-def test_what_is_not_written_is_held_until_the_lock_ends(play: Play, kind: AcknowledgeType) -> None:
+def test_records_whose_state_is_not_written_are_held_until_the_lock_ends(play: Play, kind: AcknowledgeType) -> None:
     """As in Kafka: not given again at once, with a count that begins again, while a disk is
     full."""
 
@@ -220,7 +220,7 @@ def test_what_is_not_written_is_held_until_the_lock_ends(play: Play, kind: Ackno
     play(test, NO_LETTERS)
 
 
-def test_what_another_ended_meanwhile_stays(play: Play) -> None:
+def test_a_delivery_that_another_member_ended_meanwhile_stays_ended(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()
         limits, now_ms = scene.partitions.limits("team"), scene.broker.now_ms()

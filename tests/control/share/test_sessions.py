@@ -27,7 +27,7 @@ def test_epochs_count_up_and_wrap_after_the_last() -> None:
         ("b", FINAL_EPOCH, ErrorCode.SHARE_SESSION_NOT_FOUND),
     ],
 )
-def test_what_is_refused(member: str, epoch: int, code: ErrorCode) -> None:
+def test_an_unknown_session_or_epoch_is_refused(member: str, epoch: int, code: ErrorCode) -> None:
     sessions = ShareSessions(10)
     sessions.open("g", "a")
     with pytest.raises(KafkaError) as caught:

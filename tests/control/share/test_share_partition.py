@@ -133,7 +133,7 @@ class TestAcknowledging:
         assert part.next_offset() == 3
         assert take(part, "b", (0, 9)) == [Acquired(3, 5, 2)]
 
-    def test_what_was_delivered_too_often_is_given_up(self) -> None:
+    def test_a_record_that_was_delivered_too_often_is_archived(self) -> None:
         part = SharePartition(0)
         for _ in range(LIMITS.delivery_count):
             take(part, "a", (0, 0))
@@ -159,7 +159,7 @@ class TestAcknowledging:
             ("a", 4, 0, (ACCEPT,), ErrorCode.INVALID_REQUEST),
         ],
     )
-    def test_what_is_not_a_members_to_acknowledge(
+    def test_a_member_cannot_acknowledge_records_that_it_has_not_acquired(
         self, member: str, first: int, last: int, kinds: tuple[int, ...], code: ErrorCode
     ) -> None:
         part = SharePartition(0)
@@ -304,7 +304,7 @@ class TestRoom:
         assert self.take(part, 12, 25) == [Acquired(12, 19, 1)]
         assert not part.may_acquire(self.LIMITS)
 
-    def test_what_was_skipped_after_the_last_acquired_record_takes_none(self) -> None:
+    def test_offsets_skipped_after_the_last_acquired_record_take_no_room(self) -> None:
         part = SharePartition(0)
         part.skip(20, 20)
         assert self.take(part, 0, 19) == [Acquired(0, 19, 1)]

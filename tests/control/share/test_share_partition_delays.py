@@ -39,7 +39,7 @@ def test_others_go_past_what_is_held_back() -> None:
     assert take(part, 0, 6, 500) == [Acquired(1, 3, 1)]
 
 
-def test_what_is_held_back_takes_no_room() -> None:
+def test_records_that_are_held_back_take_no_room() -> None:
     part = delayed()
     part.hold_back(0, 9999, 500)
     assert part.may_acquire(LIMITS)
@@ -70,7 +70,7 @@ def test_without_room_a_fetch_goes_to_what_was_released() -> None:
     assert take(part, 0, 14) == [Acquired(9, 9, 2)]
 
 
-def test_what_a_member_has_had_is_not_held_back() -> None:
+def test_delivered_records_are_not_held_back() -> None:
     part = delayed()
     take(part, 0, 4)
     acknowledge(part, 1, 1)
@@ -110,7 +110,7 @@ def test_a_restart_looks_again() -> None:
     assert not again.has_unseen(5, 6)
 
 
-def test_what_expires_first_is_passed_over() -> None:
+def test_records_that_expire_before_they_are_due_are_passed_over() -> None:
     part = delayed()
     part.hold_back(0, 4, 500)
     part.archive_before(3)

@@ -54,7 +54,7 @@ def test_a_lock_that_expires_and_a_member_that_goes_bring_a_pause() -> None:
     assert part.next_deadline_ms() == 41_200
 
 
-def test_what_is_paused_takes_room() -> None:
+def test_paused_records_take_room() -> None:
     part = SharePartition(0)
     limits = LIMITS._replace(records=2)
     part.acquire("a", [(0, 1)], Spec(500), limits, 0)

@@ -68,7 +68,7 @@ def test_the_first_record_is_a_snapshot_then_updates_follow_until_the_next_snaps
     assert [each.first_offset for each in last.state_batches] == [10, 20, 30]
 
 
-def test_what_kafka_was_about_to_archive_is_given_again() -> None:
+def test_records_that_kafka_was_archiving_are_delivered_again() -> None:
     """Apache Kafka 4.4 writes the state of records whose dead letters are still to be written."""
     log = Log()
     log.write(0, Range(2, 4, DeliveryState.ARCHIVING, 3))
@@ -202,7 +202,7 @@ def test_a_rewritten_state_needs_no_older_record() -> None:
     assert log.shard.keys_in(0) == [KEY]
 
 
-def test_what_is_deleted_is_gone() -> None:
+def test_a_deleted_state_is_gone() -> None:
     log = Log()
     log.write(0, DONE)
     log.run(log.shard.delete(KEY))

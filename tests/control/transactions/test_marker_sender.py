@@ -83,7 +83,7 @@ async def until(met: Callable[[], object]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_what_goes_well_needs_no_task() -> None:
+def test_markers_that_are_written_at_once_need_no_task() -> None:
     async def test(scene: Scene) -> None:
         tasks = len(asyncio.all_tasks())
         scene.send(A, B)

@@ -85,7 +85,7 @@ def test_the_sections_of_a_phone(page: Page) -> None:
 
 
 @pytest.mark.parametrize("place", ["topics/none", "nowhere"])
-def test_what_is_missing(page: Page, place: str) -> None:
+def test_pages_of_missing_things_are_accessible(page: Page, place: str) -> None:
     page.show(place)
     assert findings_in_all_looks(page.browser) == []
     page.browser.problems.clear()  # the browser notes each answer of 404

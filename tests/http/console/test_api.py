@@ -168,7 +168,7 @@ def test_groups_and_transactions_show_their_state(scene: Scene) -> None:
     assert rows["open"]["partitions"] == [{"topic": "single", "partition": 0}]
 
 
-def test_what_is_not_there_is_404(scene: Scene) -> None:
+def test_an_unknown_resource_is_404(scene: Scene) -> None:
     for path in (
         "/api/topics/none",
         "/api/topics/none/messages",
@@ -302,7 +302,7 @@ def test_reports_are_listed_with_their_full_text(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "name", ["none.json", "../data/meta.json", "..%2fkbroker.log", "secret.json", "link.json", "load"]
 )
-def test_what_is_no_report_is_not_shown(scene: Scene, name: str) -> None:
+def test_a_file_that_is_no_report_is_not_shown(scene: Scene, name: str) -> None:
     status, answer = scene.console.request("GET", f"/api/reports/{quote(name, safe='%')}")
     assert (status, answer["error"]) == (404, "not_found")
     assert "hunter2" not in json.dumps(answer)

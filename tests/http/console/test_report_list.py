@@ -42,7 +42,7 @@ def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     assert reports.listed().found == ()
 
 
-def test_what_one_request_leaves_out_the_next_one_reads(
+def test_reports_that_one_request_leaves_out_are_read_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):

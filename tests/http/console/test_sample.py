@@ -45,7 +45,7 @@ def test_the_cold_share_is_that_of_fetched_bytes() -> None:
     assert sample(before, now)["cold_share"] == 0.25
 
 
-def test_what_is_new_counts_from_where_it_is_first_seen() -> None:
+def test_a_new_counter_counts_from_its_first_reading() -> None:
     now = reading(
         1.0, disks={"sda": (1000, 1000, 10, 5, 100)}, cpu={"io-0": 50.0}, nics={"eth0": (9, 9, 125_000)}
     )

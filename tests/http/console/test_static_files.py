@@ -43,6 +43,6 @@ def test_text_never_becomes_markup() -> None:
             )
 
 
-def test_what_others_wrote_comes_with_its_licence() -> None:
+def test_vendored_files_come_with_their_licence() -> None:
     assert "The MIT License" in (FOLDER / "vendor" / "LICENSE").read_text()
     assert {Path(name).parent.as_posix() for name in load()} == {".", "pages", "vendor"}

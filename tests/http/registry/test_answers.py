@@ -66,7 +66,7 @@ def test_versions_of_a_subject_are_registered_and_found(desk: Desk) -> None:
         ),
     ],
 )
-def test_what_is_not_there_has_confluents_code(
+def test_unknown_subjects_and_versions_have_confluents_codes(
     desk: Desk, method: str, path: str, status: int, code: int, text: str
 ) -> None:
     desk.register("one", '"string"')

@@ -99,7 +99,7 @@ def test_each_format_becomes_json(topic: Topic, data: bytes, schema_id: int, tex
         framed(b"[" * 5000, 4),
     ],
 )
-def test_what_is_not_of_a_schema_stays_as_it_is(topic: Topic, data: bytes) -> None:
+def test_a_value_without_a_known_schema_stays_as_it_is(topic: Topic, data: bytes) -> None:
     assert one(topic)(data, 1000) is None
 
 

@@ -104,7 +104,7 @@ def test_nothing_is_reserved_where_it_was_turned_off(case: DrainCase) -> None:
     assert reserved(case) == 0
 
 
-def test_what_can_not_be_reserved_is_done_without(case: DrainCase) -> None:
+def test_appends_continue_where_no_block_can_be_reserved(case: DrainCase) -> None:
     os.close(int(case.row[AppendRow.LOG_FD]))
     sealed = case.row[AppendRow.LOG_FD] = os.memfd_create("log", os.MFD_ALLOW_SEALING)
     append_at(case, 0)

@@ -118,7 +118,7 @@ def test_the_clean_marker_is_taken_once(tmp_path: Path) -> None:
     assert not log_dir.take_clean_marker()
 
 
-def test_what_a_stop_left_of_its_logs_is_taken_with_the_marker_and_gone_without(tmp_path: Path) -> None:
+def test_the_saved_state_of_logs_is_read_with_the_clean_marker_and_removed_without_it(tmp_path: Path) -> None:
     log_dir, left = LogDir(str(tmp_path)), tmp_path / ".kbroker-closed-logs-0"
     log_dir.write_clean_marker()
     left.write_bytes(b"of a clean stop")

@@ -46,7 +46,7 @@ STATES = st.lists(entries(), max_size=6, unique_by=lambda entry: entry.producer_
 
 
 @given(STATES)
-def test_what_is_written_is_read(state: list[ProducerEntry]) -> None:
+def test_a_written_snapshot_reads_back(state: list[ProducerEntry]) -> None:
     assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
 
 

@@ -74,7 +74,7 @@ def test_a_log_continues_in_its_copy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3, 19])
-def test_what_a_truncation_took_is_not_in_the_copy(tmp_path: Path, cut: int) -> None:
+def test_truncated_records_are_not_in_the_copy(tmp_path: Path, cut: int) -> None:
     """As in a follower whose leader changes; the log has grown beyond its old end when the copy
     looks again."""
     case = Moved(tmp_path)

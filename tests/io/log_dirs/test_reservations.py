@@ -76,7 +76,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         partition.abandon()
 
 
-def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
+def test_reserved_blocks_that_are_not_used_in_time_are_released(scene: Scene) -> None:
     scene.reservations.free_unused(NOW + KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
     scene.partition(1).active.row[AppendRow.RESERVED_MS] += 1

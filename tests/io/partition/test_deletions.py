@@ -16,7 +16,7 @@ def test_paths_come_due_in_order() -> None:
     assert waiting.take_due(100) == []
 
 
-def test_what_is_due_is_removed_beside_the_appends(tmp_path: Path) -> None:
+def test_due_files_are_removed_beside_the_appends(tmp_path: Path) -> None:
     waiting = Deletions()
     assert waiting.remove_due(100) is None
     for name in ("old", "young"):

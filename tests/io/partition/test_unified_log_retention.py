@@ -128,7 +128,7 @@ def test_a_paused_log_deletes_nothing(tmp_path: Path) -> None:
     assert log.partition.retention(NOW + 1001) > 0
 
 
-def test_what_is_truncated_is_neither_compacted_nor_on_disk(tmp_path: Path) -> None:
+def test_truncated_records_are_neither_compacted_nor_on_disk(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
     for _ in range(4):

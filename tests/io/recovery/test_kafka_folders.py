@@ -244,7 +244,7 @@ def test_offsets_by_time_are_kafkas(written: Written, topic: str) -> None:
     assert (found.timestamp, found.offset) == written.latest[topic]
 
 
-def test_what_was_aborted_is_known(written: Written) -> None:
+def test_aborted_transactions_are_known(written: Written) -> None:
     folder = written.folder("transactional")
     reader = LogReader(str(folder), OpenFiles())
     end = written.uncommitted["transactional"][-1][0] + 2

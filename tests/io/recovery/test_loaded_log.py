@@ -220,7 +220,7 @@ def test_logs_with_transactions_leftovers_or_many_producers_are_left_to_the_star
     assert log.partition.close() is None
 
 
-def test_what_is_damaged_or_of_another_version_says_nothing(tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_or_of_another_version_is_ignored(tmp_path: Path) -> None:
     log = appended(tmp_path, 9)
     left = log.partition.close()
     assert left is not None

@@ -66,7 +66,7 @@ def test_blocks_that_a_crash_left_reserved_are_freed(tmp_path: Path) -> None:
     assert path.stat().st_blocks * 512 < 16 << 20
 
 
-def test_what_a_cut_leaves_behind_a_closed_segment_is_deleted(tmp_path: Path) -> None:
+def test_files_that_a_cut_leaves_after_a_closed_segment_are_deleted(tmp_path: Path) -> None:
     """Also after a clean stop, where only the segment without an index is looked at."""
     for clean in (False, True):
         log = filled(tmp_path / f"log-{clean}", 20)

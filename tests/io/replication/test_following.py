@@ -75,7 +75,7 @@ def test_records_that_only_a_former_leader_had_are_truncated(scene: Make) -> Non
     assert case.own.partition.epochs.entries == case.leader.partition.epochs.entries
 
 
-def test_what_an_older_leader_does_not_know_is_kept_up_to_the_high_watermark(scene: Make) -> None:
+def test_records_of_an_epoch_that_the_leader_lacks_are_kept_up_to_the_high_watermark(scene: Make) -> None:
     case = scene()
     case.write(b"a", b"b", b"c")
     case.mark(2)

@@ -97,7 +97,7 @@ define i64 @first(i64 %a) {
         (IN_A_TABLE, "the address of e in a table"),
     ],
 )
-def test_what_kernels_do_not_have_is_refused(source: str, text: str) -> None:
+def test_constructs_that_kernels_do_not_have_are_refused(source: str, text: str) -> None:
     with pytest.raises(CannotLink, match=text):
         linked([CompiledKernel("module", "f", compiled(source), "f", "f")])
 

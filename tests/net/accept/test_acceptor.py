@@ -286,7 +286,7 @@ def test_the_backlog_is_the_kernels_unless_an_operator_says_otherwise() -> None:
     assert _backlog(BrokerConfig({"socket.listen.backlog.size": "50"})) == 50
 
 
-def test_what_a_loopback_listener_accepts_has_its_options_already(scenes: list[Scene]) -> None:
+def test_a_connection_of_a_loopback_listener_has_its_options_already(scenes: list[Scene]) -> None:
     scene = Scene({"kbroker.local.socket.buffer.bytes": "65536"})
     scenes.append(scene)
     scene.connect()

@@ -43,7 +43,7 @@ def test_the_time_that_a_fetch_waited_is_its_purgatorys(scene: KernelScene) -> N
     assert row[Connection.BEGAN_NS] > began_ns
 
 
-def test_what_is_sent_is_counted(scene: KernelScene) -> None:
+def test_sent_bytes_are_counted(scene: KernelScene) -> None:
     scene.show()
     counters = scene.shared.counters[0][FIRST_SLOT : FIRST_SLOT + 2, [Counter.FETCHES, Counter.BYTES_OUT]]
     before = counters.copy()

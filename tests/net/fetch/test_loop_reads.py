@@ -26,7 +26,7 @@ def test_bytes_are_shared_by_what_was_read() -> None:
     assert counters[:, Counter.COLD_BYTES_OUT].tolist() == [0, 750, 0, 250]
 
 
-def test_what_came_from_memory_is_not_counted() -> None:
+def test_bytes_from_memory_are_not_counted() -> None:
     disk = Disk()
     counters = Counter.table(2)
     reads = LoopReads(counters, disk)

@@ -241,7 +241,7 @@ def test_a_log_that_has_moved_or_was_created_again_is_read_from_its_new_files(
     assert os.fstat(found.file.fd).st_ino == (folder / name).stat().st_ino
 
 
-def test_what_came_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> None:
+def test_a_read_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> None:
     scene.append(1)
     reading = scene.read(0)
     assert scene.reader.still(reading) is reading

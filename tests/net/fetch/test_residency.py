@@ -35,7 +35,7 @@ def test_a_failed_log_dir_does_not_decide_for_the_others(tmp_path: Path) -> None
     assert residency.choose([str(tmp_path / "failed")]) is residency.always
 
 
-def test_what_the_kernel_refuses_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_the_kernel_refuses_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_fd: int, _position: int, _length: int) -> bool:
         raise OSError(1, "Operation not permitted")
 

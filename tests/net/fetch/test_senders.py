@@ -194,7 +194,7 @@ def test_more_large_answers_than_outboxes(node_factory: NodeFactory, monkeypatch
         assert fetch(link, 29).responses[0].partitions[0].error_code == 0
 
 
-def test_what_the_senders_did_is_counted_once_a_second(node_factory: NodeFactory) -> None:
+def test_the_work_of_senders_is_counted_once_a_second(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings={"socket.send.buffer.bytes": "1048576"})
     moved = 0
     with node.connect() as link:

@@ -50,7 +50,7 @@ def test_a_dropped_session_is_not_served(scene: KernelScene) -> None:
     assert session.epoch == 1
 
 
-def test_what_the_kernel_has_changed_comes_back(scene: KernelScene) -> None:
+def test_changes_of_the_kernel_are_taken_back(scene: KernelScene) -> None:
     session = session_of(scene, 0, 1)
     scene.sessions.lend(session)
     entries, order = scene.sessions._lent[session.id]
@@ -123,7 +123,7 @@ def test_very_large_sessions_are_left_to_python(
     assert is_lent(scene, session) is lent
 
 
-def test_what_a_request_of_the_session_said_comes_back(scene: KernelScene) -> None:
+def test_fields_of_a_request_in_the_session_are_taken_back(scene: KernelScene) -> None:
     scene.show()
     log, other = scene.logs
     session = session_of(scene, 0, 1)

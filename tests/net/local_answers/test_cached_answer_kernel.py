@@ -78,7 +78,7 @@ def test_another_question_is_another_answer(node_factory: NodeFactory) -> None:
     assert len(node.control.requests) == 5
 
 
-def test_a_change_ends_what_stood(node_factory: NodeFactory) -> None:
+def test_a_change_ends_cached_answers(node_factory: NodeFactory) -> None:
     node = caching_node(node_factory, by_number, word_of("g"))
     words = AnswerVersions(node.shared.cached_answers)
     link = node.connect()

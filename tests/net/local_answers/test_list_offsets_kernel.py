@@ -122,7 +122,7 @@ def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -
         ({"t": [(0, -1, -1)]}, {"isolation": 2}),
     ],
 )
-def test_what_is_unusual_is_controls(node: NetNode, spec: Spec, how: dict[str, int]) -> None:
+def test_unusual_requests_are_left_to_control(node: NetNode, spec: Spec, how: dict[str, int]) -> None:
     link = node.connect()
     for version in (4, 6, 11):
         assert answered(link, version, spec, **how) == {}

@@ -115,7 +115,7 @@ def test_a_window_that_readers_refuse_is_left_to_python() -> None:
     assert fine(framed(18)) is None
 
 
-def test_what_takes_long_is_left_to_threads() -> None:
+def test_long_batches_are_left_to_threads() -> None:
     noise = np.random.default_rng(1).bytes(60_000)
     assert fine(build_batch([(b"k", noise[:30_000], (), 1)], codec=Codec.LZ4)) == 1
     assert fine(build_batch([(b"k", noise, (), 1)], codec=Codec.LZ4)) is None

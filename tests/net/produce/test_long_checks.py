@@ -63,7 +63,7 @@ def test_requests_take_turns() -> None:
     asyncio.run(run())
 
 
-def test_what_is_very_long_delays_no_other_batch() -> None:
+def test_a_very_long_batch_delays_no_other_batch() -> None:
     async def run() -> None:
         scene, gate, given = Scene(), threading.Event(), []
 

@@ -99,7 +99,7 @@ def test_a_size_without_an_end_has_an_error_of_its_own_when_compressed(codec: Co
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_long_when_decompressed_is_left_to_a_thread(codec: Codec) -> None:
+def test_a_batch_that_decompresses_to_much_is_left_to_a_thread(codec: Codec) -> None:
     for size, too_long in ((1000, False), (AT_ONCE_BYTES * 3, True)):
         batch = next(read_batches(build_batch([(b"k", bytes(size), (), 5)], codec=codec)))
         body = batch.data[rb.RECORDS :]

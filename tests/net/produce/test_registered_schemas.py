@@ -157,7 +157,7 @@ def test_without_the_topic_nothing_is_registered(topic: Log) -> None:
     assert topic.schemas.read().is_empty
 
 
-def test_what_is_written_is_read_before_the_next_answer(topic: Log) -> None:
+def test_new_schemas_are_read_before_the_next_answer(topic: Log) -> None:
     topic.begin(5)
     topic.write((key("t-value", 1), value("t-value", 1, 7)))
     assert topic.schemas.at_once() is None
@@ -171,7 +171,7 @@ def test_what_is_written_is_read_before_the_next_answer(topic: Log) -> None:
     assert topic.schemas.at_once() is known  # only what came was read
 
 
-def test_what_is_above_the_high_watermark_does_not_count(topic: Log) -> None:
+def test_schemas_above_the_high_watermark_do_not_count(topic: Log) -> None:
     topic.begin(5)
     topic.write((key("t-value", 1), value("t-value", 1, 7)))
     before = topic.line.copy()

@@ -94,7 +94,7 @@ def test_fetch_is_refused_and_allowed_as_acls_change(node_factory: NodeFactory) 
     assert again.responses[0].partitions[0].error_code == REFUSED
 
 
-def test_what_control_may_refuse_is_not_answered_here(node_factory: NodeFactory) -> None:
+def test_requests_that_control_may_refuse_are_not_answered_here(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings=AUTHORIZER)
     topics = [ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, -1)])]
     for api, request in ((2, ListOffsetsRequest(topics=topics)), (22, InitProducerIdRequest(None, 1000))):

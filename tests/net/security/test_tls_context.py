@@ -71,7 +71,7 @@ def test_clients_are_checked_against_the_trust_store(pem: Path) -> None:
         {"ssl_principal_mapping_rules": "RULE:^CN=(.*?),.*$/$2/"},
     ],
 )
-def test_what_can_not_be_honoured_is_refused(settings: dict[str, str]) -> None:
+def test_settings_that_cannot_be_honoured_are_refused(settings: dict[str, str]) -> None:
     with pytest.raises(TlsError):
         context(**settings)
 

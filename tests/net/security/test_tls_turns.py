@@ -54,7 +54,7 @@ def test_a_client_that_leaves_or_stalls_does_not_delay_others(sent: bytes) -> No
     asyncio.run(scene())
 
 
-def test_what_is_not_tls_is_refused_without_a_wait() -> None:
+def test_bytes_that_are_no_tls_are_refused_without_a_wait() -> None:
     async def scene() -> None:
         client, served = pair()
         client.send(struct.pack(">ihh", 5000, 3, 9))

@@ -45,7 +45,7 @@ def test_the_bytes_of_all_connections_of_a_client_id_add_up(scene: Scene) -> Non
     assert scene.bytes.take() == (MovedBytes("a", 5, 0),)
 
 
-def test_what_moved_before_the_client_id_was_known_is_its(scene: Scene) -> None:
+def test_bytes_moved_before_the_client_id_was_known_count_for_it(scene: Scene) -> None:
     connection = scene.open(0)
     scene.move(0, 40)
     scene.bytes.named(connection, "a")

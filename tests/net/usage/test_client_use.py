@@ -99,7 +99,7 @@ def test_only_changes_are_reported_and_all_of_it_to_a_new_control() -> None:
     assert {one.name for one in scene.software} == {"a", "b"}
 
 
-def test_what_is_throttled_is_reported_once() -> None:
+def test_throttled_requests_are_reported_once() -> None:
     scene = Scene()
     scene.use.tick(scene.quotas)
     scene.quotas.client_seen("u", "c")

@@ -314,7 +314,7 @@ def test_new_quotas_hold_at_once_and_removed_ones_no_more(scene: Make) -> None:
 
 
 @pytest.mark.parametrize("ends", ["closed", "stopped"])
-def test_what_is_over_is_not_read_again(scene: Make, ends: str) -> None:
+def test_a_throttled_connection_that_has_ended_is_not_read_again(scene: Make, ends: str) -> None:
     kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
     assert kbroker.produced(400) == 1000
     if ends == "closed":

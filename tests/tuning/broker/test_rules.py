@@ -172,7 +172,7 @@ def test_a_bound_says_what_it_cuts_and_why(tmp_path: Path) -> None:
         assert words in why
 
 
-def test_what_is_to_be_kept_for_ever_is_not_cut(tmp_path: Path) -> None:
+def test_records_to_be_kept_for_ever_are_not_bounded(tmp_path: Path) -> None:
     assert not proposed(carrying(situation(tmp_path), write_rate=1e6, partitions=10, retention_s=math.inf))
 
 
@@ -188,7 +188,7 @@ def test_copies_lie_on_file_systems_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "load", [{}, {"write_rate": 900e6, "partitions": 30_000, "connections": 9000, "durable": True}]
 )
-def test_what_is_proposed_is_accepted_by_the_broker(
+def test_proposed_settings_are_accepted_by_the_broker(
     tmp_path: Path, quota: float | None, load: dict[str, object]
 ) -> None:
     base = situation(tmp_path)

@@ -49,7 +49,7 @@ def test_signs_are_judged_by_their_limits(tmp_path: Path) -> None:
     assert found["rows of the partition table in use"].severity is Severity.OK
 
 
-def test_what_the_page_does_not_show_is_unseen(tmp_path: Path) -> None:
+def test_values_that_the_page_does_not_show_are_unseen(tmp_path: Path) -> None:
     found = findings(tmp_path, 'kbroker_info{version="1"} 1\n')
     assert {each.severity for each in found.values()} == {Severity.UNSEEN}
 

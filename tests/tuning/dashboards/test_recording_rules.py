@@ -71,7 +71,7 @@ def test_the_rules_are_valid(promtool: str, tmp_path: Path) -> None:
     assert run(promtool, "check", "rules", str(tmp_path / "recording.yml")) == ""
 
 
-def test_what_is_recorded_is_what_was_scraped(promtool: str, tmp_path: Path) -> None:
+def test_recorded_values_are_those_that_were_scraped(promtool: str, tmp_path: Path) -> None:
     (tmp_path / "recording.yml").write_text(page())
     tests = [
         {

@@ -16,7 +16,7 @@ def test_the_release_is_the_first_two_numbers() -> None:
     assert not Features((6, 11)).slices
 
 
-def test_what_this_kernel_says_is_consistent(tmp_path: Path) -> None:
+def test_features_of_this_kernel_are_consistent(tmp_path: Path) -> None:
     fake = FakeRoots(tmp_path, kernel__io_uring_disabled="2")
     found = features_of(fake.roots, str(tmp_path))
     assert found.io_uring == "disabled"

@@ -17,7 +17,7 @@ def test_a_host_is_read_completely_from_its_roots(tmp_path: Path) -> None:
     assert host.sysctl("no.such") is None
 
 
-def test_what_takes_the_page_cache_is_read_with_it(tmp_path: Path) -> None:
+def test_reclaim_is_read_with_the_host(tmp_path: Path) -> None:
     fake = FakeRoots(tmp_path / "root").sys("module/damon_reclaim/parameters/enabled", "Y\n")
     assert len(read_host((str(tmp_path),), fake.roots, 4096).reclaim.schemes) == 1
 

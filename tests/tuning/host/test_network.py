@@ -36,7 +36,7 @@ def test_counters_of_the_kernel_are_summed(tmp_path: Path) -> None:
     assert (found.dropped, found.overflows, found.tracked, found.most_tracked) == (17, 7, 5, None)
 
 
-def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_value_is_none(tmp_path: Path) -> None:
     found = network_of(FakeRoots(tmp_path).roots, lambda _: {})
     assert (found.interfaces, found.speed, found.dropped, found.overflows) == ((), None, None, None)
 

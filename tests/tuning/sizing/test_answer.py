@@ -34,7 +34,7 @@ def test_a_workload_that_does_not_fit_is_reported(tmp_path: Path) -> None:
     assert "another disk" in text
 
 
-def test_what_fails_at_rest_has_no_rate(tmp_path: Path) -> None:
+def test_a_host_that_fails_at_rest_has_no_rate(tmp_path: Path) -> None:
     found = answer(situation(tmp_path), replace(SUPPLY, files=100))
     assert (found.breaks_at, found.first.resource) == (None, "descriptors")
     assert "not enough even for" in answer_text(found)

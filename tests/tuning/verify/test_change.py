@@ -54,7 +54,7 @@ def test_a_host_without_advice_gets_the_next_number_of_processes(tmp_path: Path)
     assert choose(on(base, processors=Processors(4, None, "performance", "tsc", 1))).changes == ()
 
 
-def test_what_is_named_is_tried_alone(tmp_path: Path) -> None:
+def test_only_named_changes_are_tried(tmp_path: Path) -> None:
     base = wrong_host(tmp_path)
     named = ("num.io.threads=3", "vm.swappiness=1", f"/sys/{QUEUE}=1024")
     choice = choose(base, named)

@@ -44,7 +44,7 @@ def both(seconds: float = 100.0) -> Plan:
     return Plan((host_change(), broker_change()), (), 5, 2.0, seconds)
 
 
-def test_what_helped_is_reported_and_stays(host: Situation, tmp_path: Path, screen: Screen) -> None:
+def test_a_change_that_helped_is_reported_and_stays(host: Situation, tmp_path: Path, screen: Screen) -> None:
     bench = Bench(host.host.roots, lambda _, queue: (900.0 if queue == "1024" else 800.0, 4.0))
     files = Files(tmp_path / "a.json", tmp_path / "a.html")
     assert prove(host, both(), files, bench.turn, screen.progress.append, screen.result.append) == 0

@@ -28,7 +28,7 @@ def test_a_gain_does_not_pay_for_a_loss_elsewhere() -> None:
     assert [each.figure for each in decision.having(Judgement.BETTER)] == [PRODUCE]
 
 
-def test_what_lies_within_the_spread_decides_nothing() -> None:
+def test_a_difference_within_the_spread_decides_nothing() -> None:
     assert decide(turns(800, 4.0), turns(806, 3.99)).verdict is Verdict.NO_CHANGE
 
 

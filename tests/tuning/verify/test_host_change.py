@@ -75,7 +75,7 @@ def test_an_error_puts_everything_back(roots: Roots, tmp_path: Path) -> None:
     assert value_of(roots) == "128"
 
 
-def test_what_was_kept_stays_at_an_orderly_end(roots: Roots, tmp_path: Path) -> None:
+def test_a_kept_change_stays_at_an_orderly_end(roots: Roots, tmp_path: Path) -> None:
     with HostValues(roots, tmp_path) as host:
         host.keep(host_change().remedy)
         host.apply(sysctl_change().remedy)

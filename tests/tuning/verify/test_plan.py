@@ -17,7 +17,7 @@ def test_a_plan_stays_within_its_time(minutes: float, changes: int) -> None:
     assert MIN_LOAD_S <= made.load_s <= MAX_LOAD_S
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_changes_that_do_not_fit_are_named() -> None:
     made = plan(THREE, 60.0)
     assert made.changes == THREE.changes[:1]
     assert [left.what for left in made.left] == [change.label for change in THREE.changes[1:]]

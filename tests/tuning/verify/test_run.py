@@ -34,7 +34,7 @@ def run(
     return found, bench
 
 
-def test_what_helps_stays_and_is_part_of_both_sides_of_the_next(tmp_path: Path, roots: Roots) -> None:
+def test_a_change_that_helps_stays_and_is_part_of_both_sides_of_the_next(tmp_path: Path, roots: Roots) -> None:
     def speed(settings: Mapping[str, str], queue: str) -> tuple[float, float]:
         return 1000.0 if queue == "1024" else 800.0, 3.0 if "num.io.threads" in settings else 4.0
 
@@ -64,7 +64,7 @@ def test_turns_alternate_after_one_that_does_not_count(tmp_path: Path, roots: Ro
 
 
 @pytest.mark.parametrize("ack", [4.0, 9.0])
-def test_what_does_not_help_or_harms_is_taken_back(tmp_path: Path, roots: Roots, ack: float) -> None:
+def test_a_change_that_does_not_help_or_harms_is_undone(tmp_path: Path, roots: Roots, ack: float) -> None:
     found, _ = run(
         tmp_path,
         roots,

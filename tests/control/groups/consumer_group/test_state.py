@@ -164,7 +164,7 @@ class TestOffsets:
         assert self.commit(kafka, 2, partition=0) == ErrorCode.NONE
         assert self.commit(kafka, 2, partition=1) == ErrorCode.STALE_MEMBER_EPOCH
 
-    def test_what_the_group_reads_neither_expires_nor_is_deleted(self) -> None:
+    def test_offsets_of_subscribed_topics_neither_expire_nor_are_deleted(self) -> None:
         kafka = kafka_with(GroupSettings(offsets_retention_ms=10_000))
         Member(kafka, "a")
         self.commit(kafka, 2)

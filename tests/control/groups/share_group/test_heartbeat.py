@@ -172,7 +172,7 @@ def test_a_new_coordinator_keeps_members_and_partitions(kafka: Coordinator) -> N
     assert (described.group_state, len(described.members)) == ("Stable", 2)
 
 
-def test_what_is_refused(kafka: Coordinator) -> None:
+def test_invalid_heartbeats_are_refused(kafka: Coordinator) -> None:
     members = ShareMembers(kafka)
     fails(ErrorCode.GROUP_ID_NOT_FOUND, members, "a", epoch=3)
     fails(ErrorCode.INVALID_REQUEST, members, "a")

@@ -277,7 +277,7 @@ def test_members_learn_where_others_answer_queries() -> None:
     ],
     ids=str,
 )
-def test_what_is_refused(fields: dict[str, object], code: ErrorCode) -> None:
+def test_invalid_heartbeats_are_refused(fields: dict[str, object], code: ErrorCode) -> None:
     kafka = application()
     one = Process(kafka, "one")
     settle(kafka, one)

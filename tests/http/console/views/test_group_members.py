@@ -22,6 +22,6 @@ def test_an_assignment_is_read_back(topics: dict[str, list[int]]) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_what_is_no_assignment_is_empty_or_bounded(data: bytes) -> None:
+def test_bytes_that_are_no_assignment_are_shown_empty_or_bounded(data: bytes) -> None:
     found = assignment_of(data)
     assert sum(len(partitions) for _, partitions in found) <= len(data)
