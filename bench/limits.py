@@ -118,7 +118,7 @@ def answer_of(bytes_each: int, connections: int) -> Limit:
 def sendfile(
     file_bytes: Callable[[Turn], int], chunk: int, connections: int, goal: float | None = None
 ) -> Limit:
-    """MB/s of one thread that sends a file of the page cache and answers nobody's requests."""
+    """MB/s of one thread that sends a file of the page cache and answers no requests."""
 
     def run(turn: Turn) -> float:
         options = {

@@ -43,7 +43,7 @@ METHOD = (
 )
 FRAME = f"""# kbroker beside Apache Kafka
 
-`make bench` writes the part between the marks anew; what stands outside of them is written by hand.
+`make bench` rewrites the part between the marks; the rest is written by hand.
 
 {BEGIN}
 {END}

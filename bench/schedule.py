@@ -18,7 +18,7 @@ COST = "turn_seconds"
 
 
 class Schedule:
-    """Iterated for the turns still to be made; told of each sample by `note`.
+    """Iterated for the turns still to be made; `note` reports each sample to it.
 
     done: samples of a run that was cut. budget_s: no turn begins that would probably end later; of
     those that are left the cheap ones come first, so that many figures are of two rounds.

@@ -49,7 +49,7 @@ class TargetFailed(Exception):
 
 
 class Target(ABC):
-    """One broker. Whoever launches it stops it; the folder and the port outlive a restart. extra:
+    """One broker. The caller that launches it stops it; the folder and the port outlive a restart. extra:
     settings of a scenario's own."""
 
     name: str

@@ -46,7 +46,7 @@ class Ring:
         """User + system time of the receiver's process."""
         return int(self._words[1])
 
-    def tell(self, taken: int, cpu_ns: int) -> None:
+    def report(self, taken: int, cpu_ns: int) -> None:
         self._words[1] = cpu_ns
         self._words[0] = taken
 
@@ -119,7 +119,7 @@ class Receiver:
         begin, size = WORD.unpack(word)
         block = memoryview(bytes(self._ring.bytes[begin : begin + size]))
         self._taken += 1
-        self._ring.tell(self._taken, time.process_time_ns())
+        self._ring.report(self._taken, time.process_time_ns())
         (count,) = struct.unpack_from("<q", block)
         parts, at = [], 8 + 8 * count
         for length in struct.unpack_from(f"<{count}q", block, 8):

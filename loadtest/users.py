@@ -104,7 +104,7 @@ class PlayerUser(User):
         self.on_start()
 
     def _end(self, words: int) -> None:
-        """Tells the player to end and waits for it; the wait lets other users run."""
+        """Asks the player to end and waits for it; the wait lets other users run."""
         process = self._process
         if process is None:
             return

@@ -1,7 +1,7 @@
 """Files of the histories that are gone: each client numbers those of a history from 0 on, and
 counts them when it ends.
 
-A history whose files have other names was written by somebody else: nothing is said of those.
+A history whose files have other names was written by another program: it is not judged.
 """
 
 import re

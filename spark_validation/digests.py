@@ -58,7 +58,7 @@ def log_digests(evidence: Evidence) -> DataFrame:
         "partition",
         bucket(),
         "offset",
-        F.when(reported, content_hash(F.col("intact"), evidence.sent_stamp())).alias("told"),
+        F.when(reported, content_hash(F.col("intact"), evidence.sent_stamp())).alias("reported"),
         F.when(data, read_hash(F.col("intact"))).alias("any"),
         F.when(visible, read_hash(F.col("intact"))).alias("shown"),
     )
@@ -66,8 +66,8 @@ def log_digests(evidence: Evidence) -> DataFrame:
         F.count("*").alias("offsets"),
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
-        F.count("told").alias("told"),
-        F.bit_xor("told").alias("reported_hash"),
+        F.count("reported").alias("reported"),
+        F.bit_xor("reported").alias("reported_hash"),
         F.count("any").alias("any"),
         F.bit_xor("any").alias("any_hash"),
         F.count("shown").alias("shown"),
@@ -96,8 +96,8 @@ def read_digests(evidence: Evidence) -> DataFrame:
 
 def unequal_sends(sends: DataFrame, log: DataFrame) -> DataFrame:
     """BUCKETs where sends and log differ."""
-    both = sends.join(log.where("told > 0"), BUCKET, "full")
-    same = F.col("sent").eqNullSafe(F.col("told")) & F.col("sent_hash").eqNullSafe(F.col("reported_hash"))
+    both = sends.join(log.where("reported > 0"), BUCKET, "full")
+    same = F.col("sent").eqNullSafe(F.col("reported")) & F.col("sent_hash").eqNullSafe(F.col("reported_hash"))
     return both.where(~same).select(*BUCKET)
 
 

@@ -181,7 +181,7 @@ class Evidence:
     @cached_property
     def unannounced(self) -> list[int]:
         """Producers that sent what no intent announces, or whose intents leave a gap: what they
-        sent cannot be told from what nobody sent."""
+        sent cannot be distinguished from what no producer sent."""
         reached: dict[int, int] = {}
         gaps = set()
         for producer, first, last in sorted(self.announced):

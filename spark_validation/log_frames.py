@@ -96,7 +96,7 @@ def connector_log(
 ) -> DataFrame:
     """LOG_SCHEMA through the connector, kept on disk because several checks read it.
 
-    State: VISIBLE is what read_committed delivers, ABORTED the rest (the connector does not tell an
+    State: VISIBLE is what read_committed delivers, ABORTED the rest (the connector does not distinguish an
     open transaction from an aborted one). ends: topic, partition: read up to there, so that both
     isolation levels see one log.
     """

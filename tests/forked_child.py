@@ -1,4 +1,4 @@
-"""Children that tests fork: none goes on with the tests of its parent, and none outlives its own
+"""Children that tests fork: none continues the tests of its parent, and none outlives its own
 test, whose output it would hold open."""
 
 import os

@@ -23,7 +23,7 @@ COLLECTION = ("--collect-only", "-q", "-p", "tests.tier_files", "-p", "no:cachep
 
 def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
     """Tier to the files that hold a test of it, in pytest's order; {} when pytest cannot collect:
-    then whoever runs the tests sees why. expressions: tier to pytest's -m expression."""
+    then the output of the tests shows why. expressions: tier to pytest's -m expression."""
     key = digest(expressions)
     try:
         kept = json.loads(KEPT.read_text())

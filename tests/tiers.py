@@ -30,7 +30,7 @@ LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 
 # A process that dies ends the run. A new one in its place would wait for work for good once the
-# other one has been told that none is left.
+# other one knows that none is left.
 PARALLEL = ("-n", "2", "--dist", "loadfile", "--max-worker-restart", "0")
 # These wait for other programs half of their time. Their slow modules come early in the alphabet:
 # in that order the end is not one process with a long module, as it is when modules with most tests

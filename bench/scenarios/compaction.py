@@ -92,7 +92,7 @@ def alone(turn: Turn) -> Measures:
 
 
 def with_produce(turn: Turn) -> Measures:
-    """Acks at 1,000 records a second, first with nothing else going on, then while a log is
+    """Acks at 1,000 records a second, first alone, then while a log is
     compacted."""
     updates = turn.topic("updates", 1, {"segment.bytes": str(SEGMENT_BYTES)})
     fill(turn, updates, turn.size.cached_bytes // 4)

@@ -6,6 +6,6 @@ MAX_EPOCH: Final = 2**31 - 1
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after one. After the last it is the smallest number, as for Apache Kafka: nobody
-    comes so far, but a record may say so."""
+    """The epoch that follows. After the last it is the smallest number, as for Apache Kafka: no
+    broker reaches it, but a record may hold it."""
     return -MAX_EPOCH - 1 if epoch >= MAX_EPOCH else epoch + 1

@@ -118,7 +118,7 @@ class Injector:
             return self._reset()
         broker = self._broker
         if broker is None:
-            raise Skipped("needs a hand on the broker's host")
+            raise Skipped("needs access to the broker's host")
         if fault.kind in broker.missing:
             raise Skipped(broker.missing[fault.kind])
         if fault.target in LATE_ROLES and not broker.processes(fault.target):

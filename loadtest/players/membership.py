@@ -98,7 +98,7 @@ class Membership:
             self.take_held()
 
     def take_held(self) -> None:
-        """Into the history; records of a partition that was taken away meanwhile belong to its last
+        """Into the history; records of a partition that was revoked meanwhile belong to its last
         assignment."""
         self.inbox.take(
             self.topic, self._held, lambda partition: self.ordinals.get(partition, -1), self._held_ns

@@ -18,7 +18,7 @@ SKIPPED = "skipped at the start of its assignment"
 def skipped(evidence: Evidence) -> DataFrame:
     """V08: visible records between an assignment's start and the first record that was given in it.
 
-    Somebody else of the group was given them before, and the commit says that they were not done.
+    Another member of the group was given them before, and the commit says that they were not done.
     An assignment may have begun above its start where another member's commit came late, or where
     the log's start was above it.
     """

@@ -3,7 +3,7 @@ another.
 
 A transaction whose end its producer could not report (it was killed, or got no answer) may end
 either way, but everywhere in the same one. Its records are known by its number, where their sends
-tell it, else by the numbers of its producer's records: transactions of a producer do not overlap.
+have it, else by the numbers of its producer's records: transactions of a producer do not overlap.
 """
 
 from collections import defaultdict

@@ -29,7 +29,7 @@ def divided(evidence: Evidence) -> DataFrame:
 
     Records of a producer that one marker ended are a stretch; its numbers lie within one
     transaction. The finding is a stretch's first record, of the later stretch, or of the one that
-    goes on too far. A marker is of one producer: the records of the life before, which was killed,
+    reaches too far. A marker is of one producer: the records of the life before, which was killed,
     are ended by a marker of their own.
     """
     found = stretches(evidence)

@@ -34,7 +34,7 @@ def holes(evidence: Evidence, digests: DataFrame) -> DataFrame:
     start = evidence.ends.select("topic", "partition", "start_offset", "high_watermark")
     chained = chained.join(start, ["topic", "partition"], "left")
     expected = F.coalesce(F.col("before") + 1, F.col("start_offset"), F.col("first"))
-    # a segment may begin below the log's start; what lies below it is nobody's
+    # a segment may begin below the log's start; what lies below it belongs to no reader
     gap = F.col("first") > F.greatest(expected, F.coalesce("start_offset", expected))
     inside = F.col("offsets") < F.col("last") - F.col("first") + 1
     suspects = chained.where(gap | inside)

@@ -1,7 +1,7 @@
 """V19 share delivery, and V03, V10, V11 of share groups: each record is acknowledged once, or comes
 again by the rules.
 
-Deliveries of a record are told apart by their delivery count, which the broker raises with each; a
+Deliveries of a record are distinguished by their delivery count, which the broker raises with each; a
 member may look at what it was given much later than others at the next delivery, so times alone
 prove nothing.
 """

@@ -24,7 +24,7 @@ def within(evidence: Evidence) -> DataFrame:
 
 
 def reported(evidence: Evidence) -> DataFrame:
-    """TRANSACTION, outcome, end_ns of transactions whose end their producer was told."""
+    """TRANSACTION, outcome, end_ns of transactions whose end was confirmed to their producer."""
     rows = evidence.rows("transactions").where(F.col("outcome").isin(COMMITTED, GIVEN_UP))
     return rows.select(*TRANSACTION, "outcome", "end_ns")
 

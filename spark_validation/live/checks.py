@@ -1,7 +1,7 @@
-"""The judge's own checks, on what the live job has: buckets while the run goes on, and the whole at
+"""The judge's own checks, on what the live job has: buckets during the run, and the whole at
 its end.
 
-While the run goes on nobody has said what retention and DeleteRecords may have taken: below the
+During the run it is not known what retention and DeleteRecords may have taken: below the
 present start of a log nothing is judged. Whether clocks were set, and all sends of producers that
 are given no offsets, are known at the end.
 """

@@ -1,4 +1,4 @@
-"""The page of a run that is judged while it goes on; it reloads itself."""
+"""The page of a run that is judged while it runs; it reloads itself."""
 
 import json
 from datetime import UTC, datetime

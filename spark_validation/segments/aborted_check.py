@@ -80,7 +80,7 @@ class Transactions:
         self.emptied: set[int] = set()  # producers whose records above were compacted, in part or all
 
     def add(self, rows: Words) -> dict[int, Ended]:
-        """Goes on; gives what each abort marker among the rows ended, by the marker's offset."""
+        """Continue with more rows; returns what each abort marker among them ended, by the marker's offset."""
         found = {}
         within = (rows[:, layout.ATTRIBUTES] & layout.TRANSACTIONAL) > 0
         for row in rows[within]:

@@ -101,7 +101,7 @@ def lacking(
     """Producers whose last batch lies below the snapshot, and which have no entry.
 
     Entries expire by their time, the oldest first: one that is there and is older is proof. So is
-    one that is there at all, if the log went on for less than an hour: entries live for a day."""
+    one that is there at all, if the log continued for less than an hour: entries live for a day."""
     there = {int(entry["producer_id"]) for entry in entries}
     kept = [known.last_ms for number, known in below.by_id.items() if number in there]
     newest = max((known.last_ms for known in below.by_id.values()), default=0)

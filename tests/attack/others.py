@@ -15,7 +15,7 @@ from tests.compat.raw import receive
 
 
 def ask_again_and_again(port: int, begun: Event, stop: Event, waits: Any) -> None:
-    """Somebody else: asks control something short, in a short and in a longer request, every 5 ms;
+    """Another client: asks control something short, in a short and in a longer request, every 5 ms;
     says how long each answer took."""
     states = ["Nix"], ["Nix"] * 400
     requested = [

@@ -1,4 +1,4 @@
-"""The load generator compiles, checks what it is told, and refuses what is wrong."""
+"""The load generator compiles, checks its arguments, and refuses wrong ones."""
 
 import os
 import shutil

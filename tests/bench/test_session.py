@@ -1,4 +1,4 @@
-"""A run is saved after each turn, and one that was cut goes on where it stopped."""
+"""A run is saved after each turn, and one that was cut continues where it stopped."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -22,7 +22,7 @@ def is_cached(log: Path) -> bool:
 
 
 def evict(log: Path) -> None:
-    """Skips the test where the file system keeps the pages, or nobody can tell."""
+    """Skips the test where the file system keeps the pages, or where that is not known."""
     try:
         with open(log, "rb") as file:
             os.fsync(file.fileno())

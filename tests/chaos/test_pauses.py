@@ -1,4 +1,4 @@
-"""Only what runs below a test run is stopped, and everything goes on afterwards."""
+"""Only what runs below a test run is stopped, and everything continues afterwards."""
 
 import os
 import random

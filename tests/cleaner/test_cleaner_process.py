@@ -48,7 +48,7 @@ def create(node: KBroker, topic: str, **config: str) -> None:
 
 
 def produce(node: KBroker, topic: str, count: int, first: int = 0, value: bytes = b"") -> dict[bytes, bytes]:
-    """Records whose values tell their number; gives key to latest value."""
+    """Records whose values hold their number; gives key to latest value."""
     producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "linger.ms": 5})
     latest = {}
     for n in range(first, first + count):

@@ -197,7 +197,7 @@ def test_a_kill_at_every_step_leaves_what_there_was(tmp_path: Path, every: int) 
         stored = [batch.base_offset for segment in story.case.segments() for batch in segment]
         assert stored == sorted(set(stored)), steps[kill_at]  # what was replaced is not beside its successor
         assert set(whole.case.records()) <= set(story.case.records()) <= set(before)
-        if kill_at and steps[kill_at - 1] == "swapped":  # nothing half done: what was taken away is not back
+        if kill_at and steps[kill_at - 1] == "swapped":  # nothing half done: what was removed is not back
             swapped = steps[:kill_at].count("swapped") == steps.count("swapped")
             assert not swapped or story.case.records() == whole.case.records()
         story.clean(-1)

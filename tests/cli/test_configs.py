@@ -49,7 +49,7 @@ def test_a_brokers_settings_change_while_it_runs(cli: Shell) -> None:
     cli("configs", "alter", "broker", broker, "--set", "log.retention.ms=123456789")
     deadline = time.monotonic() + 60
     entry: dict[str, object] = {}
-    # Apache Kafka tells the source a moment before the value
+    # Apache Kafka returns the source a moment before the value
     while entry.get("value") is None and time.monotonic() < deadline:
         entry = by_name(cli("configs", "describe", "broker", broker, "--json").json).get(
             "log.retention.ms", {}

@@ -1,4 +1,4 @@
-"""librdkafka's errors that another try does not change, told from those that it does."""
+"""Errors of librdkafka that a retry does not change, and those that it does."""
 
 import pytest
 

@@ -158,7 +158,7 @@ def _order(talk: Talk, request: DescribeTopicPartitionsRequest) -> tuple[object,
 
 def cached_times(talk: Talk) -> None:
     """Offsets by time in a log of several segments, with batches of every codec, that grows and
-    loses its beginning (of its first segment: whole ones Apache Kafka goes on looking into until it
+    loses its beginning (of its first segment: Apache Kafka continues to search whole ones until it
     has removed them)."""
     talk.create_topic("t", 1)
     name = f"{talk.prefix}-t"

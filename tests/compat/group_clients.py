@@ -27,7 +27,7 @@ def produce(node: KBroker, topic: str, count: int) -> None:
 
 
 class GroupConsumer(Protocol):
-    """A subscribed consumer that commits only when told to."""
+    """A subscribed consumer that commits only when the test does."""
 
     def poll(self) -> int:
         """Take what is there within a moment; how many records."""

@@ -94,11 +94,11 @@ Build = Callable[[Peer], Struct]
 
 @dataclass(frozen=True)
 class Case:
-    """One request, expected to be answered alike. versions: inclusive.
+    """One request, expected to get the same answer. versions: inclusive.
 
     same_text: error texts must be equal, too. ignore: dotted field paths that are not compared
     ("topics.configs"). keep: the order of these lists (dotted paths) counts. settles: asked again
-    for a while until the answers are alike.
+    for a while until the answers are the same.
     """
 
     name: str
@@ -129,7 +129,7 @@ def case(
 
 
 def compare(one: Case, version: int, expected: Peer, actual: Peer) -> list[str]:
-    """Differences between the two answers, one line each; empty when they are alike."""
+    """Differences between the two answers, one line each; empty when they are the same."""
     deadline = time.monotonic() + (SETTLES_S if one.settles else 0)
     while True:
         requested = expected.ask(one.api, version, one.build(expected, version))

@@ -1,4 +1,4 @@
-"""Admin and metadata requests to kbroker and to Apache Kafka 4.3.1: the answers are alike, field by
+"""Admin and metadata requests to kbroker and to Apache Kafka 4.3.1: the answers are the same, field by
 field."""
 
 from collections.abc import Iterator

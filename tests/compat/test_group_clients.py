@@ -51,7 +51,7 @@ def test_two_consumers_share_and_a_restart_loses_nothing(node: KBroker, client: 
 
 @pytest.mark.parametrize("client", ["confluent-classic", "confluent-consumer"])
 def test_members_continue_after_a_restart_of_the_broker(node: KBroker, client: str) -> None:
-    """Sessions survive: no member has to begin anew, and what was committed is not read again."""
+    """Sessions survive: no member has to start over, and what was committed is not read again."""
     create_topic(node, "shared", 4)
     consumers = [CLIENTS[client](node.bootstrap, "shared", "team") for _ in range(2)]
     poll_until(consumers, lambda _: all(len(each.partitions()) == 2 for each in consumers))

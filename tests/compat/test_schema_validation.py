@@ -170,7 +170,7 @@ def test_a_transaction_with_a_refused_record_can_be_aborted(case: Case) -> None:
     with pytest.raises(KafkaException):
         producer.commit_transaction(60)
     producer.abort_transaction(60)
-    producer = Producer(settings)  # librdkafka goes on with a sequence number that was never appended
+    producer = Producer(settings)  # librdkafka continues with a sequence number that was never appended
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("orders", good)

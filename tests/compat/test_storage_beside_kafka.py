@@ -78,7 +78,7 @@ class Work:
                 self.committed += values
             else:
                 producer.abort_transaction(60)
-        if leave_open:  # whoever runs next ends it when the producer comes back
+        if leave_open:  # the broker that runs next ends it when the producer comes back
             producer.begin_transaction()
             producer.produce("transactional", "never", partition=0)
             assert producer.flush(30) == 0
@@ -109,7 +109,7 @@ def until_compacted(log_dir: Path) -> None:
 
 
 def dump_is_clean(log_dir: Path) -> None:
-    """DumpLogSegments reads every file of every log, and complains of nothing but offsets that
+    """DumpLogSegments reads every file of every log, and reports nothing but offsets that
     compaction took."""
     suffixes = (files.LOG, files.INDEX, files.TIME_INDEX, files.TXN_INDEX, files.SNAPSHOT)
     for topic, options in (

@@ -29,7 +29,7 @@ SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"
 
 
 def init_producer_id(talk: TransactionTalk) -> None:
-    """New, again, going on, refused, in every version."""
+    """New, repeated, continued, refused, in every version."""
     for version in range(6):
         name = f"v{version}"
         first = talk.init(f"new v{version}", version, name)
@@ -78,7 +78,7 @@ def add_partitions(talk: TransactionTalk) -> None:
 
 
 def end_before_v2(talk: TransactionTalk) -> None:
-    """EndTxn v0-4: the epoch stays the same, a repeated request is told by the state."""
+    """EndTxn v0-4: the epoch stays the same, a repeated request is recognized by the state."""
     talk.create_topic("a", 2)
     for version in range(5):
         name = f"v{version}"
@@ -99,7 +99,7 @@ def end_before_v2(talk: TransactionTalk) -> None:
 
 
 def end_v2(talk: TransactionTalk) -> None:
-    """EndTxn v5: every end bumps the epoch, a repeated request is told by the epoch before."""
+    """EndTxn v5: every end bumps the epoch, a repeated request is recognized by the previous epoch."""
     talk.create_topic("a", 2)
     producer = talk.init("init")
     talk.end("commit of nothing", 5, producer, True)

@@ -157,7 +157,7 @@ class TransactionTalk(Talk):
         return self.settled(label, ApiKey.ADD_OFFSETS_TO_TXN, version, request)
 
     def end(self, label: str, version: int, producer: Producer, commit: bool, name: str = "t") -> Producer:
-        """EndTxn, and wait until it is complete; what the producer goes on with."""
+        """EndTxn, and wait until it is complete; the producer's next id and epoch."""
         request = EndTxnRequest(self.group(name) if name else "", *producer, commit)
         answer = self.settled(label, ApiKey.END_TXN, version, request)
         self.completed(name)

@@ -105,13 +105,13 @@ class FakeWorker:
             return Ready(error=error)
 
     def ask(self, body: Any, answered: Answered) -> None:
-        async def tell() -> None:
+        async def deliver() -> None:
             try:
                 answered(m.Reply(1, await self.call(body)))
             except KafkaError as error:
                 answered(m.Reply(1, None, int(error.code), error.message))
 
-        self._asked.start(tell())
+        self._asked.start(deliver())
 
     def close(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Guesses of passwords: few at once, then a few a second, whoever guesses; who knows the password
+"""Guesses of passwords: few at once, then a few a second, from all addresses together; who knows the password
 is not held up."""
 
 from kbroker.config.broker import BrokerConfig

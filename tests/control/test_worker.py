@@ -88,7 +88,7 @@ class Stage:
         )  # fmt: skip
 
     async def worker(self, index: int) -> Peer:
-        """An IO worker connects and does what it is told."""
+        """An IO worker connects and follows its messages."""
         fake = self.workers[index]
 
         def answer(body: Any) -> Any:

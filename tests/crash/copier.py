@@ -2,7 +2,7 @@
 after the other.
 
 `python -m tests.crash.copier bootstrap source target partitions records`: ends when all is copied; may be killed and
-started again at any time. Whatever goes wrong, it begins anew with fresh clients, as an application
+started again at any time. After any error it starts over with fresh clients, as an application
 would.
 """
 
@@ -73,7 +73,7 @@ class Copier:
         positions = self._consumer.position(self._places)
         # this one call of librdkafka may wait forever when its coordinator goes away at the wrong
         # moment, whatever its timeout says (librdkafka 5456, 5511): the application then ends, and
-        # whoever watches it starts it anew
+        # the process that watches it restarts it
         faulthandler.dump_traceback_later(STUCK_S, exit=True)
         self._producer.send_offsets_to_transaction(
             [place for place in positions if place.offset >= 0],
@@ -103,7 +103,7 @@ def main(bootstrap: str, source: str, target: str, partitions: int, records: int
             pass  # aborted on purpose
         except KafkaException as error:
             faulthandler.cancel_dump_traceback_later()
-            print(f"begins anew: {error}", flush=True)
+            print(f"starts over: {error}", flush=True)
             time.sleep(0.05)
         finally:
             if copier is not None:

@@ -56,7 +56,7 @@ class LoopDisk:
             os.close(fd)
 
     def vanish(self) -> None:
-        """The mount is gone: whoever has a file open keeps it, new opens find the empty mount
+        """The mount is gone: an open file stays open, new opens find the empty mount
         point."""
         subprocess.run(["umount", "-l", str(self.folder)], check=True)
 

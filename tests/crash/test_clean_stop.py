@@ -1,4 +1,4 @@
-"""An orderly stop tells the next start of each log; what happened to the files meanwhile is seen
+"""An orderly stop saves the state of each log for the next start; what happened to the files meanwhile is seen
 all the same."""
 
 import time

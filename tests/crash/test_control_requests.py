@@ -1,8 +1,8 @@
 """Control dies in the middle of each kind of request: after its replay the state is what clients
-were told.
+were answered.
 
 Each request has a twin that nothing happens to. The one that control dies over gets no answer;
-afterwards everything is as it was told before, and the request has been done wholly, as its twin,
+afterwards everything is as it was answered before, and the request has been done wholly, as its twin,
 or, where nothing was in a log yet, not at all.
 """
 

@@ -1,5 +1,5 @@
 """The broker dies at named places, one after the other, at random moments, while everything at once
-is going on.
+is in progress.
 
 ``make crash-matrix`` runs KBROKER_CRASHES (300) of them, the tier a few. Each place that is drawn has
 to be reached: where the drawn count is not within its patience, the first time is waited for. So a

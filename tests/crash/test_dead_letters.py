@@ -42,7 +42,7 @@ class Team:
     """A group that rejects some records of a topic and accepts the others, through deaths of
     control.
 
-    deaths: how often control died over a request. accepted: offsets that it was told to be
+    deaths: how often control died over a request. accepted: offsets that were reported to it as
     processed."""
 
     def __init__(self, broker: Broker, rejected: Collection[int]) -> None:

@@ -1,4 +1,4 @@
-"""A partition is moved between log dirs under load, and whoever dies meanwhile: it is in one of
+"""A partition is moved between log dirs under load, and processes die meanwhile: it is in one of
 them, whole."""
 
 import random

@@ -113,7 +113,7 @@ def set_configs(broker: KBroker, kind: int, name: str, values: dict[str, str | N
 def test_a_throttled_replica_is_copied_no_faster_than_its_node_may(
     side: str, node: str, broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
-    """And the throttle can be taken away while it copies."""
+    """And the throttle can be removed while it copies."""
     broker, _ = start_sites(broker_factory, tmp_path, 2)
     create(broker, "slow", PARTITIONS, 1)
     reassign(broker, "slow", [1])

@@ -1,4 +1,4 @@
-"""The http process dies between a schema's record and the answer: the schema has one id, whoever
+"""The http process dies between a schema's record and the answer: the schema has one id, whichever process
 asks again."""
 
 import itertools

@@ -1,5 +1,5 @@
 """Local replicas: a killed IO worker or a lost site costs nothing that acks=all acknowledged, and
-the load goes on."""
+the load continues."""
 
 import time
 from collections.abc import Callable
@@ -32,7 +32,7 @@ SMALL_SEGMENTS = {"log.segment.bytes": "1048576"}
 def test_io_workers_killed_in_turn_under_load(
     sites: int, broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
-    """Whoever leads, dies; the rest go on within two seconds, and in the end all replicas are the
+    """Each leader is killed; the rest continue within two seconds, and in the end all replicas are the
     same bytes."""
     broker, dirs = start_sites(broker_factory, tmp_path, sites, SMALL_SEGMENTS)
     create(broker, "replicated", PARTITIONS, sites)
@@ -79,7 +79,7 @@ def test_everything_killed_under_load(broker_factory: Callable[..., KBroker], tm
 
 
 def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker], tmp_path: Path) -> None:
-    """While it is in sync nothing is acknowledged that it does not have; it is when it goes on."""
+    """While it is in sync nothing is acknowledged that it does not have; it is when it continues."""
     broker, _ = start_sites(broker_factory, tmp_path, 2, {"replica.lag.time.max.ms": "60000"})
     create(broker, "held", 1, 2)
     wait_for_in_sync(broker, "held", 2)
@@ -111,7 +111,7 @@ def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
     """min.insync.replicas=2 of 2: while the other worker is stopped, acks=all is refused once it is
-    out of sync, acks=1 goes on."""
+    out of sync, acks=1 continues."""
     settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
     broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
     create(broker, "guarded", 1, 2, {"min.insync.replicas": "2"})

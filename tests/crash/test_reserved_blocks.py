@@ -84,7 +84,7 @@ def tail(disk: LoopDisk, topic: str = TOPIC) -> int:
 
 
 def described(broker: KBroker) -> int:
-    """Bytes of the partition as DescribeLogDirs tells them."""
+    """Bytes of the partition as DescribeLogDirs returns them."""
     peer = SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
     answer = peer.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(None))
     assert isinstance(answer, DescribeLogDirsResponse)

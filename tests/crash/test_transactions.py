@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class Application:
-    """The copier as a process of its own; `kill` starts it anew."""
+    """The copier as a process of its own; `kill` restarts it."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self._command = [sys.executable, "-m", "tests.crash.copier", *arguments]
@@ -54,7 +54,7 @@ class Application:
             self._process = self._start()
 
     def finish(self, timeout_s: float) -> int:
-        """Wait for its orderly end, starting it anew up to RESTARTS times; its last exit code."""
+        """Wait for its orderly end, restarting it up to RESTARTS times; its last exit code."""
         try:
             for _ in range(RESTARTS):
                 if self._process.wait(timeout_s) == 0:

@@ -1,4 +1,4 @@
-"""Producers of transactions v2 go on whoever is killed, and what they committed is there once."""
+"""Producers of transactions v2 continue whichever process is killed, and what they committed is there once."""
 
 import os
 import random
@@ -63,7 +63,7 @@ def test_committed_transactions_exist_once_after_a_kill_of_any_process(
 
 
 def committed_offset(bootstrap: str, group: str, topic: str) -> int:
-    """What the group goes on from in partition 0."""
+    """The group's committed offset of partition 0."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
     consumer.close()

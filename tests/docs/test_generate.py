@@ -1,4 +1,4 @@
-"""A generated page that is stale or missing is reported, and written anew."""
+"""A generated page that is stale or missing is reported, and rewritten."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`make help`, the first thing that somebody with a clone reads."""
+"""`make help`, the first thing that a developer with a clone reads."""
 
 import re
 import subprocess

@@ -27,7 +27,7 @@ Round = Callable[[random.Random], None]
 
 
 class RoundFailed(AssertionError):
-    """A round did not go as it must; the text tells how to repeat it."""
+    """A round did not go as it must; the text says how to repeat it."""
 
 
 def campaign(one: Round, share: float) -> int:

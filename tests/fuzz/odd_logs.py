@@ -1,7 +1,7 @@
 """Logs of the three coordinators with odd records: they are loaded, and what was loaded is used.
 
 Nothing but KafkaError may come out of it, no record may be left out for an exception that replay
-did not foresee, and whoever has no odd record is served as before.
+did not foresee, and a client without an odd record is served as before.
 """
 
 import logging

@@ -32,7 +32,7 @@ def scene(tmp_path: Path) -> Scene:
     ]
     (tmp_path / "orders-0" / LOG).write_bytes(b"".join(batches))
     scene.shared.slots[slot, Slot.HIGH_WATERMARK] = RECORDS
-    scene.collector.text()  # nobody looks unless somebody scrapes
+    scene.collector.text()  # only a scrape looks
     return scene
 
 

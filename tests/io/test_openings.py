@@ -1,4 +1,4 @@
-"""Whoever waits for a recovery sees it move; whoever does not wait sees nothing."""
+"""A process that waits for a recovery sees its progress; one that does not wait sees nothing."""
 
 import threading
 from pathlib import Path

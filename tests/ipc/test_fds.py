@@ -37,7 +37,7 @@ def test_an_acceptor_that_has_gone_is_no_broken_pipe() -> None:
 
 
 def test_no_connection_comes_from_an_acceptor_that_died_with_unread_messages() -> None:
-    """The kernel then says ECONNRESET to whoever reads."""
+    """The kernel then returns ECONNRESET to the reader."""
     acceptor, network = fds.pair()
     assert fds.send_closed(network, [1]) == 1
     acceptor.close()

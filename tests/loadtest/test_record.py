@@ -1,4 +1,4 @@
-"""The value of a record tells who wrote it and whether it is what was written."""
+"""The value of a record shows who wrote it and whether it is what was written."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What goes into a ring comes out of it: every block, whole, in order, whoever is faster."""
+"""What goes into a ring comes out of it: every block, whole, in order, whichever side is faster."""
 
 import fcntl
 import os

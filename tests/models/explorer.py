@@ -1,7 +1,7 @@
 """A small explicit-state model checker: every state that a model can reach, breadth first.
 
 A model is a set of start states and a function from a state to its next steps. States are hashable
-values, steps have a name. The first state that breaks a promise, or from which nothing goes on, is
+values, steps have a name. The first state that breaks a promise, or from which no step leads on, is
 reported with the shortest way to it.
 """
 

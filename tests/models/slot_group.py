@@ -21,7 +21,7 @@ UNREAD = -1
 class SlotGroupState(NamedTuple):
     """group: the last that was begun. writer: what it does next. before: the counter as the reader
     found it; got: the words that it has loaded; tries: how often it has begun; result: the words
-    that it goes on with."""
+    that it continues with."""
 
     words: Words = (0, 0, 0)
     stores: Stores = ()
@@ -87,7 +87,7 @@ class SlotGroupModel:
             stores = (*s.stores, Store(SEQUENCE, counter + 1, release=True))
             yield "publish: make the counter even", s._replace(stores=stores, writer="idle")
         if s.writer != "idle" and s.group < GROUPS and not s.killed:
-            for made in range(len(s.stores) + 1):  # what a core has stored arrives, whoever dies
+            for made in range(len(s.stores) + 1):  # what a core has stored arrives, whichever process dies
                 words = s.words
                 for store in s.stores[:made]:
                     words = put(words, store.word, store.value)

@@ -1,4 +1,4 @@
-"""Cached answers: whoever knows of a change never gets an older answer, whichever process gives
+"""Cached answers: a client that knows of a change never gets an older answer, whichever process gives
 it."""
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Replicas: what acks=all has answered is in every log that may be elected, whoever dies."""
+"""Replicas: what acks=all has answered is in every log that may be elected, whichever process dies."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""The switch of a log to another log dir: no acknowledged record stays behind, and somebody goes
-on, whoever dies."""
+"""The switch of a log to another log dir: no acknowledged record stays behind, and the partition
+stays writable, whichever process dies."""
 
 import pytest
 

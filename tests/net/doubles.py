@@ -169,7 +169,7 @@ class ControlDouble(threading.Thread):
         """Consent to every partition."""
         return tuple((0, None) for _ in request.partitions)
 
-    def tell(self, image: Image) -> None:
+    def send(self, image: Image) -> None:
         """Send an image and wait until it is applied."""
         self.replied.clear()
         assert self.link is not None

@@ -55,7 +55,7 @@ def test_each_connection_gets_its_own_correlation_id(node: NetNode) -> None:
 
 def test_a_known_answer_follows_the_features(node: NetNode) -> None:
     before = [greet(node.connect(), 1) for _ in range(2)]
-    node.control.tell(replace(node.image, version=2, features={"transaction.version": 1}, features_epoch=4))
+    node.control.send(replace(node.image, version=2, features={"transaction.version": 1}, features_epoch=4))
     after = [greet(node.connect(), 1) for _ in range(2)]
     assert before[0] == before[1] != after[0] == after[1]
     assert decode_exact(ApiVersionsResponse, VERSION, after[1], 4).finalized_features_epoch == 4

@@ -101,7 +101,7 @@ def test_a_topic_name_that_is_no_text_is_answered_even_when_the_answer_is_long(
     node: NetNode, version: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     damaged = bytearray(batch())
-    damaged[8:12] = struct.pack(">i", 3)  # a length that Kafka tells of in the answer
+    damaged[8:12] = struct.pack(">i", 3)  # a length that Kafka names in the answer
     frame = produce_frame(bytes(damaged), version, topic="zz").replace(b"zz", b"\xff\xfe")
     other, link = node.connect(), node.connect()
     assert b"\xef\xbf\xbd" in ask(link, frame), "as Kafka reads it"

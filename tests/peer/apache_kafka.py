@@ -36,7 +36,7 @@ def answers(port: int) -> bool:
 
 
 class ApacheKafka:
-    """Apache Kafka 4.3.1, or that of other jars (`poms/`), in a folder of its own. Whoever starts
+    """Apache Kafka 4.3.1, or that of other jars (`poms/`), in a folder of its own. The caller that starts
     it stops it."""
 
     def __init__(

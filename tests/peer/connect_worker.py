@@ -18,7 +18,7 @@ HEAP = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto
 
 
 class ConnectWorker:
-    """Kafka Connect in a folder of its own. Whoever starts it stops it."""
+    """Kafka Connect in a folder of its own. The caller that starts it stops it."""
 
     def __init__(self, folder: Path, bootstrap: str) -> None:
         self.folder = folder

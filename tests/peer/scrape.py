@@ -1,4 +1,4 @@
-"""What a running kbroker tells Prometheus."""
+"""The metrics of a running kbroker."""
 
 import re
 import urllib.error

@@ -25,7 +25,7 @@ def kafka_libs() -> Path:
 
 @pytest.mark.slow
 def test_messages_are_what_the_generator_writes() -> None:
-    assert not stale(message_files()), "python -m kbroker.protocol.generate writes them anew"
+    assert not stale(message_files()), "python -m kbroker.protocol.generate rewrites them"
 
 
 def test_every_api_has_its_messages_and_its_key() -> None:

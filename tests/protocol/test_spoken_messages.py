@@ -1,4 +1,4 @@
-"""Generated messages are those that somebody uses."""
+"""Generated messages are those that are used."""
 
 import re
 from pathlib import Path

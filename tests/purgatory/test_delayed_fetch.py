@@ -12,7 +12,7 @@ from kbroker.purgatory.purgatory import Purgatory
         ({"a": 0, "b": 0}, 1, False),
         ({"a": 40, "b": 59}, 100, False),
         ({"a": 40, "b": 60}, 100, True),
-        ({"a": 0, "b": -1}, 100, True),  # an error is told at once
+        ({"a": 0, "b": -1}, 100, True),  # an error is returned at once
         ({"a": 0}, 0, True),
         ({}, 0, True),
         ({}, 1, False),

@@ -62,7 +62,7 @@ def too_early_without_a_row(topic: Topic) -> None:
 
 
 def silent_key(topic: Topic) -> None:
-    """Its producer asks for no acknowledgement, and is told no offsets."""
+    """Its producer asks for no acknowledgement, and gets no offsets."""
     topic.acks = "0"
     for row in topic.rows["sends"]:
         row["offset"] = -1
@@ -126,7 +126,7 @@ def begin_late(topic: Topic) -> None:
 
 
 def bump_an_epoch(topic: Topic) -> None:
-    """A new epoch begins its numbers anew."""
+    """A new epoch restarts its numbers."""
     first = topic.log[0][6].sequence
     for batch in topic.log[0][6::2]:
         batch.producer_epoch = 1

@@ -51,7 +51,7 @@ def compacted_since(topic: Topic) -> None:
 
 
 def acknowledged_in_its_place(topic: Topic) -> None:
-    """The earlier copy ends with a record that nobody was told of; it is lost, and another one lies
+    """The earlier copy ends with a record that was not acknowledged; it is lost, and another one lies
     there now."""
     topic.earlier = deepcopy(topic.log)
     own = topic.earlier[0][-1]

@@ -371,7 +371,7 @@ ALL: tuple[Mutation, ...] = (
 
 
 def world(acks_0: bool = True) -> dict[str, tuple[Topic, Expected]]:
-    """Every topic with what must be found in it. acks_0: also one whose producers are told
+    """Every topic with what must be found in it. acks_0: also one whose producers get
     nothing."""
     made: dict[str, tuple[Topic, Expected]] = {}
     for number, mutation in enumerate(ALL, 1):

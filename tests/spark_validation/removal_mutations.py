@@ -1,4 +1,4 @@
-"""Mutations of what retention, DeleteRecords and compaction took away."""
+"""Mutations of what retention, DeleteRecords and compaction removed."""
 
 from dataclasses import replace
 
@@ -90,7 +90,7 @@ def delete_records(until: int, confirmed: bool = True):  # type: ignore[no-untyp
 
 def delete_within_a_segment(topic: Topic) -> None:
     """The segment stays, and holds what nobody is given any more: not the drains, nor the group,
-    which was at 10 and goes on at the new start."""
+    which was at 10 and continues at the new start."""
     topic.start_offset = 23
     topic.deletions = [Deletion(topic.name, 0, 23, True, START_NS)]
     topic.rows["reads"] = [

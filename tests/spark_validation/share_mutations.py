@@ -193,7 +193,7 @@ def copied_with_offsets(source: str, spoil: str = "") -> Callable[[Topic], None]
             topic.rows["assignments"].append(begun | {"at_ns": commit["asked_ns"] + 100 * MS})
         elif spoil == "forgotten":
             topic.copied_until -= BATCH
-        elif spoil == "unknown":  # its producer was told nothing; the log says that it was aborted
+        elif spoil == "unknown":  # its producer got no answer; the log says that it was aborted
             ended.remove(aborted)
             topic.copied_until += BATCH
             own = [r for r in topic.rows["sends"] if r["transaction"] == aborted["transaction"]]

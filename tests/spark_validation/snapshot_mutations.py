@@ -61,7 +61,7 @@ def left_open(entry: ProducerEntry) -> ProducerEntry:
 
 
 def left_out(_entry: ProducerEntry) -> None:
-    """Whoever repeats its last batch is not known any more."""
+    """A producer that repeats its last batch is not known any more."""
 
 
 def earlier_coordinator(entry: ProducerEntry) -> ProducerEntry:

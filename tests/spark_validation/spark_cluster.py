@@ -23,7 +23,7 @@ QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class SparkCluster:
-    """A master and workers, each a process with a folder of its own. Whoever starts them stops
+    """A master and workers, each a process with a folder of its own. The caller that starts them stops
     them."""
 
     def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:

@@ -1,4 +1,4 @@
-"""Files of histories that are gone are told from clients that had none."""
+"""Missing files of histories are distinguished from clients that had none."""
 
 from pathlib import Path
 from types import SimpleNamespace

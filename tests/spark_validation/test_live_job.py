@@ -1,4 +1,4 @@
-"""The streaming job: planted anomalies are named while the run goes on, clean topics never, over a
+"""The streaming job: planted anomalies are named during the run, clean topics never, over a
 restart too."""
 
 import argparse
@@ -93,7 +93,7 @@ def findings(job: LiveJob) -> Found:
 
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob, LiveJob, Path]]:
-    """A job while the run goes on and one topic's sends are missing; and the one that goes on after
+    """A job during the run, while one topic's sends are missing; and the one that continues after
     its kill."""
     folder = tmp_path_factory.mktemp("live")
     write(folder, [topic for topic, _ in world().values()])
@@ -158,4 +158,4 @@ def test_late_rows_open_their_bucket_again_and_settle_it(lives: tuple[LiveJob, L
 def test_the_page_names_what_was_found(lives: tuple[LiveJob, LiveJob, Path]) -> None:
     page = (lives[2] / "live.html").read_text()
     assert "Convicted: V01, V02, V05" in page
-    assert "http-equiv" not in page  # the run has ended: nothing to load anew
+    assert "http-equiv" not in page  # the run has ended: nothing to reload

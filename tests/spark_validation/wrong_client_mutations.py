@@ -87,7 +87,7 @@ def in_another_keys_partition(topic: Topic) -> None:
 
 
 def bump_with_each_end(topic: Topic) -> None:
-    """Markers have the next producer epoch, and sequence numbers begin anew."""
+    """Markers have the next producer epoch, and sequence numbers restart."""
     epochs: dict[int, int] = {}
     for batch in [batch for partition in range(PARTITIONS) for batch in topic.log[partition]]:
         if batch.control is not None:

@@ -10,7 +10,7 @@ from tuning.coefficients import Coefficients
 
 @pytest.fixture(autouse=True)
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No host.json of whoever runs the tests."""
+    """No host.json of the user who runs the tests."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -56,7 +56,7 @@ def retention(situation: Situation) -> Iterator[Proposal]:
     being refused."""
     load, room = situation.workload, situation.room_bytes
     bounded = situation.config.get_int("log.retention.bytes") != -1
-    endless = load.retention_s == math.inf  # somebody wants all of it: what that means, `size` says
+    endless = load.retention_s == math.inf  # all of it is requested: `size` shows what that means
     if room is None or bounded or endless or not situation.knows("write_rate", "partitions"):
         return
     needed = load.disk_write_rate * load.retention_s

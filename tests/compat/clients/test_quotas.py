@@ -1,4 +1,4 @@
-"""Clients under a quota are held near it, and are told; the others are not; a restart keeps the
+"""Clients under a quota are held near it, and are notified; the others are not; a restart keeps the
 quotas."""
 
 import contextlib

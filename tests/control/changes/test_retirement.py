@@ -76,7 +76,7 @@ def test_a_worker_that_did_not_know_the_log_any_more_leaves_no_folder(tmp_path: 
         asyncio.run(create_topics(made.broker, [NewTopic("a")]))
         topic = made.broker.catalogue.topics["a"]
         mark(topic.partitions[0], topic.topic_id)
-        made.worker.opened.clear()  # it has died, and its successor was not told of a deleted topic
+        made.worker.opened.clear()  # it has died, and its successor did not learn of a deleted topic
         asyncio.run(delete_topics(made.broker, lambda: [topic]))
         assert [name.endswith("-delete") for name in folders(made)] == [True]
         asyncio.run(create_topics(made.broker, [NewTopic("a")]))

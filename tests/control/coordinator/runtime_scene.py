@@ -17,7 +17,7 @@ TOPIC = "__consumer_offsets"
 
 
 class Machine:
-    """Remembers what it is told."""
+    """Remembers the calls."""
 
     topic = TOPIC
 

@@ -1,4 +1,4 @@
-"""Operations that are at hand together are one batch; each is told of its own fate."""
+"""Operations of one turn are one batch; each gets its own result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,7 @@
 """A classic group under clients that follow the protocol, die, leave, come back, and a coordinator
 that restarts.
 
-Whatever happened: requests are answered, nobody is told two truths about a generation, what was
+Whatever happened: requests are answered, no member gets two different answers about a generation, what was
 acknowledged survives, and once the world is quiet the group is stable with exactly those who are
 there.
 """
@@ -184,7 +184,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
     @rule()
     def coordinator_restarts(self) -> None:
         """What was in progress is lost: clients ask again. Generations that were not stable are
-        given out anew."""
+        given out again."""
         self.kafka = self.kafka.restarted()
         stable = [client.generation for client in self.alive if client.assignment is not None]
         self.leaders = {each: leader for each, leader in self.leaders.items() if each in stable}

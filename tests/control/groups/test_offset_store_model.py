@@ -1,7 +1,7 @@
 """Committed offsets under commits, transactions that end or do not, deletions, expiry, and a
 coordinator that restarts.
 
-The model is a dictionary; after each step the coordinator and its successor tell of exactly what is
+The model is a dictionary; after each step the coordinator and its successor return exactly what is
 in it.
 """
 

@@ -165,7 +165,7 @@ def test_thousands_that_wait_do_not_hold_up_the_rest(play: Play) -> None:
         found: list[int] = []
         while len(found) < 1000:
             taken = await stage.take()
-            assert taken or stage.freed  # it goes on, now or after a look at the next
+            assert taken or stage.freed  # it continues, now or after a check of the next
             await stage.accept(*taken)
             found += taken
         assert found == list(range(5000, 6000))

@@ -110,7 +110,7 @@ def test_the_count_of_apache_kafka_is_read_back_and_an_old_record_is_counted() -
     assert of_kafka(-1, *batches).finished() == 2
     log = of_kafka(7, *batches)
     log.write(0, Range(5, 5, DeliveryState.ARCHIVED, 1))
-    assert log.counts() == [7, 3], "as Kafka, which counts anew when it loads a partition"
+    assert log.counts() == [7, 3], "as Kafka, whose count restarts when it loads a partition"
 
 
 def test_a_state_without_a_start_has_no_count() -> None:
@@ -164,7 +164,7 @@ def test_a_beginning_is_untouched_until_something_is_written() -> None:
     log.run(log.shard.restart_at(KEY, 0, 7))
     moved = log.shard.get(KEY)
     assert moved is not None
-    assert not moved.is_untouched, "an administrator's wish is told"
+    assert not moved.is_untouched, "an administrator's request is reported"
 
 
 def test_an_initialized_state_gets_its_start_from_the_first_member_that_reads() -> None:

@@ -46,7 +46,7 @@ class Dirs:
         self.reported = sorted(current), sorted(expected)
 
     def values(self, log_dir: str) -> dict[str, str]:
-        """What one copy says, whoever else has it open."""
+        """The content of one copy, which another process may have open."""
         with closing(sqlite3.connect(Path(log_dir, FILE_NAME))) as db:
             return dict(db.execute("SELECT name, value FROM configs"))
 

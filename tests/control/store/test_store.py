@@ -69,7 +69,7 @@ def test_a_change_is_atomic(tmp_path: Path) -> None:
     stored = store.load()
     assert [found.name for found in stored.topics] == ["a"]
     assert not stored.configs
-    store.apply(Change(new_topics=[topic("b", 2)]))  # the connection goes on
+    store.apply(Change(new_topics=[topic("b", 2)]))  # the connection can still be used
     store.close()
 
 

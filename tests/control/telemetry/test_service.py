@@ -205,7 +205,7 @@ def test_an_instance_is_forgotten_with_its_connection(case: Case) -> None:
     for listener in case.broker.listeners.connection:
         listener(asking().connection_id)
     assert case.service.pushed().instances == 0
-    case.push(instance)  # a client on another connection goes on with its subscription
+    case.push(instance)  # a client on another connection continues its subscription
     assert case.values["c"] == 2.0
 
 

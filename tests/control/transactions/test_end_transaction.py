@@ -1,5 +1,5 @@
-"""EndTxn under both transaction versions, time-outs, markers, and what a repeated request is
-told."""
+"""EndTxn under both transaction versions, time-outs, markers, and the answers to repeated
+requests."""
 
 from dataclasses import replace
 

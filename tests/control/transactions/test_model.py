@@ -2,8 +2,8 @@
 exactly-once promises.
 
 The model keeps the partitions' logs as an IO worker would: a batch goes into its producer's open
-transaction or begins one that the coordinator knows; a marker of an older epoch is refused. What a
-producer was told must come true.
+transaction or begins one that the coordinator knows; a marker of an older epoch is refused. Every answer
+to a producer must come true.
 """
 
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ class Coordination(RuleBasedStateMachine):
             return  # it asks for the end until it has an answer
         producer_id, epoch = producer.identity
         log = self.log(where)
-        # A client adds a partition to each transaction anew, though the log may still wait for the
+        # A client adds a partition to each transaction again, though the log may still wait for the
         # marker of the last.
         is_open = where in producer.wrote and producer_id in log.open and log.epochs.get(producer_id) == epoch
         if log.epochs.get(producer_id, 0) > epoch:

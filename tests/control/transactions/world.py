@@ -104,7 +104,7 @@ class World:
     def end(
         self, producer: tuple[int, int], commit: bool = True, version: int = TV_0, name: str = ID
     ) -> tuple[int, int]:
-        """EndTxn; what the producer goes on with. Raises KafkaError."""
+        """EndTxn; the producer's next id and epoch. Raises KafkaError."""
         request = EndTxnRequest(name, *producer, commit)
         fresh = self.fresh_id() if self.shard.needs_producer_id(name) else None
         response: EndTxnResponse = self.run(self.shard.end(request, version, fresh, self.now_ms))

@@ -36,14 +36,14 @@ def test_avro_is_shown_as_json_with_its_schema(
     context = SerializationContext("orders", MessageField.VALUE)
     producer = Producer({"bootstrap.servers": node.bootstrap})
     producer.produce("orders", avro({"id": 7, "city": "Zürich"}, context), key="k")
-    producer.produce("orders", struct.pack(">BI", 0, 4711) + b"\xff", key="of nobody's schema")
+    producer.produce("orders", struct.pack(">BI", 0, 4711) + b"\xff", key="of an unknown schema")
     producer.flush(30)
     service = Service(node)
     found = service.get("/api/topics/orders/messages", start="earliest")["records"]
     by_key = {record["key"]["text"]: record["value"] for record in found}
     assert json.loads(by_key["k"]["text"]) == {"id": 7, "city": "Zürich"}
     assert by_key["k"]["schema"] == {"id": 1, "type": "AVRO"}
-    assert by_key["of nobody's schema"]["encoding"] == "base64"
+    assert by_key["of an unknown schema"]["encoding"] == "base64"
     browser = Browser(tmp_path_factory.mktemp("chromium"))
     try:
         browser.open(f"http://{service.address}/#/topics/orders")

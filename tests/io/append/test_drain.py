@@ -1,4 +1,4 @@
-"""The drain kernel: what clients are told is what is in the files and in the slot."""
+"""The drain kernel: its answers to clients are what is in the files and in the slot."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""The table of producers tells what it holds, however often it was asked between changes."""
+"""The table of producers returns what it holds, however often it is read between changes."""
 
 import random
 from dataclasses import replace

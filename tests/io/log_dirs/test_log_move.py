@@ -1,4 +1,4 @@
-"""A log is copied to another log dir while it goes on: the copy is the log, whatever happened to it
+"""A log is copied to another log dir while it is written: the copy is the log, whatever happened to it
 meanwhile."""
 
 import shutil
@@ -46,7 +46,7 @@ class Moved:
             time.sleep(0.005)
 
     def finish(self) -> dict[str, bytes]:
-        """The log goes on in the copy; its .log files, which are those that it had."""
+        """The log continues in the copy; its .log files, which are those that it had."""
         self.partition.role.pause()
         assert self.move.complete()
         before = logs(Path(self.partition.folder))

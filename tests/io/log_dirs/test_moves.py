@@ -1,4 +1,4 @@
-"""The moves of an IO worker's logs, whoever asks and dies: a move that was answered is there until
+"""The moves of an IO worker's logs, while control asks and dies: a move that was answered is there until
 it is done or ended, and a copy that may be the log is not removed."""
 
 import time

@@ -1,4 +1,4 @@
-"""Log starts of deleted records: on disk when told so, and written once."""
+"""Log starts of deleted records: on disk when control is answered, and written once."""
 
 from pathlib import Path
 

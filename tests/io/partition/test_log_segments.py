@@ -1,4 +1,4 @@
-"""A log whose end goes back: batches, indexes, epochs and producers go with it, and it goes on from
+"""A log whose end goes back: batches, indexes, epochs and producers go with it, and it continues from
 there."""
 
 import errno

@@ -33,7 +33,7 @@ def log(tmp_path: Path) -> Log:
 
 
 def is_behind(log: Log) -> bool:
-    """Whether nobody is told where the log ends."""
+    """Whether no client is answered where the log ends."""
     return bool(log.words[Slot.HIGH_WATERMARK] < log.words[Slot.EPOCH_START])
 
 
@@ -42,7 +42,7 @@ def test_a_leader_does_not_tell_its_end_before_its_mark_is_at_the_start_of_its_e
     log: Log, mark: int | None
 ) -> None:
     opened = reopened(log, leads=True, mark=mark).partition
-    assert is_behind(log), "it is online, though nobody has told it to lead yet"
+    assert is_behind(log), "it is online, though control has not made it a leader yet"
     opened.role.lead(2)
     assert is_behind(log)
     opened.role.publish_high_watermark(2)

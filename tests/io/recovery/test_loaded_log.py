@@ -83,7 +83,7 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
             elif step == "retain":
                 partition.retention(NOW)
                 if (removal := log.deletions.remove_due(1 << 60)) is not None:
-                    removal.result()  # what a thread has not removed yet keeps the stop from telling of the log
+                    removal.result()  # what a thread has not removed yet keeps the stop from saving the log's state
             else:
                 left = partition.close() if a else None
                 if left is not None:
@@ -101,7 +101,7 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
         expected = essence(loaded)
         assert essence(restored)[:2] == expected[:2]
         assert essence(restored)[3:] == expected[3:]
-        # an epoch that begins at the log's end is forgotten by loading, and begun anew there by the
+        # an epoch that begins at the log's end is forgotten by loading, and begun again there by the
         # leader
         assert restored.epochs.latest >= loaded.epochs.latest
         restored.epochs.truncate_from_end(loaded.active.next_offset)

@@ -47,7 +47,7 @@ def test_a_flipped_bit_cuts_the_log_before_its_batch(tmp_path: Path, position: s
     shutil.copytree(log.folder, kept)
     base = {"first": bases[0], "middle": bases[len(bases) // 2], "last": bases[-1]}[position]
     size = len(batch(0, [b"x" * 60], [NOW]))
-    # outside the CRC: a changed leader epoch cannot be told, nor an offset that only leaves a gap
+    # outside the CRC: a changed leader epoch is not noticed, nor an offset that only leaves a gap
     for byte in [*range(8, 12), 16, *range(17, size, 9)]:
         shutil.rmtree(log.folder)
         shutil.copytree(kept, log.folder)

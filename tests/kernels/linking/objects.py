@@ -94,7 +94,7 @@ Address = Callable[[str], int]
 def compiled(
     source: str = SOURCE, reloc: str = "static", model: str = "jitdefault", triple: str = ""
 ) -> bytes:
-    """An object file. As numba has it on x86-64 unless told otherwise."""
+    """An object file. By default as numba makes it on x86-64."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(triple or llvm.get_default_triple())

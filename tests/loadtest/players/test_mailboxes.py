@@ -1,4 +1,4 @@
-"""What a producer was told and what a consumer was given arrive in the history as they were,
+"""The answers to a producer and the records of a consumer arrive in the history as they were,
 failures too."""
 
 from pathlib import Path

@@ -93,7 +93,7 @@ def test_only_its_own_settings_and_only_changes_are_sent() -> None:
         reported = AcceptorSettings(process)
         reported.change({"compression.type": "lz4"})
         await asyncio.sleep(0)
-        assert fds.receive_closed(acceptor) == fds.Settings({})  # a process that died may have told limits
+        assert fds.receive_closed(acceptor) == fds.Settings({})  # a process that died may have sent limits
         reported.change({"compression.type": "zstd"})
         await asyncio.sleep(0)
         assert fds.receive_closed(acceptor) is None

@@ -214,7 +214,7 @@ class KernelScene:
 
 
 def needs_cachestat(folder: Path) -> None:
-    """Skip where the kernel cannot tell what is cached: Python serves all fetches there."""
+    """Skip where the kernel does not know what is cached: Python serves all fetches there."""
     with open(folder / "probe", "w+b") as file:
         file.write(b"x")
         file.flush()

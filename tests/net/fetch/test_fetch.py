@@ -145,7 +145,7 @@ def test_a_waiting_fetch_ends_when_its_topic_goes(node_factory: NodeFactory) -> 
     link = node.connect()
     link.sendall(fetch_frame(20, max_wait_ms=20_000))
     time.sleep(0.1)
-    node.control.tell(type(node.image)(2, False, (), ("t",)))
+    node.control.send(type(node.image)(2, False, (), ("t",)))
     answer = read_fetch(read_frame(link), 11)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -145,7 +145,7 @@ def test_only_changes_are_returned() -> None:
     assert expected.maybe_update_response_data(0, 6, 0, 0, False)
     assert expected.maybe_update_response_data(0, 6, 1, 0, False)
     assert expected.maybe_update_response_data(1, -1, -1, 0, False)
-    assert expected.maybe_update_response_data(1, -1, -1, 0, False), "errors are told each time"
+    assert expected.maybe_update_response_data(1, -1, -1, 0, False), "errors are returned each time"
     assert expected.maybe_update_response_data(0, 6, 1, 0, False), "and what follows them"
     assert expected.maybe_update_response_data(0, 6, 1, 0, True)
     assert expected.maybe_update_response_data(1, 6, 1, 0, False)

@@ -274,7 +274,7 @@ def test_epochs_end_where_the_next_one_begins(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_has_moved_says_nothing_of_epochs(tmp_path: Path) -> None:
-    """A consumer whose epoch was not found there would begin anew where its auto.offset.reset
+    """A consumer whose epoch was not found there would restart where its auto.offset.reset
     says."""
     assert epoch_end(str(tmp_path), 3, 10) == (-1, -1)
     with pytest.raises(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Which probe tells what lies in the page cache."""
+"""The probe that shows what lies in the page cache."""
 
 import os
 from pathlib import Path

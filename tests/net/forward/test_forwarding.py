@@ -93,7 +93,7 @@ def test_a_client_that_waits_when_control_goes_is_closed(node_factory: NodeFacto
 def test_while_there_are_quotas_every_request_is_pythons(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, answer=lambda request: framed(request.correlation_id))
     table = QuotaTable({((CLIENT_ID, "other"),): {REQUEST_PERCENTAGE: 50.0}})
-    node.control.tell(Image(2, False, (), quotas=table))
+    node.control.send(Image(2, False, (), quotas=table))
     link = node.connect()
     link.sendall(asking(1))
     assert read(link, 8) == framed(1)

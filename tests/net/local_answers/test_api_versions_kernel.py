@@ -148,7 +148,7 @@ def test_control_gets_the_software_of_the_last_greeting_even_in_one_segment(star
 def test_an_image_makes_it_forget(started: Started) -> None:
     node, answers = started()
     before = {greet(node.connect(), number) for number in range(4)}
-    node.control.tell(replace(node.image, version=2, features={"transaction.version": 1}, features_epoch=4))
+    node.control.send(replace(node.image, version=2, features={"transaction.version": 1}, features_epoch=4))
     after = {greet(node.connect(), number) for number in range(4)}
     assert len(before) == len(after) == 1
     assert before != after

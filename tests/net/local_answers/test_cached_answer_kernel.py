@@ -133,12 +133,12 @@ def test_a_quota_sees_every_request(node_factory: NodeFactory) -> None:
     link = node.connect()
     assert answered(link, asking(1), 4)[1] == b"\0\0\0\1"
     table = QuotaTable({((CLIENT_ID, "other"),): {REQUEST_PERCENTAGE: 50.0}})
-    node.control.tell(Image(2, False, (), quotas=table))
+    node.control.send(Image(2, False, (), quotas=table))
     assert answered(link, asking(2), 4)[1] == b"\0\0\0\2"
 
 
 def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> None:
-    """More questions, and more bytes, than there is room for: all are forgotten, and kept anew."""
+    """More questions, and more bytes, than there is room for: all are forgotten, and cached again."""
     node = caching_node(node_factory, lambda request: request.body)
     link = node.connect()
     random = Random(1)

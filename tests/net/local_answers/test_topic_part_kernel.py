@@ -162,7 +162,7 @@ def test_after_a_change_no_part_is_seen_again(scene: Scene) -> None:
         assert scene.requests == requested
         scene.numbers = {"a": number, "b": number}
         scene.words.topics_changed()
-        scene.metadata("a", "b")  # both anew
+        scene.metadata("a", "b")  # both again
         scene.metadata("b", "a")
         assert scene.requests == requested + 1
         scene.words.topics_changed()
@@ -230,7 +230,7 @@ def test_answers_of_parts_are_counted(scene: Scene) -> None:
 
 
 def test_memory_is_bounded_and_every_answer_right(scene: Scene) -> None:
-    """More topics, and more bytes, than there is room for: all are forgotten, and kept anew."""
+    """More topics, and more bytes, than there is room for: all are forgotten, and cached again."""
     random = Random(1)
     for scene.padding, count in (
         (0, AnswerTable.MAX_PARTS * 5 // 4),

@@ -29,7 +29,7 @@ def fine(
     newest: int = FAR,
     libraries: CodecLibraries = LIBRARIES,
 ) -> int | None:
-    """The largest timestamp of a batch that is fine beyond doubt."""
+    """The largest timestamp of a batch that is surely valid."""
     words, partial = Context.row(), PartialRecord.row()
     plain, batch = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8), np.frombuffer(data, np.uint8)
     words[Context.PLAIN], words[Context.PARTIAL] = plain.ctypes.data, partial.ctypes.data

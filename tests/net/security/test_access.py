@@ -26,7 +26,7 @@ def allow(operation: int, kind: int = acls.TOPIC, name: str = "t", permission: i
 
 def change(node: NetNode, *added: Acl, removed: tuple[Acl, ...] = ()) -> None:
     node.image = Image(node.image.version + 1, False, (), acls=AclDelta(added, removed))
-    node.control.tell(node.image)
+    node.control.send(node.image)
 
 
 def in_transaction(link: socket.socket, name: str) -> int:
@@ -63,7 +63,7 @@ def test_a_new_topic_is_open_to_clients_that_may_write_to_all(node_factory: Node
     link = node.connect()
     change(node, allow(acls.WRITE, name="*"))
     part = PartitionImage(0, 0, 1, str(node.folders[0]))
-    node.control.tell(Image(9, False, (TopicImage("later", bytes(15) + b"\x09", False, (part,)),)))
+    node.control.send(Image(9, False, (TopicImage("later", bytes(15) + b"\x09", False, (part,)),)))
     assert produce(link, batch(), topic="later").error_code == 0
 
 

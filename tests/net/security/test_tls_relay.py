@@ -1,4 +1,4 @@
-"""A refused TLS handshake tells the client why, by TLS's own alert."""
+"""The client of a refused TLS handshake gets the reason, by TLS's own alert."""
 
 import asyncio
 import shutil

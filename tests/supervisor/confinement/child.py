@@ -1,4 +1,4 @@
-"""Runs a function in a forked child, whose rights the test may take away; returns its text."""
+"""Runs a function in a forked child, whose rights the test may remove; returns its text."""
 
 import os
 from collections.abc import Callable

@@ -48,7 +48,7 @@ def owners(assignment: Mapping[str, Partitions]) -> dict[tuple[bytes, int], str]
 def check_complete(
     members: list[Subscriber], counts: dict[bytes, int], assignment: Mapping[str, Partitions]
 ) -> None:
-    """Everything somebody subscribes to is assigned, to a subscriber."""
+    """Every subscribed partition is assigned, to a subscriber."""
     topics_of = {member.member_id: member.topics for member in members}
     found = owners(assignment)
     expected = set().union(*topics_of.values())

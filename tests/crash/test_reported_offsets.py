@@ -1,4 +1,4 @@
-"""Ends of logs are asked for while IO workers die: nobody is told less than what acks=all had
+"""Ends of logs are asked for while IO workers die: no client gets less than what acks=all had
 acknowledged before."""
 
 import socket
@@ -30,7 +30,7 @@ PAUSE_S = 0.001
 
 
 class Asker(threading.Thread):
-    """Asks one node for the ends of a topic's partitions, on and on. stale: (partition, told,
+    """Asks one node for the ends of a topic's partitions, again and again. stale: (partition, returned,
     acknowledged before)."""
 
     def __init__(self, port: int, load: Load) -> None:
@@ -74,8 +74,8 @@ def test_no_end_below_an_acknowledged_offset_is_reported(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
     broker, dirs = start_sites(broker_factory, tmp_path, 2)
-    create(broker, "told", PARTITIONS, 2)
-    load = Load(broker.bootstrap, "told")
+    create(broker, "reported", PARTITIONS, 2)
+    load = Load(broker.bootstrap, "reported")
     load.start()
     load.wait_for_acks()
     first = int(broker.bootstrap.rpartition(":")[2])
@@ -84,7 +84,7 @@ def test_no_end_below_an_acknowledged_offset_is_reported(
         asker.start()
     try:
         for number in range(KILLS):
-            wait_for_in_sync(broker, "told", 2)
+            wait_for_in_sync(broker, "reported", 2)
             broker.kill9_running(f"io {number % 2}")
             load.wait_for_acks()
             time.sleep(0.1)
