@@ -41,9 +41,8 @@ class Settings:
     sharers: int = 0  # members of share groups (KIP-932), a group for each topic
     group_protocol: str = "classic"  # of the consumers; consumer: KIP-848
     consume_rate: float = 0.0  # records a second of each consumer; 0: no limit
-    churn_seconds: float = (
-        15.0  # a consumer leaves its group after about so long and another comes; 0: they stay
-    )
+    # about the time after which a consumer leaves its group and another joins; 0: they stay
+    churn_seconds: float = 15.0
     transaction_records: int = 100
     abort_share: float = 0.1
     workers: int = 1  # Locust: 1 is one process; more are a master and so many workers

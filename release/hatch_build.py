@@ -23,8 +23,7 @@ class Contents(BuildHookInterface[Any]):
             return
         interpreter = f"cp{sys.version_info.major}{sys.version_info.minor}"
         build_data["pure_python"] = False
-        build_data["tag"] = (
-            f"{interpreter}-{interpreter}-manylinux_2_17_x86_64"  # the code calls the interpreter alone
-        )
+        # the code calls the interpreter alone
+        build_data["tag"] = f"{interpreter}-{interpreter}-manylinux_2_17_x86_64"
         for file in sorted(Path(folder).iterdir()):
             build_data["force_include"][str(file)] = f"kbroker/kernels/images/{file.name}"

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from kbroker.control.requests import Dispatch, Requests
 from kbroker.control.services import Services
 from kbroker.control.store.store import StoreError
 from kbroker.control.transactions.verification import verify
-from kbroker.ipc.background import Background
+from kbroker.ipc.background import Background, unless_stopped
 from kbroker.ipc.child import EXIT_CANNOT_START, STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.cleaning_messages import AskWorker, BrokerSettings
 from kbroker.ipc.client_messages import ClientReport, ConnectedQuery
@@ -102,7 +102,7 @@ class Control:
         loop.add_reader(listener, self._take_links, listener)
         self._runtimes = self._make_coordinators(self._services, self._appender)
         self._broker.listeners.partitions.append(self._has_new_partitions)
-        await self._until_stop(self._open_and_load())
+        await unless_stopped(self._stop, self._open_and_load())
         self._background.start(self._broker.stores.keep_checking())
         self._background.start(keep_removing_expired(self._broker))
         self._background.start(self._once_all_are_open())
@@ -119,17 +119,6 @@ class Control:
         self._broker.close()
         if self._audit is not None:
             self._audit.close()
-
-    async def _until_stop(self, work: Awaitable[Any]) -> None:
-        """Wait for the work or for the stop, whichever is first."""
-        working = asyncio.ensure_future(work)
-        stopping = asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if working.done():
-            working.result()
-        else:
-            working.cancel()
 
     async def _open_and_load(self) -> None:
         """Wait until internal topics are open and replayed. Other logs may still be checked after a

@@ -1,10 +1,22 @@
 """Background tasks that are not awaited: they are kept from the garbage collector, and their
-failures are logged."""
+failures are logged. And work that a stop interrupts."""
 
 import asyncio
 import logging
 from collections.abc import Coroutine
 from typing import Any
+
+
+async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Run the work until it is done or the stop comes; returns whether it was done."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        working.cancel()
+        return False
+    working.result()
+    return True
 
 
 class Background:

@@ -16,9 +16,8 @@ from kbroker.log.reader import LogReader
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
-SEAL = (
-    "user.kbroker.crc32c"  # extended attribute of a finished .txnindex: the format has no checksum of its own
-)
+SEAL = "user.kbroker.crc32c"
+"""Extended attribute of a finished .txnindex: the format has no checksum of its own."""
 
 
 class AbortedTransaction(NamedTuple):

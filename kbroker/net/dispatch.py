@@ -12,6 +12,7 @@ from functools import partial
 
 from kbroker.config.acls import WRITE
 from kbroker.ipc.background import Background
+from kbroker.ipc.block import whole_request
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.ipc.slicing import Slicing
@@ -21,7 +22,7 @@ from kbroker.net.connections.connection import Connection, State
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
-from kbroker.net.forward.forwarding import WATCHED
+from kbroker.net.forward.forwarding import WATCHED, client_of
 from kbroker.net.local_answers.known_versions import KnownVersions
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
@@ -268,19 +269,5 @@ class Dispatch:
 
 
 def _client_request(connection: Connection, header: RequestHeader, body: bytes | memoryview) -> ClientRequest:
-    return ClientRequest(
-        connection_id=connection.accepted.connection_id,
-        api_key=header.api_key,
-        api_version=header.api_version,
-        correlation_id=header.correlation_id,
-        client_id=header.client_id,
-        listener=connection.listener.listener,
-        client_host=connection.accepted.host,
-        client_port=connection.accepted.port,
-        principal=connection.principal,
-        body=body,  # type: ignore[arg-type]  # a memoryview while the request is in the arena
-        site=connection.accepted.site,
-        software_name=connection.software_name,
-        software_version=connection.software_version,
-        token_authenticated=connection.token_authenticated,
-    )
+    # the body is a memoryview while the request is in the arena
+    return whole_request(client_of(connection), header, body)  # type: ignore[arg-type]

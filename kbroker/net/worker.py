@@ -3,11 +3,10 @@ shutdown."""
 
 import asyncio
 import sys
-from collections.abc import Coroutine
-from typing import Any
 
 import uvloop
 
+from kbroker.ipc.background import unless_stopped
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink
@@ -73,7 +72,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     control.list_clients = lambda: process.counts.clients.connected(process.connections.values())
     dispatch = process.server = Dispatch(process, control, fetches, version_answers, served)
     images.logins, images.known_versions = dispatch.logins, dispatch.known_versions
-    if not await _before(stop, _linked(control)):
+    if not await unless_stopped(stop, _linked(control)):
         return  # no client was served yet
     process.start(loop)
     context.shared.processes[context.process, ProcessLine.READY] = context.epoch
@@ -91,18 +90,6 @@ async def _linked(control: ControlLink) -> None:
     """Called when the first image has come."""
     await control.connect()
     await control.first_image.wait()
-
-
-async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Run the work unless the stop comes first; returns whether it was finished."""
-    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not working.done():
-        working.cancel()
-        return False
-    working.result()
-    return True
 
 
 async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:

@@ -237,9 +237,8 @@ class Replication:
             ]
             for _, replica in joining:
                 replica.joining = True
-                self.broker.shared.in_sync[replica.slot] = (
-                    1  # it must not be throttled: the leader waits for it
-                )
+                # it must not be throttled: the leader waits for it
+                self.broker.shared.in_sync[replica.slot] = 1
             answers = await self._roles.send_to_leaders(partition for partition, _ in joining)
             joined = []
             for (partition, replica), complete in zip(joining, answers, strict=True):

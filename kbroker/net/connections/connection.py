@@ -119,20 +119,17 @@ class Connection:
         self.purgatory_ns = self.cold_ns = 0  # times that it waited for records, and for the disk
         self.earlier_ns = 0  # of it, the time before Python got the request
         self.answered_ns = 0  # when its answer was built
-        self.on_answer_sent: Callable[[Connection], None] | None = (
-            None  # called once, when its answer is sent
-        )
+        # called once, when its answer is sent
+        self.on_answer_sent: Callable[[Connection], None] | None = None
         self.long_peer: NDArray[np.uint8] | None = None  # see PackedPeers
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners
         self.grant: Grant | None = None  # its permissions; None: everything is allowed
-        self.access: tuple[NDArray[np.int64], object] | None = (
-            None  # the access row of the kernels, and the objects that the row refers to
-        )
+        # the access row of the kernels, and the objects that the row refers to
+        self.access: tuple[NDArray[np.int64], object] | None = None
         self.answer_scope = 0  # of answers that depend on the client
-        self.on_end: Callable[[], None] | None = (
-            None  # as on_close, but it stays for the life of the connection
-        )
+        # as on_close, but it stays for the life of the connection
+        self.on_end: Callable[[], None] | None = None
         self.on_gone: Callable[[], None] | None = None  # notifies control, if control requested it
         self.software_name = self.software_version = ""  # of the client, by its ApiVersions request
 

@@ -73,6 +73,22 @@ ANY_VERSION: Final = (-(1 << 15), (1 << 15) - 1)
 _SIZE: Final = struct.Struct("<I")
 
 
+def client_of(connection: Connection) -> Peer:
+    """The client of a connection, as control gets it with each request."""
+    accepted = connection.accepted
+    return Peer(
+        accepted.connection_id,
+        connection.listener.listener,
+        accepted.host,
+        accepted.port,
+        connection.principal,
+        accepted.site,
+        connection.software_name,
+        connection.software_version,
+        connection.token_authenticated,
+    )
+
+
 class Process(Protocol):
     """The methods of the process that are used here."""
 
@@ -160,20 +176,7 @@ class Forwarding:
         """Event: a request waits for the peer of its connection's row."""
         if (connection := self._connections.get(number)) is None:
             return
-        accepted = connection.accepted
-        packed = pack_peer(
-            Peer(
-                accepted.connection_id,
-                connection.listener.listener,
-                accepted.host,
-                accepted.port,
-                connection.principal,
-                accepted.site,
-                connection.software_name,
-                connection.software_version,
-                connection.token_authenticated,
-            )
-        )
+        packed = pack_peer(client_of(connection))
         address = self._peers.put(connection, packed)
         row = self._context.connections[number]
         row[ConnectionRow.PEER] = address

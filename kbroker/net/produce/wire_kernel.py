@@ -72,9 +72,8 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     bound = 32
     transactional = False
     empty = 0
-    corrupt = (
-        False  # Kafka looks for transactions first, and a batch that it cannot skip fails the whole request
-    )
+    # Kafka looks for transactions first, and a batch that it cannot skip fails the whole request
+    corrupt = False
     for _ in range(topics):
         if version >= ProduceVersion.TOPIC_IDS:
             length = 16
