@@ -16,7 +16,7 @@ so the death of a client and of its scribe loses at most that much of what it kn
 that way is unknown, never wrong:
 
 - a sequence number inside an intent that has no row in `sends`: attempted perhaps, outcome unknown;
-- a record of the log that no consumer's rows hold: seen by nobody, or by a consumer whose last rows
+- a record of the log that no consumer's rows hold: not seen, or seen by a consumer whose last rows
   are gone.
 
 Rows of one writer are in the order of events: in `sends` that of the delivery reports, in `reads`
@@ -97,7 +97,7 @@ TRANSACTIONS = pa.schema(
         ("meant", pa.int8()),  # TransactionOutcome the producer wanted
         ("error", pa.int16()),
         ("begin_ns", pa.int64()),
-        ("ending_ns", pa.int64()),  # commit or abort was asked for: nobody may read_committed a record before
+        ("ending_ns", pa.int64()),  # commit or abort was requested: read_committed shows no record before
         ("end_ns", pa.int64()),  # and had returned
     ]
 )

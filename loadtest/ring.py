@@ -33,7 +33,7 @@ class Ring:
         self._words = np.frombuffer(self._map, np.int64, 2)
 
     def close(self) -> None:
-        """The descriptor; the memory stays until nobody maps it."""
+        """The descriptor; the memory stays until no process maps it."""
         os.close(self.descriptor)
 
     @property

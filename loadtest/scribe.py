@@ -45,7 +45,7 @@ class _File:
             compression="snappy",
             use_dictionary=texts,
             column_encoding=deltas,
-            write_statistics=False,  # a fifth of the cost, and nobody skips rows by them
+            write_statistics=False,  # a fifth of the cost, and no reader skips rows by them
             store_schema=False,  # texts are read as texts
         )
 

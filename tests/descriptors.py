@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def open_files() -> int:
-    """How many descriptors are open, without those that nobody refers to.
+    """How many descriptors are open, without those that are not referenced.
 
     What an earlier test left is not closed by a collection in the middle of the test that
     counts."""

@@ -25,7 +25,7 @@ from kbroker.protocol.schema import Struct
 
 GROUPS = 10
 MEMBERS = 20  # of each
-SESSION_MS = 300_000  # longer than the scenario: nobody keeps the sessions of those that only commit
+SESSION_MS = 300_000  # longer than the scenario: members that only commit send no heartbeats
 LARGE = 500
 REBALANCES = 5
 

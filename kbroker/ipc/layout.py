@@ -140,7 +140,7 @@ class Operation(Values):
     READ_AHEAD = 2
     APPEND_VERIFIED = 3  # an append that was answered UNVERIFIED and that control has allowed since
     APPEND_ADDED = 4  # the same under transactions v2: control has added the partition as well
-    APPEND_BY_CONTROL = 5  # within the IO worker: control's own appends, which nobody checks again
+    APPEND_BY_CONTROL = 5  # within the IO worker: control's own appends, which are not checked again
 
 
 class Completion(Row, writer="io", shared="client process", words=8):

@@ -19,7 +19,7 @@ class Untrusted(PermissionError):
 
 
 def check(what: str | Path, found: os.stat_result, sticky: bool = False) -> None:
-    """Raises Untrusted unless its owner is this process's user or root, and nobody else can write
+    """Raises Untrusted unless its owner is this process's user or root, and no other user can write
     it.
 
     sticky: a folder where other users may write, but cannot replace files of ours, is accepted (as

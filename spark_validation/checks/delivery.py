@@ -92,7 +92,7 @@ def impossible(evidence: Evidence) -> DataFrame:
 
 def unshown(evidence: Evidence, beside: DataFrame) -> DataFrame:
     """V08 and V10: visible records of the log that a reader was not given. Below the log's start,
-    where a segment may still hold records, nobody is given any."""
+    where a segment may still hold records, no reader gets any."""
     may_see = ~F.col("committed") | (F.col("l.state") == VISIBLE)
     inside = (F.col("offset") >= F.col("span_first")) & (F.col("offset") <= F.col("span_last"))
     held = beside.join(evidence.ends, ["topic", "partition"], "left")

@@ -2,7 +2,7 @@
 its last commit.
 
 What a consumer may have done whose rows are gone is never held against the broker: those findings
-are counted, and convict nobody. A consumer that was killed takes its last seconds with it
+are counted, and convict no broker. A consumer that was killed takes its last seconds with it
 (`killed_members`); one whose files are missing may have done anything (`incomplete_groups`). Who
 owned a partition when: `ownership`.
 """
@@ -41,7 +41,7 @@ def whole(evidence: Evidence) -> Column:
 
 
 def starts(evidence: Evidence) -> DataFrame:
-    """V09: where assignments begin, against what was confirmed before and what anybody asked to
+    """V09: where assignments begin, against what was confirmed before and what any member asked to
     commit.
 
     A start that ignores a confirmed commit reads again from the reset policy's end; one above every
@@ -112,7 +112,7 @@ def without_rewinds(evidence: Evidence, begun: DataFrame) -> DataFrame:
 
 
 def ends(evidence: Evidence) -> DataFrame:
-    """V09: an offset at the end that nobody asked to commit."""
+    """V09: an offset at the end that no member asked to commit."""
     rows = [
         (group, topic, int(partition), offset)
         for group, topics in evidence.run.committed.items()
@@ -162,7 +162,7 @@ def spans(evidence: Evidence) -> DataFrame:
     last = last.unionByName(silent(evidence, reading)).groupBy(*GROUP).agg(F.max("until").alias("until"))
     views = isolation.groupBy("group").agg(F.bool_and("committed").alias("committed"))
     whole = first.join(last, GROUP).join(views, "group").join(ends, ["topic", "partition"], "left")
-    # below the log's start nobody is given what a segment may still hold
+    # below the log's start no reader gets what a segment may still hold
     whole = whole.withColumn("first", F.greatest("first", F.coalesce("log_start", F.lit(0))))
     return F.broadcast(whole.drop("log_start").where("first < until"))
 

@@ -2,7 +2,7 @@
 open transaction, also if that one is aborted later.
 
 A transaction is open at least until its producer asks for its end, or until its timeout. What lies
-above its first record was shown too soon if it was seen before. Nobody misses the record of an
+above its first record was shown too soon if it was seen before. No reader misses the record of an
 aborted transaction, so no other check finds this.
 """
 

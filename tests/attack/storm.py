@@ -78,7 +78,7 @@ def _attack(port: int, count: int, seconds: float) -> Outcome:
     for number in range(count):
         link = socket.socket()
         link.setblocking(False)
-        # an address of its own for every 4,000: nobody runs out of ports
+        # an address of its own for every 4,000: no address runs out of ports
         link.bind((f"127.0.{1 + number // 4000}.1", 0))
         if link.connect_ex(("127.0.0.1", port)) not in (0, errno.EINPROGRESS):
             outcome.closed += 1

@@ -1,4 +1,4 @@
-"""Clients that announce large requests and send them slowly take nobody else's memory."""
+"""Clients that announce large requests and send them slowly take no other client's memory."""
 
 import socket
 import struct

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 COUNT = 300_000
 NEARLY_ALL_WAIT_S, MAX_WAIT_S = 0.5, 2.0
-"""Of anybody else, on a busy host: in one piece each of these takes seconds there. In the best of
+"""Of any other client, on a busy host: in one piece each of these takes seconds there. In the best of
 ROUNDS, because what a busy host does to one of them it does not do to all."""
 ROUNDS = 3
 GROWTH_MB = 250

@@ -1,4 +1,4 @@
-"""Many connections of one address guess a password: they do not get to it, and nobody else
+"""Many connections of one address guess a password: they do not find it, and no other user
 notices."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Long frames that nobody will serve: closed by their first bytes, so they take no memory and no
+"""Long frames of unserved requests: closed by their first bytes, so they take no memory and no
 time."""
 
 import socket

@@ -196,6 +196,6 @@ def read_row(message: Message, consumer: int, position: int) -> Row:
 
 
 def create(bootstrap: str, topics: list[str]) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # gives up its futures when nobody holds it
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # gives up its futures when it is not referenced
     for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
         future.result(timeout=30)

@@ -4,7 +4,7 @@ topic.
 What a client sees is one broker that acknowledges, orders and shows as the fault says; what is in
 the log is what the real broker appended. The proxy takes producer ids out of the batches of broken
 topics, since the real broker would notice the faults by them: idempotence is then a promise that
-nobody keeps. Faults, by the topic's name:
+no broker keeps. Faults, by the topic's name:
 
     loses      every LOSE_EACH-th batch is acknowledged and never appended
     early      batches are acknowledged BEHIND requests before they are appended; a "crash" takes those not yet appended

@@ -115,7 +115,7 @@ def without_retention(cli: Shell, topic: str) -> None:
 
 @pytest.fixture
 def group() -> str:
-    """A group id that nobody used."""
+    """An unused group id."""
     return f"group-{uuid.uuid4().hex[:12]}"
 
 

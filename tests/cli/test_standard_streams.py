@@ -1,5 +1,5 @@
 """Commands end with a code and without a traceback whatever their streams are: closed, full, or a
-pipe that nobody reads."""
+pipe without a reader."""
 
 import os
 import subprocess

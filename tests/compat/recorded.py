@@ -57,7 +57,7 @@ class Recording:
         self.scripts: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def lines(self, script: str) -> Lines:
-        """What Apache Kafka answered. Raises KeyError for a script that nobody recorded."""
+        """What Apache Kafka answered. Raises KeyError for a script that is not recorded."""
         return [(label, answer) for label, answer in self.scripts[script]]
 
     def keep(self, script: str, lines: Lines) -> None:

@@ -1,4 +1,4 @@
-"""Control's state at start: restarts of control, of the broker, and folders nobody knows."""
+"""Control's state at start: restarts of control, of the broker, and folders of unknown topics."""
 
 import asyncio
 import base64

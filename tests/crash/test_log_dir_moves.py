@@ -91,7 +91,7 @@ def test_a_move_survives_the_death_of_its_parts(
 def test_a_move_survives_control_at_any_step_of_a_switch(
     place: str, tmp_path: Path, broker_factory: Callable[..., KBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log is held off, or the new log dir is stored and nobody has heard of it."""
+    """A log is held off, or the new log dir is stored and no process knows it."""
     failpoint_file = tmp_path / "failpoint"
     monkeypatch.setenv(failpoint.VARIABLE, str(failpoint_file))
     broker, mover = _mover(tmp_path, broker_factory)

@@ -1,5 +1,5 @@
 """Blocks reserved ahead of a log's end: no crash leaves them behind, no full disk comes early by
-them, nobody sees them as bytes of a log."""
+them, they are not seen as bytes of a log."""
 
 import os
 import time

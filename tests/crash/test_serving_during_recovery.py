@@ -97,7 +97,7 @@ def test_a_small_log_is_served_before_a_large_one_is_checked(broker_factory: Bro
     node = broker_factory(SETTINGS)
     _prepare(node)
     count = next((each for each in BATCHES if _start_with(node, each)), 0)
-    assert count, "all logs were checked before anybody was served"
+    assert count, "all logs were checked before any client was served"
     assert _read_small(node) == 30
     node.stop(60)
     since_ready = node.logs(1_000_000).rpartition("kbroker ready")[2]

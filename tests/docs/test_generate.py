@@ -9,7 +9,7 @@ from docs import generate
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with one generated page that nobody has written yet."""
+    """A project with one generated page that is not written yet."""
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     monkeypatch.setattr(generate, "GENERATED", {"settings.md": "kbroker.config.docs:page"})
     return tmp_path / "settings.md"

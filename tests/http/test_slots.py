@@ -73,7 +73,7 @@ def test_a_busy_connection_is_only_closed_after_a_while() -> None:
 
 
 def test_requests_without_a_break_are_one_piece_of_work() -> None:
-    """Connections that send one short request after the other exclude nobody."""
+    """Connections that send one short request after the other exclude no other client."""
     clock = Clock()
     slots, links = full(clock)
     step = BREAK_S / 2

@@ -1,4 +1,4 @@
-"""Links are made by what processes inherit; nobody else gets one."""
+"""Links are made by what processes inherit; no other process gets one."""
 
 import array
 import errno

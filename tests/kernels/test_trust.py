@@ -1,4 +1,4 @@
-"""Machine code comes from files and folders that nobody else can write."""
+"""Machine code comes from files and folders that no other user can write."""
 
 import os
 from pathlib import Path

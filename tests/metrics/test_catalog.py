@@ -1,4 +1,4 @@
-"""The catalogue promises nothing that nobody counts."""
+"""The catalogue has no metric that is not counted."""
 
 import re
 from pathlib import Path

@@ -17,7 +17,7 @@ RUNS = 2
 
 
 class OpeningState(NamedTuple):
-    """torn: of each log, whether bytes may be at its end that nobody acknowledged. opened: by the
+    """torn: of each log, whether bytes may be at its end that were not acknowledged. opened: by the
     IO worker that runs. failed: could not be opened, without an error of the log dir. first: the
     worker is the first of this run. logs_open: ProcessLine.LOGS_OPEN. marked: the dir holds the
     marker; clean: it did when this run began. served_torn: a torn log was opened without being

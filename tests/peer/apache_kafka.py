@@ -18,7 +18,7 @@ API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"peer")
 
 
 def free_port() -> int:
-    """A TCP port nobody listens on right now."""
+    """A TCP port without a listener now."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

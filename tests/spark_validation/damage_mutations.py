@@ -1,5 +1,5 @@
 """Mutations of headers that hide a batch or its records, of files that are cut, and of records that
-lie where nobody sent them."""
+lie where no client sent them."""
 
 from copy import deepcopy
 

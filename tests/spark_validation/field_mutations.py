@@ -205,7 +205,7 @@ def marker_in_a_plain_topic(topic: Topic) -> None:
 
 
 def ends_below_its_high_watermark(topic: Topic) -> None:
-    """What nobody was acknowledged is gone from the end."""
+    """A record that was not acknowledged is gone from the end."""
     for offset, record, _ in topic.records()[-BATCH:]:
         topic.sent(record.producer, record.seq).update({"status": 2, "offset": -1})
         assert offset

@@ -20,15 +20,15 @@ def begin_above_the_commit(topic: Topic) -> None:
 
 
 def skip_the_first(topic: Topic, count: int = 3) -> None:
-    """The second assignment begins where it should, and its first records are delivered to
-    nobody."""
+    """The second assignment begins where it should, and its first records are not
+    delivered."""
     for row in [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 1][:count]:
         topic.rows["reads"].remove(row)
 
 
 def deliver_nothing(topic: Topic) -> None:
-    """A partition is assigned and committed to its end, and none of its records is given to
-    anybody."""
+    """A partition is assigned and committed to its end, and none of its records is
+    delivered."""
     for row in topic.reads_of(topic.reader, 1):
         topic.rows["reads"].remove(row)
 

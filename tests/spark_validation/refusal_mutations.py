@@ -46,7 +46,7 @@ def acknowledge_late(ack: ShareAck, error: int = 0) -> Callable[[Topic], None]:
 
 
 def acknowledge_when_expired(topic: Topic) -> None:
-    """Nobody else had it meanwhile."""
+    """No other member had it meanwhile."""
     share(topic)
     row = given(topic, 21)
     row["asked_ns"] = row["acquired_ns"] + 45_000 * MS

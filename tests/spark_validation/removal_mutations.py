@@ -89,7 +89,7 @@ def delete_records(until: int, confirmed: bool = True):  # type: ignore[no-untyp
 
 
 def delete_within_a_segment(topic: Topic) -> None:
-    """The segment stays, and holds what nobody is given any more: not the drains, nor the group,
+    """The segment stays, and holds what no reader gets any more: not the drains, nor the group,
     which was at 10 and continues at the new start."""
     topic.start_offset = 23
     topic.deletions = [Deletion(topic.name, 0, 23, True, START_NS)]

@@ -138,7 +138,7 @@ def expire_and_forget(topic: Topic) -> None:
 
 
 def give_up(topic: Topic) -> None:
-    """Released as often as it may be delivered: then nobody is given it any more."""
+    """Released as often as it may be delivered: then no member gets it any more."""
     too_often(topic)
     topic.rows["shares"] = [row for row in topic.rows["shares"] if row["delivery"] < 6]
 

@@ -139,7 +139,7 @@ def test_a_closed_segments_time_index_ends_with_its_highest_timestamp(tmp_path: 
         put(tmp_path, layout.TIME_INDEX_FILE, b"".join(struct.pack(">qi", *entry) for entry in entries))
         return [(entry, offset) for _, entry, offset, _ in ends_below(str(tmp_path), 0, log)]
 
-    assert list(ends_below(str(tmp_path), 0, log)) == [], "nobody wrote one"
+    assert list(ends_below(str(tmp_path), 0, log)) == [], "none was written"
     assert found((10, 0), (30, 4)) == []
     assert found((10, 0)) == [(1, 4)]
     assert found() == [(0, 4)]

@@ -47,7 +47,7 @@ class Files:
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asks for. confirm: the answer to the question whether this host may be
-    changed; None where nobody can be asked."""
+    changed; None where no terminal can be asked."""
 
     seconds: float
     tries: Sequence[str] = ()

@@ -38,7 +38,7 @@ class Place:
 class Streams:
     """Runs in: http. Owner: the console. Thread-safe.
 
-    Nobody excludes others for long: when there is no room, a stream that had its place for
+    No stream excludes others for long: when there is no room, a stream that had its place for
     MIN_S gives way: one of the address that has most of them, and of those the oldest."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:

@@ -36,7 +36,7 @@ from kbroker.kernels.linking.shared_image import Kernel, SharedImage
 
 POINTER = 8
 _IGNORED = frozenset({SectionType.UNWIND})
-"""Kernels raise no C++ exceptions: nobody unwinds their stacks."""
+"""Kernels raise no C++ exceptions: their stacks are never unwound."""
 
 _RUN_BY_A_LOADER = (".ctors", ".dtors", ".init", ".fini", ".preinit")
 

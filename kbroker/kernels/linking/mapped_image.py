@@ -25,7 +25,7 @@ class MappedImage:
     forking."""
 
     def __init__(self, file: int) -> None:
-        """file: a descriptor of the image, which nobody else can write. Raises OSError or
+        """file: a descriptor of the image, which no other user can write. Raises OSError or
         ImportError if the code cannot be used here, ValueError if the image is damaged."""
         self._memory, runs = _mapped(file)
         try:

@@ -209,7 +209,7 @@ class OAuthExchange:
         self.token_authenticated = False
         self.ends_s = 0.0
 
-    def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  nobody guesses signatures
+    def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  signatures cannot be guessed
         """None."""
         return None
 

@@ -67,7 +67,7 @@ def admin(session_admin: AdminClient) -> AdminClient:
 
 @pytest.fixture
 def fresh() -> NameFactory:
-    """Gives names nobody used: `fresh("group")`."""
+    """Gives unused names: `fresh("group")`."""
     return lambda stem: f"{stem}-{next(NUMBERS)}"
 
 

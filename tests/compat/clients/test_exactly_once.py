@@ -109,7 +109,7 @@ def test_a_timeout_beyond_the_brokers_limit_is_refused(bootstrap: str, fresh: Na
 
 
 class Waiter:
-    """Waits for records that nobody sends to a client: control records."""
+    """Waits for records that no client is sent: control records."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "waiter"})

@@ -1,4 +1,4 @@
-"""Deletions that a crash interrupted: the topic never comes back, its slot is free only when nobody
+"""Deletions that a crash interrupted: the topic never comes back, its slot is free only when no process
 works with it."""
 
 import asyncio

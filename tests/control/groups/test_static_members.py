@@ -119,7 +119,7 @@ class TestStaticMembers:
         over = kafka.timers["join-g"]
         assert over.expiry_ms <= kafka.now_ms
         kafka.cancel("join-g")
-        kafka.run(over.operation(kafka.now_ms))  # the join phase ends at once, and nobody has come back
+        kafka.run(over.operation(kafka.now_ms))  # the join phase ends at once, and no member has come back
         assert kafka.state() == "PreparingRebalance"
         assert kafka.timers["join-g"].expiry_ms == kafka.now_ms + MIN_ROUND_MS
         kafka.advance(60_000)

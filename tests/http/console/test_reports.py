@@ -1,4 +1,4 @@
-"""What the programs write is known and summed up; what nobody wrote like that is no report."""
+"""What the programs write is known and summed up; any other file is no report."""
 
 import json
 from pathlib import Path

@@ -268,7 +268,7 @@ def test_failed_logins_are_few_and_do_not_use_up_the_places_of_others(
 def test_logins_that_the_broker_did_not_check_are_not_limited(
     elsewhere: Served, logins: list[BaseException | None]
 ) -> None:
-    """Nobody learns anything about a password while the broker restarts."""
+    """No client learns anything about a password while the broker restarts."""
     logins += [LinkBroken("away")] * (TRIES + 1)
     tried = {"user": "ann", "password": "p"}
     assert [elsewhere.change("/api/login", tried)[0] for _ in range(TRIES + 1)] == [503] * (TRIES + 1)

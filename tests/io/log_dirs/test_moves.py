@@ -204,7 +204,7 @@ def test_files_of_an_older_move_do_not_stop_a_move_back(case: Case) -> None:
 
 
 def test_a_copy_says_from_its_beginning_of_which_topic_it_is(case: Case) -> None:
-    """Should that be deleted while nobody is there to remove the copy."""
+    """It may be deleted while no process is there to remove the copy."""
     case.begin()
     (copy,) = case.futures()
     assert checkpoint.read_topic_id(str(copy)) == case.logs.partition.topic_id == b"\1" * 16

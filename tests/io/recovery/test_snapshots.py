@@ -30,7 +30,7 @@ def test_a_clean_log_without_snapshots_gets_one_and_has_no_producers(tmp_path: P
 
 
 def test_a_recovery_writes_no_snapshot_where_it_begins(tmp_path: Path) -> None:
-    """It would say that nobody had written before."""
+    """It would say that no producer had written before."""
     log = filled(tmp_path / "log", 8, segment_bytes=1000)
     for snapshot in log.folder.glob("*.snapshot"):
         snapshot.unlink()

@@ -68,7 +68,7 @@ def test_a_fetch_asks_again_after_each_report_until_it_is_complete(scene: Scene)
     enough = True
     scene.report()
     assert fetch.ends == [False]
-    assert not scene.asks, "nobody waits any more"
+    assert not scene.asks, "no fetch waits any more"
 
 
 def test_an_append_between_a_look_and_the_waiter_bit_is_not_missed(scene: Scene) -> None:
