@@ -5,7 +5,7 @@ kept in the on-disk cache (ctypes function pointers would not be).
 """
 
 from kbroker.kernels.jit import PLAIN, external, inlined
-from kbroker.kernels.memory import load_i32
+from kbroker.kernels.memory import load_i32, load_i64
 from kbroker.kernels.plain import libc as plain_libc
 from kbroker.kernels.row import Values
 
@@ -48,6 +48,13 @@ RUSAGE_THREAD = 1
 RUSAGE_BYTES = 144
 RU_INBLOCK = 88
 SECTOR = 512
+
+
+@inlined
+def clock_ns(clock: int, scratch: int) -> int:
+    """Nanoseconds of a clock. scratch: address of a timespec."""
+    clock_gettime(clock, scratch)
+    return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
 
 
 class Epoll(Values):

@@ -5,7 +5,7 @@ appends, wake-ups.
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.ring import ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import Epoll, clock_gettime, epoll_ctl, epoll_wait
+from kbroker.kernels.libc import CLOCK_REALTIME, Epoll, clock_ns, epoll_ctl, epoll_wait
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.fetch.send_kernel import continue_sending, forget_box, take_returned
@@ -27,7 +27,7 @@ from kbroker.net.rows.connection_kernel import (
     mark_stalled,
     push_event,
 )
-from kbroker.net.rows.count_kernel import end_runs
+from kbroker.net.rows.count_kernel import end_runs, monotonic_ns
 
 ROUNDS = 4  # rounds in one call, before Python has a turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
@@ -118,11 +118,8 @@ def _completions_wait(cx: int) -> bool:
 
 @inlined
 def _read_clocks(cx: int) -> None:
-    scratch = get(cx, Context.SCRATCH)
-    clock_gettime(0, scratch)
-    put(cx, Context.NOW_MS, load_i64(scratch) * 1000 + load_i64(scratch + 8) // 1_000_000)
-    clock_gettime(1, scratch)
-    now = load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
+    put(cx, Context.NOW_MS, clock_ns(CLOCK_REALTIME, get(cx, Context.SCRATCH)) // 1_000_000)
+    now = monotonic_ns(cx)
     put(cx, Context.NOW_NS, now)
     store_i64(get(cx, Context.PROCESS_LINE) + 8 * ProcessLine.HEARTBEAT_NS, now)
 

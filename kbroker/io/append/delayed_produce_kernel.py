@@ -10,13 +10,13 @@ front. As Python objects each of them cost 16 microseconds. Layout:
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.publish_kernel import acknowledged_below, clock_ns, push_completion
+from kbroker.io.append.publish_kernel import acknowledged_below, push_completion
 from kbroker.io.append.rows import AppendRow, Batch, Client, Environment
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.ring import ring_free
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import CLOCK_MONOTONIC
+from kbroker.kernels.libc import CLOCK_MONOTONIC, clock_ns
 from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 from kbroker.purgatory.watch_list_kernel import unwatch, watch, watch_by_offset
 

@@ -19,7 +19,6 @@ from kbroker.io.append.append_kernel import plan_append
 from kbroker.io.append.delayed_produce_kernel import hold
 from kbroker.io.append.group_commit_kernel import request_syncs
 from kbroker.io.append.publish_kernel import (
-    clock_ns,
     notify,
     publish,
     push_completion,
@@ -42,7 +41,7 @@ from kbroker.ipc.layout import AppendEntry, Completion, Counter, Operation, Slot
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import CLOCK_MONOTONIC, CLOCK_REALTIME
+from kbroker.kernels.libc import CLOCK_MONOTONIC, CLOCK_REALTIME, clock_ns
 from kbroker.kernels.memory import fence, load_i64, store_release
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe

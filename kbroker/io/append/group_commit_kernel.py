@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.delayed_produce_kernel import release
-from kbroker.io.append.publish_kernel import clock_ns, notify, publish_durable, wake_clients
+from kbroker.io.append.publish_kernel import notify, publish_durable, wake_clients
 from kbroker.io.append.rows import AppendRow, Environment, SyncJob, SyncRow, SyncState
 from kbroker.ipc.layout import Counter, Slot, SlotFlag, SlotState
 from kbroker.kernels.jit import external, inlined, kernel
-from kbroker.kernels.libc import CLOCK_MONOTONIC, EIO, clock_gettime, errno, read, write
+from kbroker.kernels.libc import CLOCK_MONOTONIC, EIO, clock_gettime, clock_ns, errno, read, write
 from kbroker.kernels.memory import fence, load_i64, store_i64
 from kbroker.kernels.pipe import give_record, take_record
 from kbroker.kernels.rows import get, put

@@ -13,7 +13,7 @@ from kbroker.io.append.rows import AppendRow, Client, Environment, SyncRow
 from kbroker.ipc.layout import Completion, Slot, SlotFlag
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free, wake
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import CLOCK_MONOTONIC, clock_gettime
+from kbroker.kernels.libc import CLOCK_MONOTONIC, clock_ns
 from kbroker.kernels.memory import exchange, fence, fetch_or, load_i64, store_i64, store_release
 
 Words = NDArray[np.int64]
@@ -92,13 +92,6 @@ def publish_durable(slots: Table, row: Words, slot: int, sync: Words) -> None:
             words[Slot.HW_POSITION] = words[Slot.ACTIVE_END]
         _set_last_stable(words, row)
     store_release(sequence, load_i64(sequence) + 1)
-
-
-@inlined
-def clock_ns(clock: int, scratch: int) -> int:
-    """Nanoseconds of a clock; ``scratch`` is the address of a timespec."""
-    clock_gettime(clock, scratch)
-    return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
 
 
 @inlined

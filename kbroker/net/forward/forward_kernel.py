@@ -8,7 +8,7 @@ from kbroker.ipc.block_kernel import is_cacheable, request_bytes, write_request
 from kbroker.ipc.block_layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import Epoll, clock_gettime
+from kbroker.kernels.libc import Epoll
 from kbroker.kernels.memory import load_i16_be, load_i32, load_i64
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import skip_request_header
@@ -28,7 +28,7 @@ from kbroker.net.rows.connection_kernel import (
     push_event,
     send_once,
 )
-from kbroker.net.rows.count_kernel import count_request, count_sent, observe_phase
+from kbroker.net.rows.count_kernel import count_request, count_sent, monotonic_ns, observe_phase
 from kbroker.net.rows.topic_kernel import may_take_producer_id
 
 ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
@@ -147,9 +147,7 @@ def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
     block: address of its first byte. An answer whose connection has gone, or no longer waits for
     it, is dropped.
     """
-    scratch = get(cx, Context.SCRATCH)
-    clock_gettime(1, scratch)
-    put(cx, Context.NOW_NS, load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8))
+    put(cx, Context.NOW_NS, monotonic_ns(cx))
     while position < end and events_left(cx) >= 64:
         message = block + position
         call = load_i64(message + MessageHead.CALL)

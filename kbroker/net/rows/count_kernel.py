@@ -9,8 +9,7 @@ from kbroker.ipc.layout import Completion
 from kbroker.kernels.cache import MEASURED
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import clock_gettime
-from kbroker.kernels.memory import load_i64
+from kbroker.kernels.libc import CLOCK_MONOTONIC, clock_ns
 from kbroker.kernels.rows import get, put
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe
@@ -187,9 +186,7 @@ def parse_ends(cx: int, began_ns: int) -> None:
 @inlined
 def monotonic_ns(cx: int) -> int:
     """CLOCK_MONOTONIC now; the pump's own reading is that of the round."""
-    scratch = get(cx, Context.SCRATCH)
-    clock_gettime(1, scratch)
-    return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
+    return clock_ns(CLOCK_MONOTONIC, get(cx, Context.SCRATCH))
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
