@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from loadtest import history
+from loadtest.history import AssignmentEvent
 from loadtest.run import (
     ConsumerClient,
     ProducerClient,
@@ -127,6 +128,10 @@ class Evidence:
             return self.spark.createDataFrame([], f"{place}, sent_to string, sent_ns bigint")
         held = self.log.where(F.col("state") != CONTROL).select(*PLACE, *IDENTITY)
         return held.join(F.broadcast(sent), IDENTITY).persist(StorageLevel.DISK_ONLY)
+
+    def begun(self) -> DataFrame:
+        """Rows of the assignments that began."""
+        return self.rows("assignments").where(F.col("event") == int(AssignmentEvent.ASSIGNED))
 
     @cached_property
     def producers(self) -> DataFrame:

@@ -8,7 +8,6 @@ from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
 from spark_validation.checks.group_coverage import spans
 from spark_validation.checks.groups import GROUP
-from spark_validation.checks.ownership import ASSIGNED
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import BUCKET_BITS, CONTROL, PLACE, VISIBLE, Evidence, bucket
 
@@ -57,7 +56,7 @@ def begun_above(evidence: Evidence) -> DataFrame:
     first = evidence.reads.where("assignment >= 0").groupBy(*key)
     first = first.agg(F.min("offset").alias("first"), F.min("seen_ns").alias("seen_ns"))
     members = evidence.consumers.where("role = 'load'").select("consumer", "committed")
-    begun = evidence.rows("assignments").where((F.col("event") == ASSIGNED) & (F.col("start_offset") >= 0))
+    begun = evidence.begun().where("start_offset >= 0")
     begun = begun.select(*READER, *GROUP, "start_offset").join(members, "consumer").join(first, key)
     starts = evidence.ends.select("topic", "partition", F.col("start_offset").alias("log_start"))
     begun = begun.join(starts, ["topic", "partition"], "left")

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
-from spark_validation.checks.ownership import ASSIGNED
 from spark_validation.evidence import Evidence
 
 SERVED = "below a confirmed DeleteRecords"
@@ -38,8 +37,7 @@ def served(evidence: Evidence) -> DataFrame:
     given_all = evidence.reads.select(*columns).unionByName(shared.select(*columns))
     near = given_all.join(F.broadcast(deleted), ["topic", "partition"]).where("offset < deleted")
     key = [*READER, "topic", "partition"]
-    given = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
-    given = given.groupBy(*key).agg(F.min("at_ns").alias("given_ns"))
+    given = evidence.begun().groupBy(*key).agg(F.min("at_ns").alias("given_ns"))
     started = [(c.consumer, c.started_ns, c.role == "drain") for c in evidence.consumer_clients]
     clients = evidence.spark.createDataFrame(started, "consumer int, started_ns bigint, drains boolean")
     near = near.join(given, key, "left").join(F.broadcast(clients), "consumer")

@@ -10,7 +10,7 @@ owned a partition when: `ownership`.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from loadtest.history import UNKNOWN_START
+from loadtest.history import UNKNOWN_START, AssignmentEvent
 from spark_validation.anomalies import findings
 from spark_validation.checks import transaction_offsets
 from spark_validation.checks.batches import transactional
@@ -19,7 +19,7 @@ from spark_validation.checks.killed_members import killed_between, may_be_of_kil
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
 
-ASSIGNED = 0
+ASSIGNED = int(AssignmentEvent.ASSIGNED)
 LONG_NS = 30_000_000_000
 BEGIN_NS = 3_000_000_000  # until a member reads what it was given
 MOVED = "an aborted transaction's offsets moved the group"
@@ -88,7 +88,7 @@ def start_events(evidence: Evidence, commits: DataFrame) -> DataFrame:
     )
     requested = transaction_offsets.visible_from(evidence, commits)
     requested = requested.select(*GROUP, F.col("from_ns").alias("at_ns"), F.col("offset").alias("asked"))
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = evidence.begun()
     begun = begun.where(F.col("start_offset") != UNKNOWN_START)
     begun = without_rewinds(evidence, begun)
     begun = begun.select(*GROUP, "at_ns", "consumer", F.col("start_offset").alias("start"))
@@ -146,7 +146,7 @@ def spans(evidence: Evidence) -> DataFrame:
     record given."""
     earliest = [c.consumer for c in evidence.consumer_clients if c.offset_reset == "earliest"]
     ends = evidence.ends.select("topic", "partition", F.col("start_offset").alias("log_start"))
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = evidence.begun()
     begun = begun.join(ends, ["topic", "partition"], "left")
     reset = F.when(F.col("consumer").isin(earliest), F.coalesce("log_start", F.lit(0)))
     reset = F.when(F.col("start_offset") != UNKNOWN_START, reset)
@@ -176,7 +176,7 @@ def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
     if evidence.run.settings.get("consume_rate"):  # members that are slow on purpose
         ended = {}
     until = evidence.spark.createDataFrame(list(ended.items()), "consumer int, ended_ns bigint")
-    held = evidence.rows("assignments").where(F.col("event") == ASSIGNED).join(F.broadcast(until), "consumer")
+    held = evidence.begun().join(F.broadcast(until), "consumer")
     gone = evidence.rows("assignments").where(F.col("event") != ASSIGNED)
     key = ["consumer", "assignment", *GROUP]
     held = held.join(gone.select(*key, F.col("at_ns").alias("gone_ns")), key, "left")
@@ -240,7 +240,7 @@ def unassigned(evidence: Evidence) -> DataFrame:
         if c.group and c.ended_ns:
             ended[c.group] = max(ended.get(c.group, 0), c.ended_ns)
     until = evidence.spark.createDataFrame(list(ended.items()), "`group` string, ended_ns bigint")
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = evidence.begun()
     first = begun.groupBy("group").agg(F.min("at_ns").alias("at_ns")).join(F.broadcast(until), "group")
     lasting = {row["group"] for row in first.where(F.col("ended_ns") - F.col("at_ns") > LONG_NS).collect()}
     sizes = {topic.name: topic.partitions for topic in evidence.run.topics}

@@ -35,7 +35,7 @@ def going_back(evidence: Evidence) -> DataFrame:
         "consumer",
         F.lit("commit").alias("what"),
     )
-    starts = evidence.rows("assignments").where("event = 0 and start_offset >= 0")
+    starts = evidence.begun().where("start_offset >= 0")
     starts = starts.select(
         *GROUP,
         "at_ns",
@@ -84,7 +84,7 @@ def final_commits(evidence: Evidence, commits: DataFrame) -> DataFrame:
 
 def early_deliveries(evidence: Evidence) -> DataFrame:
     """V09: the first record of an assignment lies below the committed offset it begins at."""
-    starts = evidence.rows("assignments").where("event = 0 and start_offset >= 0")
+    starts = evidence.begun().where("start_offset >= 0")
     starts = starts.select("consumer", "assignment", "topic", "partition", "group", "start_offset").distinct()
     first = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
         F.min("offset").alias("offset")

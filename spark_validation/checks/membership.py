@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.checks.delivery import READER
-from spark_validation.checks.ownership import ASSIGNED
 from spark_validation.evidence import PARTITION, Evidence
 
 COMMITTED = "confirmed for a group that its consumer is not in"
@@ -22,19 +21,21 @@ def strangers(evidence: Evidence) -> DataFrame:
     """V08, V09, V19: what the member of a group was answered as a member of another one."""
     own = evidence.consumers.select("consumer", F.col("group").alias("own")).where("own is not null")
     kinds = (
-        ("commits", "V09", COMMITTED, F.col("error") == 0),
-        ("assignments", "V08", GIVEN, F.col("event") == ASSIGNED),
-        ("shares", "V19", SHARED, F.lit(True)),
+        ("V09", COMMITTED, evidence.rows("commits").where("error = 0")),
+        ("V08", GIVEN, with_offsets(evidence.begun())),
+        ("V19", SHARED, evidence.rows("shares")),
     )
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("its own is"), "own")
     found = []
-    for kind, anomaly, name, counts in kinds:
-        rows = evidence.rows(kind).where(counts).join(own, "consumer")
-        rows = rows.where(F.col("group") != F.col("own"))
-        if kind == "assignments":
-            rows = rows.withColumn("offset", F.when(F.col("start_offset") >= 0, F.col("start_offset")))
-        found.append(findings(rows, anomaly, name, detail))
+    for anomaly, name, rows in kinds:
+        others = rows.join(own, "consumer").where(F.col("group") != F.col("own"))
+        found.append(findings(others, anomaly, name, detail))
     return reduce(DataFrame.unionByName, found)
+
+
+def with_offsets(begun: DataFrame) -> DataFrame:
+    """Assignments with `offset`: where each began, null where that is not known."""
+    return begun.withColumn("offset", F.when(F.col("start_offset") >= 0, F.col("start_offset")))
 
 
 def unrequested(evidence: Evidence) -> DataFrame:
@@ -59,7 +60,7 @@ def unassigned(evidence: Evidence) -> DataFrame:
     ended = [
         c.consumer for c in evidence.consumer_clients if c.group and c.ended_ns and c.consumer not in cut
     ]
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = evidence.begun()
     reads = evidence.reads.where(F.col("consumer").isin(ended) & (F.col("assignment") >= 0))
     parts = reads.select(*READER, *PARTITION).distinct()
     strange = parts.join(begun.select(*READER).distinct(), READER, "left_semi")

@@ -3,11 +3,12 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from loadtest.history import AssignmentEvent
 from spark_validation.anomalies import findings, kinds
 from spark_validation.checks.groups import GROUP
 from spark_validation.evidence import Evidence
 
-ASSIGNED, REVOKED, LOST = range(3)
+ASSIGNED, REVOKED, LOST = map(int, AssignmentEvent)
 KEY = ["consumer", "assignment", *GROUP]
 AFTER = "delivered after its assignment had ended"
 BEFORE = "delivered before its assignment began"
@@ -16,9 +17,9 @@ BEFORE = "delivered before its assignment began"
 def former_owners(evidence: Evidence) -> DataFrame:
     """V09: a commit that was asked for when another member had begun with the partition, and was
     confirmed."""
-    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = evidence.begun()
     begun = begun.select(*GROUP, F.col("consumer").alias("owner"), F.col("at_ns").alias("owned_ns"))
-    own = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    own = evidence.begun()
     own = own.select("consumer", "assignment", *GROUP, F.col("at_ns").alias("had_ns"))
     commits = evidence.rows("commits").where("error = 0 and transaction < 0")
     late = commits.join(own, ["consumer", "assignment", *GROUP]).join(begun, GROUP)
@@ -31,7 +32,7 @@ def former_owners(evidence: Evidence) -> DataFrame:
 def held_until(evidence: Evidence) -> DataFrame:
     """KEY, begin_ns, end_ns of assignments whose ends are known.
 
-    A consumer that lost its partition without knowing (LOST, or killed) may go on for a while: a
+    A consumer that lost its partition without knowing (LOST, or killed) may continue for a while: a
     rebalance allows that. One that ended by itself in a run without faults had its partitions until
     it was given them again, or ended.
     """

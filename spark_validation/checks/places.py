@@ -3,11 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from loadtest.history import SendStatus
 from spark_validation.anomalies import findings
 from spark_validation.digests import BUCKET
 from spark_validation.evidence import CONTROL, IDENTITY, PLACE, Evidence, bucket
 
-ACKED, FAILED, UNKNOWN = 0, 1, 2
 SLACK_MS = 1000
 OTHER_KEYS = "acknowledged in another partition than its key's"
 WHO = ["producer", "seq", "partition_seq", "intended_ns"]
@@ -194,7 +194,7 @@ def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
     kind = (
         F.when(F.col("producer") < 0, "not a record of this run")
         .when(~F.col("intact"), "altered value")
-        .when(F.col("status") == FAILED, "its send surely failed")
+        .when(F.col("status") == int(SendStatus.FAILED), "its send surely failed")
         .when(F.col("status").isNull() & F.col("intended").isNull(), "nobody sent it")
     )
     named = rows.withColumn("kind", kind).where("kind is not null")

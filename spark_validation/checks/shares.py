@@ -9,14 +9,14 @@ prove nothing.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from loadtest.history import ShareAck
 from spark_validation.anomalies import findings, kinds
 from spark_validation.checks.delays import delays, due_ms
+from spark_validation.checks.delivery import CONTENT
 from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence
 
-NOTHING, ACCEPT, RELEASE, REJECT = range(4)
+NOTHING, ACCEPT, RELEASE, REJECT = map(int, ShareAck)
 RECORD = ["group", "topic", "partition", "offset"]
-CONTENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timestamp_ms", "flags", "intact"]
-CONTENT += ["header_sum"]
 LIMIT, LOCK_MS = 5, 30_000  # share.delivery.count.limit, share.record.lock.duration.ms: Kafka's own
 SLACK_MS = 1000
 MAX_FAULTS = 200
@@ -107,8 +107,8 @@ def stale(evidence: Evidence) -> DataFrame:
     """V19: acknowledgements that were confirmed though another member had been given the record, or
     the lock had expired, before they were asked for.
 
-    A member looks at a record some time after it was given it, and asks before the broker hears of
-    it: what seems too late was later still.
+    A member looks at a record some time after it was given it, and asks before the broker gets
+    the request: what seems too late was later still.
     """
     lock_ns = expired_ns(evidence)
     order = Window.partitionBy(*RECORD).orderBy("delivery", "acquired_ns", "consumer")
