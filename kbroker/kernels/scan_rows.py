@@ -4,7 +4,7 @@
 from kbroker.kernels.row import Row, Values, word
 
 
-class ScannedBatch(Row, writer="who scans"):
+class ScannedBatch(Row, writer="the scanning process"):
     """A batch that a scan found."""
 
     POSITION = word("bytes", "in the file")
@@ -25,7 +25,7 @@ class ScannedBatch(Row, writer="who scans"):
     COORDINATOR_EPOCH = word("epoch", "of an end marker, else -1")
 
 
-class ScanState(Row, writer="who scans"):
+class ScanState(Row, writer="the scanning process"):
     """Progress of a scan."""
 
     NEXT_POSITION = word("bytes", "of the next batch")
@@ -50,7 +50,7 @@ class ScanStop(Values):
     NEED_BUFFER = 10  # a batch larger than the buffer: come back with NEXT_SIZE bytes
 
 
-class FoundPlace(Row, writer="who searches"):
+class FoundPlace(Row, writer="the searching process"):
     """Position of a batch that `locate` found."""
 
     POSITION = word("bytes", "in the file")
@@ -68,7 +68,7 @@ class Located(Values):
     READ_FAILED = 3
 
 
-class IndexCarry(Row, writer="who scans"):
+class IndexCarry(Row, writer="the scanning process"):
     """State that is carried from call to call while the indexes of one segment are rebuilt."""
 
     SINCE_INDEX = word("bytes", "from the batch of the last entry on")

@@ -106,7 +106,7 @@ class Batch(Row, writer="io", words=20):
 
     ROWS = 1024
 
-    CLIENT = word("number", "who sent it")
+    CLIENT = word("number", "of the client process that sent it")
     TOKEN = word("bits", "of its append entry")
     SLOT = word("number", "of the partition")
     ADDRESS = word("address", "the record batch")
