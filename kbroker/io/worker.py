@@ -141,10 +141,12 @@ class Worker:
         if (waiting and not self._blocked()) or (self.replicas.active and self.replicas.pending()):
             self.sleeper.awake()
             return
-        timeout_ms = max(0, min(self._due_ms, self.drain.next_expiry_ms) - monotonic_ms())
+        due_ms = min(self._due_ms, self.drain.next_expiry_ms)
+        if waiting:
+            due_ms = min(due_ms, monotonic_ms() + BLOCKED_MS)
         if self.replicas.active:
-            timeout_ms = min(timeout_ms, max(0, self.replicas.next_due_ms(monotonic_ms()) - monotonic_ms()))
-        self._wait_for_events(min(timeout_ms, BLOCKED_MS) if waiting else timeout_ms)
+            due_ms = min(due_ms, self.replicas.next_due_ms(monotonic_ms()))
+        self._wait_for_events(due_ms)
         self.sleeper.awake()
 
     def _blocked(self) -> bool:
@@ -164,11 +166,11 @@ class Worker:
             due.append(now + 1)
         return min(due)
 
-    def _wait_for_events(self, timeout_ms: int) -> None:
-        """Wait for events. Most are appends, after which the drain runs again; all other work is
+    def _wait_for_events(self, due_ms: int) -> None:
+        """Wait for events until a time. Most are appends, after which the drain runs again; all other work is
         done when control or a thread has sent something, or when a timer is due."""
         began = time.monotonic_ns()
-        ready = self._poll.poll(timeout_ms / 1000)
+        ready = self._poll.poll(max(0, due_ms - began // 1_000_000) / 1000)
         woken = time.monotonic_ns()
         self.metrics.words[ml.IDLE_NS] += woken - began
         self._line[ProcessLine.HEARTBEAT_NS] = woken
