@@ -54,8 +54,8 @@ class ColdReads:
         self._entry = AppendEntry.row()
 
     def of(self, selected: Sequence[tuple[object, Reading]]) -> list[Reading]:
-        """The readings whose bytes are not in the page cache. pairs: of a partition and its
-        reading."""
+        """The readings whose bytes are not in the page cache. selected: pairs of a partition and
+        its reading."""
         return [
             reading
             for _, reading in paced(selected)

@@ -52,10 +52,10 @@ class WaitingFetch(DelayedOperation):
     def can_complete(self) -> bool:
         return self.plan_again() != Outcome.WAITING
 
-    def can_complete_after(self, key: Hashable) -> bool:  # noqa: ARG002  one call looks at all of them
+    def can_complete_after(self, key: Hashable) -> bool:  # noqa: ARG002  one call checks all of them
         return self.plan_again() != Outcome.WAITING
 
-    def on_complete(self, expired: bool) -> None:  # noqa: ARG002  what there is, is the answer either way
+    def on_complete(self, expired: bool) -> None:  # noqa: ARG002  the answer has the bytes that exist
         row = self.connection.row
         served = serve_fetch(self._context.address, row, self._address, len(self._frame), 1)
         self._ended(self, served == Outcome.SERVED)
@@ -65,8 +65,8 @@ class WaitingFetches:
     """purgatory: shared with the fetches that Python serves. serve(connection, frame): let Python
     serve it.
 
-    ended(connection): the kernel has answered; its events are to be taken and the connection goes
-    on."""
+    ended(connection): the kernel has answered; its events are to be taken and the connection
+    continues."""
 
     def __init__(
         self,
