@@ -11,13 +11,11 @@ import time
 from kbroker.control.services import Services
 from kbroker.control.transactions.metadata import TV_2, TopicPartition
 from kbroker.control.transactions.service import TransactionService
-from kbroker.ipc.messages import VerifyTransaction
+from kbroker.ipc.messages import PRODUCE_ADDS_FROM, VerifyTransaction
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ABORTABLE_FROM = 11
 """Produce version whose clients know TRANSACTION_ABORTABLE."""
-ADDS_FROM = 12
-"""Produce version that adds the partition to the transaction by itself (transactions v2)."""
 NOT_ADDED = "Partition was not added to the transaction"
 UNABLE = "Unable to verify the partition has been added to the transaction."
 NOT_NOW = (
@@ -32,7 +30,7 @@ async def verify(services: Services, message: VerifyTransaction) -> tuple[tuple[
     partitions = frozenset(message.partitions)
     try:
         service = services.transactions
-        if message.produce_version >= ADDS_FROM:
+        if message.produce_version >= PRODUCE_ADDS_FROM:
             codes = dict.fromkeys(partitions, await _add(service, message, partitions))
         elif not services.broker.config.get_bool("transaction.partition.verification.enable"):
             codes = dict.fromkeys(partitions, ErrorCode.NONE)
@@ -66,6 +64,6 @@ def shown_error(code: ErrorCode, produce_version: int) -> tuple[int, str | None]
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     elif code is ErrorCode.TRANSACTION_ABORTABLE and produce_version < ABORTABLE_FROM:
         code = ErrorCode.INVALID_TXN_STATE
-    if code in NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and produce_version < ADDS_FROM):
+    if code in NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and produce_version < PRODUCE_ADDS_FROM):
         return int(ErrorCode.NOT_ENOUGH_REPLICAS), f"{UNABLE} Underlying error: {code.name}"
     return int(code), NOT_ADDED if code is ErrorCode.INVALID_TXN_STATE else None

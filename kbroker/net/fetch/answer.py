@@ -8,8 +8,9 @@ message.
 from collections.abc import Iterable
 
 from kbroker.net.connections.connection import FilePart, Part
-from kbroker.net.fetch.fetch_session import FIRST_TOPIC_ID_VERSION, FetchedPartition
+from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.partition_reader import Reading
+from kbroker.net.rows import FetchVersion
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import RequestHeader, encode_response_into
@@ -55,7 +56,7 @@ class FetchAnswer:
         topics: list[FetchableTopicResponse] = []
         last: str | bytes | None = None
         for partition, reading in paced(selected):
-            name = partition.topic_id if self._version >= FIRST_TOPIC_ID_VERSION else partition.topic
+            name = partition.topic_id if self._version >= FetchVersion.TOPIC_IDS else partition.topic
             if name != last:
                 topics.append(FetchableTopicResponse(partition.topic, partition.topic_id))
                 last = name

@@ -19,14 +19,13 @@ from kbroker.net.fetch.fetch_session import (
     requested_partitions,
 )
 from kbroker.net.fetch.session_table import SessionTable
+from kbroker.net.rows import FetchVersion
 from kbroker.net.topics import Topics
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.slices import paced
 
-FIRST_SESSION_VERSION = 7
-FIRST_TOPIC_ID_VERSION = 13
 MAX_SLOTS = 1 << 17
 """Fetch sessions of a network process, whatever the setting allows: each has a row from the start,
 and the rest of the 31 bits of its id is random."""
@@ -49,7 +48,7 @@ class FetchManager:
         fetch = Fetch(
             connection, header, {}, request.isolation_level, min(request.min_bytes, max_bytes), max_bytes
         )
-        with_session = header.api_version >= FIRST_SESSION_VERSION
+        with_session = header.api_version >= FetchVersion.SESSIONS
         if with_session and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             session = self._use(request, header.api_version)
             if isinstance(session, ErrorCode):
@@ -80,7 +79,7 @@ class FetchManager:
             readings = self._changed(fetch.session, readings)
             self._table.lend(fetch.session)
         elif fetch.create:
-            uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
+            uses_ids = fetch.header.api_version >= FetchVersion.TOPIC_IDS
             for partition, reading in paced(readings):
                 partition.maybe_update_response_data(*reading.reported)
             fetch.session = self.cache.create(fetch.partitions, uses_ids, monotonic_ms())

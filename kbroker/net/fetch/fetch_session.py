@@ -9,6 +9,7 @@ are passed in.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kbroker.net.rows import FetchVersion
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest
 from kbroker.protocol.schema import ZERO_UUID
@@ -17,7 +18,6 @@ EVICTION_MS = 120_000  # Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
-FIRST_TOPIC_ID_VERSION = 13
 INT32_MAX = (1 << 31) - 1
 
 Key = tuple[str | bytes, int]  # topic name or id, partition
@@ -168,7 +168,7 @@ class FetchSessionCache:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if session.uses_topic_ids != (version >= FIRST_TOPIC_ID_VERSION):
+        if session.uses_topic_ids != (version >= FetchVersion.TOPIC_IDS):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         room = min(MAX_PARTITIONS, MAX_ALL_PARTITIONS - self.partitions + session.counted)
         for key, fetched, part in requested_partitions(request):

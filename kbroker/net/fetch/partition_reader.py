@@ -17,14 +17,13 @@ from kbroker.log.reader import FileRange, LogReader, Place
 from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.read_table import ReadTable
+from kbroker.net.rows import Isolation
 from kbroker.net.rows.topic_kernel import read_slot
 from kbroker.net.topics import Topics
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.schema import ZERO_UUID
 
 log = logging.getLogger(__name__)
-
-READ_COMMITTED = 1
 
 
 @dataclass(slots=True)
@@ -120,7 +119,7 @@ class PartitionReader:
             words[Slot.LEADER_EPOCH],
             part.slot,
         )
-        if limits.isolation == READ_COMMITTED:
+        if limits.isolation == Isolation.READ_COMMITTED:
             reading.aborted = []
         try:
             if self._diverges(reading, partition, words, part):
@@ -141,7 +140,7 @@ class PartitionReader:
         words = self._slot(found[1])
         if self._refusal(words, found[1], partition) is not ErrorCode.NONE:
             return -1
-        committed = isolation == READ_COMMITTED
+        committed = isolation == Isolation.READ_COMMITTED
         end = words[Slot.LAST_STABLE] if committed else words[Slot.HIGH_WATERMARK]
         if partition.fetch_offset >= end and partition.last_fetched_epoch < 0:
             return 0
@@ -209,7 +208,7 @@ class PartitionReader:
         version = words[Slot.SEGMENTS_VERSION]
         base, position = words[Slot.HW_BASE], words[Slot.HW_POSITION]
         end = reading.high_watermark
-        if limits.isolation == READ_COMMITTED and reading.last_stable < end:
+        if limits.isolation == Isolation.READ_COMMITTED and reading.last_stable < end:
             end = reading.last_stable
             if partition.fetch_offset < end and (stable := reader.locate(end, base, position, version)):
                 base, position = stable.segment_base, stable.position
@@ -224,7 +223,7 @@ class PartitionReader:
         reading.place = place
         self._reads.note(part.slot, part.generation, version, reader, place.segment_base)
         reading.range = reader.range(place, most, base, position, limits.min_one)
-        if reading.range is not None and limits.isolation == READ_COMMITTED:
+        if reading.range is not None and limits.isolation == Isolation.READ_COMMITTED:
             upper = self._upper(reader, reading, place, end, base, position, version)
             reading.aborted = aborted_transactions(reader, partition.fetch_offset, upper, version)
             if version % 2 or self._slots[part.slot, Slot.SEGMENTS_VERSION] != version:

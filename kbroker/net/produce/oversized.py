@@ -8,6 +8,7 @@ does this module, in slices.
 
 from collections.abc import Callable
 
+from kbroker.net.rows import ProduceVersion
 from kbroker.net.topics import Topics
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
@@ -22,9 +23,7 @@ from kbroker.protocol.messages.produce import (
 )
 from kbroker.protocol.slices import paced, release
 
-FIRST_WITH_IDS = 13
 TOO_MANY = "The request has more partitions than this broker takes in one."
-
 
 May = Callable[[str], bool]
 """Whether the client may write to a topic."""
@@ -49,7 +48,7 @@ def refuse(
 def _refused(
     topics: Topics, may: May, header: RequestHeader, topic: TopicProduceData
 ) -> TopicProduceResponse:
-    by_id = header.api_version >= FIRST_WITH_IDS
+    by_id = header.api_version >= ProduceVersion.TOPIC_IDS
     known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if known is None and by_id:

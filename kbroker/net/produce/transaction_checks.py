@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kbroker.ipc.layout import Operation
 from kbroker.ipc.link import LinkClosed
-from kbroker.ipc.messages import VerifyTransaction
+from kbroker.ipc.messages import PRODUCE_ADDS_FROM, VerifyTransaction
 from kbroker.net.context import Context
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.pump_kernel import wake_workers
@@ -29,7 +29,6 @@ from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-ADDS_FROM = 12  # Produce version whose batches add their partition to the transaction
 MAX_TRIES = 10  # each further one means that a marker came in between
 HEAD_BYTES = 1 << 17  # of a request: more than its header and transactional id can take
 BASE_OFFSET = struct.Struct(">q")
@@ -189,7 +188,7 @@ class TransactionChecks:
 
     def _allow(self, held: Held, version: int) -> None:
         words = self._context.results[held.result]
-        adds = version >= ADDS_FROM
+        adds = version >= PRODUCE_ADDS_FROM
         words[Result.OPERATION] = Operation.APPEND_ADDED if adds else Operation.APPEND_VERIFIED
         start = int(words[Result.ADDRESS]) + rb.BASE_OFFSET
         self._context.arena_bytes[start : start + BASE_OFFSET.size] = BASE_OFFSET.pack(held.verified_at)

@@ -16,7 +16,8 @@ from kbroker.log import checkpoint
 from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions, append_entry
 from kbroker.net.fetch import partition_reader as module
 from kbroker.net.fetch.fetch_session import FetchedPartition
-from kbroker.net.fetch.partition_reader import READ_COMMITTED, Limits, PartitionReader, Reading, epoch_end
+from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading, epoch_end
+from kbroker.net.rows import Isolation
 from kbroker.protocol.errors import ErrorCode
 from tests.io.append.plain_append import NOW, Log
 from tests.log.batch_bytes import batch, end_marker
@@ -87,7 +88,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-@pytest.mark.parametrize("isolation", [0, READ_COMMITTED])
+@pytest.mark.parametrize("isolation", [0, Isolation.READ_COMMITTED])
 def test_nothing_at_or_above_the_high_watermark_is_read(scene: Scene, isolation: int) -> None:
     scene.append(3)
     scene.append(2, synced=False)
@@ -118,13 +119,13 @@ def test_read_committed_ends_at_an_open_transaction_and_names_aborted_ones(scene
         batch(attributes=0x10, producer_id=2, producer_epoch=0, base_sequence=0)
     )
     scene.append(1)
-    reading = scene.read(0, READ_COMMITTED)
+    reading = scene.read(0, Isolation.READ_COMMITTED)
     assert scene.offsets(reading) == [0, 1, 2]
     assert reading.last_stable == 3
     assert reading.aborted is not None
     assert [entry.producer_id for entry in reading.aborted] == [1]
-    assert scene.read(2, READ_COMMITTED).aborted == []
-    assert (scene.read(3, READ_COMMITTED).length, scene.read(4, READ_COMMITTED).length) == (0, 0)
+    assert scene.read(2, Isolation.READ_COMMITTED).aborted == []
+    assert (scene.read(3, Isolation.READ_COMMITTED).length, scene.read(4, Isolation.READ_COMMITTED).length) == (0, 0)
     everything = scene.read(0)
     assert (scene.offsets(everything), everything.aborted) == ([0, 1, 2, 3, 4], None)
 
@@ -172,7 +173,7 @@ def test_a_reader_whose_epoch_ended_before_its_offset_gets_the_end(scene: Scene)
         reading = scene.read(offset, last_epoch=epoch)
         assert (reading.diverging, reading.length) == (diverging, 0)
         assert reading.error is ErrorCode.NONE
-        committed = scene.read(offset, isolation=READ_COMMITTED, last_epoch=epoch)
+        committed = scene.read(offset, isolation=Isolation.READ_COMMITTED, last_epoch=epoch)
         assert committed.aborted == (None if diverging else [])
     unknown = scene.read(2, last_epoch=4)
     assert (unknown.error, unknown.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
@@ -213,10 +214,10 @@ def test_read_committed_finds_nothing_if_segments_were_replaced_meanwhile(
         return aborted_transactions(*given)
 
     monkeypatch.setattr(module, "aborted_transactions", swapped)
-    reading = scene.read(0, READ_COMMITTED)
+    reading = scene.read(0, Isolation.READ_COMMITTED)
     assert (reading.error, reading.length, reading.aborted) == (ErrorCode.NONE, 0, [])
     monkeypatch.undo()
-    assert scene.offsets(scene.read(0, READ_COMMITTED)) == [0, 1]
+    assert scene.offsets(scene.read(0, Isolation.READ_COMMITTED)) == [0, 1]
 
 
 @pytest.mark.parametrize("moved", [False, True])

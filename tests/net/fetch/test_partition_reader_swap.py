@@ -10,7 +10,8 @@ from kbroker.ipc.layout import Slot
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.net.fetch.fetch_session import FetchedPartition
-from kbroker.net.fetch.partition_reader import READ_COMMITTED, Limits, PartitionReader
+from kbroker.net.fetch.partition_reader import Limits, PartitionReader
+from kbroker.net.rows import Isolation
 from kbroker.protocol.errors import ErrorCode
 from tests.cleaner.compacted import Compacted
 
@@ -28,7 +29,7 @@ def reader_of(case: Compacted) -> PartitionReader:
     )
 
 
-@pytest.mark.parametrize("isolation", [0, READ_COMMITTED])
+@pytest.mark.parametrize("isolation", [0, Isolation.READ_COMMITTED])
 def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Path, isolation: int) -> None:
     case = Compacted(tmp_path)
     for n in range(20):
@@ -42,7 +43,7 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
     before = reader.read(expected, limits)
     assert before.error is ErrorCode.NONE
     assert before.length > 0
-    assert bool(before.aborted) == (isolation == READ_COMMITTED)
+    assert bool(before.aborted) == (isolation == Isolation.READ_COMMITTED)
     seen: list[tuple[int, int]] = []
 
     def look(_: str) -> None:
@@ -54,7 +55,7 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
     case.clean()
     while_swapping = [length for odd, length in seen if odd]
     assert len(while_swapping) > 5
-    assert all(length == 0 for length in while_swapping) == (isolation == READ_COMMITTED)
+    assert all(length == 0 for length in while_swapping) == (isolation == Isolation.READ_COMMITTED)
     beside = [length for odd, length in seen if not odd]
     assert beside
     assert min(beside) > 0
