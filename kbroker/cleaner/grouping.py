@@ -4,7 +4,7 @@ each cleaning."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-INT32_MAX = (1 << 31) - 1
+from kbroker.kernels.memory import INT32_MAX
 
 
 @dataclass(frozen=True, slots=True)

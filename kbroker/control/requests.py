@@ -20,7 +20,7 @@ from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.long_messages import give_back
 from kbroker.ipc.messages import ClientRequest
-from kbroker.ipc.sensors import Sensors, sensor_of
+from kbroker.ipc.sensors import NS_PER_PERCENT, Sensors, sensor_of
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.long_frame import Frame
@@ -62,7 +62,6 @@ LISTS: Final = frozenset(
 of a group whose other members have subscribed to very much."""
 NO_SERVERS: Final[dict[bytes, RequestServer]] = {}
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
-NS_PER_PERCENT = 1e7
 
 
 class Requests:

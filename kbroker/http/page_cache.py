@@ -1,7 +1,6 @@
 """Share of the log files in the page cache, by cachestat(2): a few files at a time, all of them in
 turn."""
 
-import ctypes
 import errno
 import logging
 import os
@@ -12,34 +11,12 @@ from mmap import PAGESIZE
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
+from kbroker.log.cachestat import STATES, page_counts
 
 log = logging.getLogger(__name__)
 
-CACHESTAT = 451  # the same number on every architecture; Linux 6.5 and newer
 PARTITIONS_PER_SAMPLE = 128
 REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
-STATES = ("cached", "dirty", "writeback", "evicted", "recently_evicted")
-
-
-class _Range(ctypes.Structure):
-    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
-
-
-class _Stat(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in STATES)
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def cached_pages(fd: int) -> tuple[int, ...]:
-    """Pages of a file by state, in the order of STATES. Raises OSError if the kernel lacks
-    cachestat."""
-    requested, found = _Range(0, 0), _Stat()
-    if _libc.syscall(CACHESTAT, fd, ctypes.byref(requested), ctypes.byref(found), 0):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return tuple(int(getattr(found, name)) for name in STATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +99,7 @@ def _sample_of(folder: str) -> _Sample:
             continue
         try:
             size += os.fstat(fd).st_size
-            states = [total + pages for total, pages in zip(states, cached_pages(fd), strict=True)]
+            states = [total + pages for total, pages in zip(states, page_counts(fd), strict=True)]
         finally:
             os.close(fd)
     return _Sample(size, tuple(states))

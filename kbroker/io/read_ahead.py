@@ -13,12 +13,12 @@ from pathlib import Path
 
 from kbroker.io.append.drain import ReadAhead
 from kbroker.ipc.scheduling import ask_for_slice
+from kbroker.kernels.libc import SECTOR
 
 log = logging.getLogger(__name__)
 
 THREADS = 4
 SLICE_US = 3000  # they copy megabytes, and microseconds do not matter to them: appends have priority
-SECTOR = 512
 REMEMBERED = 256  # ended streams: a read that starts at the end of one is sequential
 PIECE_BYTES = 1 << 20
 FIRST_WINDOW_BYTES = 4 << 20

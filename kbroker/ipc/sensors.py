@@ -11,6 +11,9 @@ from kbroker.ipc.rate_limit import excess_ms, samples_ms
 from kbroker.ipc.sensor_kernel import sensor_add, sensor_total
 from kbroker.ipc.shared import Shared
 
+NS_PER_PERCENT = 1e7
+"""Of a second: the unit of request_percentage."""
+
 
 class Sensor(NamedTuple):
     """One measured quota. limit: of the sum of amounts, per second."""

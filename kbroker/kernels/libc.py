@@ -44,6 +44,7 @@ EIO = 5
 SEEK_END = 2
 CLOCK_REALTIME = 0
 CLOCK_MONOTONIC = 1
+CACHESTAT = 451  # number of the system call, the same on all architectures
 RUSAGE_THREAD = 1
 RUSAGE_BYTES = 144
 RU_INBLOCK = 88

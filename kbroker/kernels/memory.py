@@ -11,6 +11,7 @@ from kbroker.kernels.jit import cgutils, intrinsic, ir, types
 from kbroker.kernels.plain import memory as twins
 
 INT32_MAX = (1 << 31) - 1
+INT64_MAX = (1 << 63) - 1
 
 
 def _pointer(builder: Any, address: Any, bits: int) -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kbroker.kernels.batch_header import batch_bytes, last_offset
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import SEEK_END, lseek, pread
-from kbroker.kernels.memory import load_i8, load_i32_be, load_i64_be
+from kbroker.kernels.memory import INT64_MAX, load_i8, load_i32_be, load_i64_be
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.protocol import batch_layout as b
 
@@ -24,7 +24,6 @@ OFFSET_ENTRY = 8
 TIME_ENTRY = 12
 TAIL_BYTES = 1536  # of both entry sizes a multiple: readers near the end need two reads of the index
 WALK_BYTES = 8192  # at index.interval.bytes=4096 mostly one read from the entry to the batch
-INT64_MAX = (1 << 63) - 1
 
 
 @inlined

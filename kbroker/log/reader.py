@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.kernels import search
+from kbroker.kernels.memory import INT64_MAX
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFile, OpenFiles
 
-INT64_MAX = (1 << 63) - 1
 WHOLE_LOG = (1 << 62, 0)  # an end after every segment
 
 

@@ -1,5 +1,5 @@
-"""JoinGroup with timeouts of odd values: refused or served as by Apache Kafka, and the group goes
-on."""
+"""JoinGroup with timeouts of odd values: refused or served as by Apache Kafka, and the group
+continues."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.cleaner.grouping import INT32_MAX, Extent, group
+from kbroker.cleaner.grouping import Extent, group
+from kbroker.kernels.memory import INT32_MAX
 
 
 def extents(*sizes: int, step: int = 100) -> list[Extent]:

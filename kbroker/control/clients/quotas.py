@@ -15,10 +15,9 @@ from kbroker.config.client_quotas import (
     Entity,
 )
 from kbroker.control.broker import Broker
-from kbroker.control.requests import NS_PER_PERCENT
 from kbroker.control.telemetry.points import printable
 from kbroker.ipc.client_messages import ClientReport, QuotaUse
-from kbroker.ipc.sensors import Sensors, sensor_of
+from kbroker.ipc.sensors import NS_PER_PERCENT, Sensors, sensor_of
 
 MAX_SHOWN: Final = 100
 MAX_KNOWN: Final = 500

@@ -23,13 +23,13 @@ from pathlib import Path
 from kbroker.io.files.log_dir import futures_of
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.crash_point import crash_point
+from kbroker.kernels.memory import INT64_MAX
 from kbroker.log import checkpoint, files
 
 LAST_BYTES = 8 << 20
 PIECE = 4 << 20
 MIN_PIECE = 4096
 PAUSE_S = 0.05
-INT64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)

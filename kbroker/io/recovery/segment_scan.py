@@ -14,6 +14,7 @@ from kbroker.io.files import segment
 from kbroker.io.files.segment import ActiveState, SegmentFds
 from kbroker.kernels import batches as bt
 from kbroker.kernels import rebuild
+from kbroker.kernels.memory import INT32_MAX
 from kbroker.kernels.scan_rows import IndexCarry, ScannedBatch, ScanState, ScanStop
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
@@ -24,7 +25,6 @@ Progress = Callable[[int], None]
 BUFFER_BYTES = 1 << 20
 HEADER_BUFFER_BYTES = 1 << 16
 ROWS = 4096
-INT32_MAX = (1 << 31) - 1
 FAULTS = {
     ScanStop.TORN: "the file ends within a batch",
     ScanStop.BAD_LENGTH: "an impossible length",

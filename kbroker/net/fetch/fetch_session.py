@@ -9,6 +9,7 @@ are passed in.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kbroker.kernels.memory import INT32_MAX
 from kbroker.net.rows import FetchVersion
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest
@@ -18,7 +19,6 @@ EVICTION_MS = 120_000  # Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
-INT32_MAX = (1 << 31) - 1
 
 Key = tuple[str | bytes, int]  # topic name or id, partition
 

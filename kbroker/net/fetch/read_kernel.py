@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.kernels.batch_header import batch_bytes
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import SEEK_END, lseek, pread, syscall
+from kbroker.kernels.libc import CACHESTAT, SEEK_END, lseek, pread, syscall
 from kbroker.kernels.memory import load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.scan_rows import FoundPlace, Located
@@ -16,7 +16,6 @@ from kbroker.net.rows import Connection, Context, Outcome, Plan, Read, ReadEnd, 
 from kbroker.net.rows.topic_kernel import snapshot
 from kbroker.protocol import batch_layout as rb
 
-CACHESTAT = 451
 PAGE = 4096
 Words = NDArray[np.int64]
 

@@ -5,40 +5,22 @@ Runs in: network. A fetch of cold bytes would block the event loop, so an IO wor
 first.
 """
 
-import ctypes
 import mmap
 import os
 from collections.abc import Callable, Iterable
 
 from kbroker.log import files
+from kbroker.log.cachestat import page_counts
 
-CACHESTAT = 451  # system call number, the same on all architectures
 PAGE = mmap.PAGESIZE
 Probe = Callable[[int, int, int], bool]
-
-
-class _Range(ctypes.Structure):
-    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
-
-
-class _CacheStat(ctypes.Structure):
-    _fields_ = tuple(
-        (name, ctypes.c_uint64) for name in ("cached", "dirty", "writeback", "evicted", "recent")
-    )
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def by_cachestat(fd: int, position: int, length: int) -> bool:
     """Whether all pages of the range are cached. OSError where the kernel has no cachestat or
     refuses it."""
-    requested, found = _Range(position, length), _CacheStat()
-    if _libc.syscall(CACHESTAT, fd, ctypes.byref(requested), ctypes.byref(found), 0):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
     first, last = position // PAGE, (position + length - 1) // PAGE
-    return int(found.cached) >= last - first + 1
+    return page_counts(fd, position, length)[0] >= last - first + 1
 
 
 def by_nowait(fd: int, position: int, length: int) -> bool:

@@ -10,6 +10,7 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.kernels.memory import INT32_MAX
 from kbroker.net.context import Context
 from kbroker.net.fetch.fetch_session import FetchSession
 from kbroker.net.rows import Context as ContextRow
@@ -20,7 +21,6 @@ from kbroker.protocol.schema import ZERO_UUID
 
 Words = NDArray[np.int64]
 MAX_PARTITIONS = 2048
-INT32_MAX = (1 << 31) - 1
 
 
 class SessionTable:

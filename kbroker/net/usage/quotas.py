@@ -25,7 +25,7 @@ from kbroker.config.client_quotas import (
     QuotaTable,
 )
 from kbroker.ipc.clock import monotonic_ms
-from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
+from kbroker.ipc.sensors import NS_PER_PERCENT, Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
 from kbroker.net.connections.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
@@ -35,7 +35,6 @@ from kbroker.net.usage.quota_use import QuotaUse
 from kbroker.net.usage.throttled_answer import throttle_time_ms, with_throttle_time
 from kbroker.protocol.api_keys import ApiKey
 
-NS_PER_PERCENT = 1e7  # of a second
 MUTATIONS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
 REMEMBERED = 10_000
 THROTTLED = {

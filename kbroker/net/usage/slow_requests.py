@@ -27,13 +27,13 @@ from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag, Request
+from kbroker.net.usage.client_bytes import MAX_CLIENT_ID
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import parse_request
 
 log = logging.getLogger(__name__)
 
 MAX_A_SECOND: Final = 10
-MAX_CLIENT_ID: Final = 128
 """Of a client id in a line."""
 NOT_SLOW: Final = ("total", "purgatory")
 Fields = dict[str, str | int | float | bool]

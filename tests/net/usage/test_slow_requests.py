@@ -13,7 +13,8 @@ from kbroker.ipc.block import pack_answer
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag, Request
-from kbroker.net.usage.slow_requests import MAX_A_SECOND, MAX_CLIENT_ID, SlowRequests
+from kbroker.net.usage.client_bytes import MAX_CLIENT_ID
+from kbroker.net.usage.slow_requests import MAX_A_SECOND, SlowRequests
 from kbroker.protocol.api_keys import ApiKey
 from tests.net.requests import batch, produce_frame
 
