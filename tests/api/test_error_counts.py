@@ -24,7 +24,7 @@ def test_the_code_of_the_answer_itself() -> None:
     assert list(error_codes(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))) == [27]
 
 
-def test_codes_of_nested_structs() -> None:
+def test_codes_of_nested_structs_are_counted() -> None:
     answer = MetadataResponse(
         topics=[
             MetadataResponseTopic(error_code=MISSING),

@@ -155,7 +155,7 @@ def test_a_horizon_is_set_without_changing_any_timestamp(tmp_path: Path, codec: 
     assert all(batch.attributes & b.ATTRIBUTE_DELETE_HORIZON for batch in case.batches())
 
 
-def test_records_without_a_key_go(tmp_path: Path) -> None:
+def test_records_without_a_key_are_removed(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     case.append([(None, b"1"), (b"a", b"2")])
     case.roll()

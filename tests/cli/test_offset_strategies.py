@@ -74,7 +74,7 @@ def test_a_file_that_is_no_csv_is_refused(tmp_path: Path, content: bytes) -> Non
         read_csv(file, "g")
 
 
-def test_scopes() -> None:
+def test_scopes_are_parsed_or_refused() -> None:
     assert parse_scope("orders") == ("orders", [])
     assert parse_scope("orders:0,3-5") == ("orders", [0, 3, 4, 5])
     for bad in ("", "orders:", "orders:x", "a:b:c", "orders:1,", "orders:5-3", "orders:0,5-3"):

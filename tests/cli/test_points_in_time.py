@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_000_000
         ("PT0.5S", 500),
     ],
 )
-def test_durations(text: str, expected: int) -> None:
+def test_durations_are_parsed(text: str, expected: int) -> None:
     assert parse_duration_ms(text) == expected
 
 

@@ -27,7 +27,7 @@ EMPTY = Shown("orders", 0, 0, -1, None, None, [])
         ("", b""),
     ],
 )
-def test_fields_and_escapes(text: str, expected: bytes) -> None:
+def test_fields_and_escapes_are_formatted(text: str, expected: bytes) -> None:
     assert compile_format(text)(RECORD) == expected
 
 

@@ -81,7 +81,7 @@ RESET += "The value must be either 'earliest', 'latest' or of the format 'by_dur
         (ConnectionsPerIp(), "a b:5", "k contains invalid addresses : a b"),
     ],
 )
-def test_refused_with_the_text(check: Check, value: Value, text: str) -> None:
+def test_invalid_values_are_refused_with_kafkas_text(check: Check, value: Value, text: str) -> None:
     with pytest.raises(ConfigError) as error:
         check("k", value)
     assert str(error.value) == text
@@ -106,7 +106,7 @@ def test_refused_with_the_text(check: Check, value: Value, text: str) -> None:
         (NotEmpty(), (None, "x")),
     ],
 )
-def test_accepted(check: Check, values: tuple[Value, ...]) -> None:
+def test_valid_values_are_accepted(check: Check, values: tuple[Value, ...]) -> None:
     for value in values:
         check("k", value)
 

@@ -54,7 +54,7 @@ def test_agrees_with_python(pattern: str, name: str) -> None:
         ("", "", True),
     ],
 )
-def test_examples(pattern: str, name: str, matches: bool) -> None:
+def test_examples_match_as_in_re2(pattern: str, name: str, matches: bool) -> None:
     assert ClientPattern(pattern).matches(name) is matches
 
 

@@ -9,6 +9,6 @@ def test_a_close_name_is_suggested() -> None:
     assert suggestion("listener", BROKER) == "; did you mean listeners?"
 
 
-def test_a_far_name_is_not() -> None:
+def test_a_far_name_is_not_suggested() -> None:
     assert suggestion("x", BROKER) == ""
     assert suggestion("anything", ()) == ""

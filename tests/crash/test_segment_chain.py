@@ -22,7 +22,7 @@ def written(folder: Path, segments: dict[int, bytes]) -> Path:
     [{}, {0: b""}, {0: A, 2: B, 3: b""}, {0: A + B, 3: C[:-1]}, {2: B, 3: C}],
     ids=["no segment", "no batch", "an empty one", "a torn end", "a log start"],
 )
-def test_a_chain_without_faults(tmp_path: Path, segments: dict[int, bytes]) -> None:
+def test_a_whole_chain_has_no_faults(tmp_path: Path, segments: dict[int, bytes]) -> None:
     assert chain_faults(written(tmp_path / "t-0", segments)) == []
 
 
@@ -36,7 +36,7 @@ def test_a_chain_without_faults(tmp_path: Path, segments: dict[int, bytes]) -> N
     ],
     ids=["a segment above a cut", "a gap", "an overlap", "a torn segment"],
 )
-def test_a_broken_chain(tmp_path: Path, segments: dict[int, bytes], fault: str) -> None:
+def test_a_broken_chain_is_a_fault_with_its_file(tmp_path: Path, segments: dict[int, bytes], fault: str) -> None:
     folder = written(tmp_path / "site0" / "t-0", segments)
     written(tmp_path / "site0" / "t-1", {0: A, 2: B})
     assert chain_faults(folder) == [f"{folder / f'{0:020}.log'} {fault}"]

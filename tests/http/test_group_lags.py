@@ -38,7 +38,7 @@ def group(offsets: dict[str, dict[int, int]], members: int = 1, *subscribed: str
         ({}, 0, [], None),
     ],
 )
-def test_the_lag_of_a_group(
+def test_a_group_lags_by_the_records_after_its_offsets(
     scene: Scene, offsets: dict[str, dict[int, int]], members: int, subscribed: list[str], lag: int | None
 ) -> None:
     requested = group(offsets, members, *subscribed)

@@ -15,11 +15,11 @@ from kbroker.kernels import crc32c as ours
 LENGTHS = [*range(70), 767, 768, 769, 1535, 4096, 12287, 12288, 12289, 100_003]
 
 
-def test_known_answer() -> None:
+def test_the_check_value_of_rfc_3720_is_computed() -> None:
     assert ours.crc32c(b"123456789") == 0xE3069283  # RFC 3720's check value
 
 
-def test_every_path_of_the_streams() -> None:
+def test_every_length_and_alignment_has_the_checksum_of_the_library() -> None:
     data = np.random.default_rng(1).bytes(max(LENGTHS) + 8)
     for length in LENGTHS:
         for start in (0, 1, 7):
@@ -28,7 +28,7 @@ def test_every_path_of_the_streams() -> None:
 
 
 @given(st.binary(max_size=3000))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_have_the_checksum_of_the_library(data: bytes) -> None:
     assert ours.crc32c(data) == reference.crc32c(data)
 
 

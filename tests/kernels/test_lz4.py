@@ -19,7 +19,7 @@ from tests.kernels.decoding import PLAIN, TEXT, damaged, plain_of
         (b"Nobody inspects the spammish repetition", 0xE2293B2F),
     ],
 )
-def test_known_answers_of_xxh32(text: bytes, hashed: int) -> None:
+def test_xxh32_has_the_known_values(text: bytes, hashed: int) -> None:
     data = np.frombuffer(text + b"\0", np.uint8)
     assert xxh32(data.ctypes.data, len(text)) == hashed
 

@@ -40,7 +40,7 @@ def test_output_of_encoders_is_decoded(plain: bytes, framed: bool) -> None:
         (b"\x05\x10hell", None),
     ],
 )
-def test_each_kind_of_element(block: bytes, plain: bytes | None) -> None:
+def test_each_kind_of_element_is_decoded(block: bytes, plain: bytes | None) -> None:
     assert plain_of(snappy, block) == plain
     if plain is not None:
         assert bytes(cramjam.snappy.decompress_raw(block)) == plain

@@ -68,7 +68,7 @@ def test_every_cut_and_bit_flip_of_a_produce_request(node: NetNode) -> None:
     assert produce(node.connect(), batch()).error_code == 0
 
 
-def test_a_frame_in_single_bytes(node: NetNode) -> None:
+def test_a_frame_that_comes_in_single_bytes_is_answered(node: NetNode) -> None:
     link = node.connect()
     for byte in produce_frame(batch()):
         link.sendall(bytes([byte]))

@@ -131,7 +131,7 @@ def test_varints_of_32_bits_are_read_in_python_as_in_kernels(data: bytes) -> Non
 
 @given(st.binary(min_size=1, max_size=12))
 @settings(max_examples=500, deadline=None)
-def test_varints(data: bytes) -> None:
+def test_varints_have_their_value_or_are_refused(data: bytes) -> None:
     view = np.frombuffer(data, np.uint8).copy()
     (unsigned, behind), (signed, behind_signed) = _varints(view.ctypes.data, len(data))
     end = next((i + 1 for i, byte in enumerate(data) if byte < 0x80), None)

@@ -81,7 +81,7 @@ def test_a_frame_larger_than_the_arena_is_refused(node_factory: NodeFactory) -> 
     assert produce(node.connect(), batch()).error_code == 0
 
 
-def test_a_request_of_100_mb(node_factory: NodeFactory) -> None:
+def test_a_request_of_100_mb_is_answered(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 96})
     data = batch(b"z" * 1_000_000)
     parts = [PartitionProduceData(p, data) for p in range(96)]

@@ -293,7 +293,7 @@ def test_a_broker_that_indexes_every_aborted_transaction(tmp_path: Path) -> None
         (12, b"\0\0\0\1", (1, 1)),
     ],
 )
-def test_a_markers_versions(at: int, value: bytes, expected: tuple[int, int]) -> None:
+def test_a_marker_is_read_in_every_version(at: int, value: bytes, expected: tuple[int, int]) -> None:
     marker = Batch(0, [], 9, control=ControlType.COMMIT, coordinator_epoch=7).bytes(Codec.NONE)
     record = bytearray(marker[layout.HEADER_BYTES :])
     record[at : at + len(value)] = value

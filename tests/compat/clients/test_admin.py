@@ -128,7 +128,7 @@ class TestTopics:
 
 
 class TestConfigs:
-    def test_incremental_changes(self, admin: AdminClient, topic: TopicFactory) -> None:
+    def test_incremental_changes_of_configs_are_applied(self, admin: AdminClient, topic: TopicFactory) -> None:
         name = topic(retention_ms="1000000")
 
         def change(key: str, value: str | None, how: AlterConfigOpType) -> None:
@@ -182,7 +182,7 @@ class TestConfigs:
 
 
 class TestRecordsAndOffsets:
-    def test_list_offsets(self, bootstrap: str, admin: Any, topic: TopicFactory) -> None:
+    def test_offsets_are_listed_by_position_and_time(self, bootstrap: str, admin: Any, topic: TopicFactory) -> None:
         name = topic()
         records = [Record(None, b"v", (), 1000), Record(None, b"v", (), 5000), Record(None, b"v", (), 3000)]
         Confluent.write(bootstrap, name, "none", records)
@@ -197,7 +197,7 @@ class TestRecordsAndOffsets:
         assert offset(OffsetSpec.for_timestamp(2000)) == (1, 5000)
         assert offset(OffsetSpec.for_timestamp(6000)) == (-1, -1)
 
-    def test_delete_records(self, bootstrap: str, admin: AdminClient, topic: TopicFactory) -> None:
+    def test_records_are_deleted_up_to_an_offset(self, bootstrap: str, admin: AdminClient, topic: TopicFactory) -> None:
         name = topic()
         Confluent.write(bootstrap, name, "none", [Record(None, b"v")] * 5)
         assert one(admin.delete_records([TopicPartition(name, 0, 3)])).low_watermark == 3
@@ -219,7 +219,7 @@ class TestGroups:
         consumer.close()
         return group, name
 
-    def test_list_and_describe(self, admin: AdminClient, committed: tuple[str, str]) -> None:
+    def test_groups_are_listed_and_described(self, admin: AdminClient, committed: tuple[str, str]) -> None:
         group, _ = committed
         listed = admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(TIMEOUT_S)
         assert not listed.errors
@@ -264,7 +264,7 @@ class TestGroups:
 
 
 class TestCluster:
-    def test_describe(self, bootstrap: str, admin: Any) -> None:
+    def test_the_cluster_is_described(self, bootstrap: str, admin: Any) -> None:
         cluster = admin.describe_cluster(include_authorized_operations=True).result(TIMEOUT_S)
         assert [f"{node.host}:{node.port}" for node in cluster.nodes] == [bootstrap]
         assert cluster.controller.id == cluster.nodes[0].id
@@ -294,7 +294,7 @@ class TestKafkaPython:
         yield client
         client.close()
 
-    def test_topics(self, client: kafka.KafkaAdminClient, fresh: NameFactory) -> None:
+    def test_topics_are_created_listed_and_deleted(self, client: kafka.KafkaAdminClient, fresh: NameFactory) -> None:
         name = fresh("python")
         client.create_topics({name: {"num_partitions": 2, "replication_factor": 1}})
         with pytest.raises(kafka.errors.TopicAlreadyExistsError):
@@ -306,14 +306,14 @@ class TestKafkaPython:
         client.delete_topics([name])
         eventually(lambda: name not in client.list_topics())
 
-    def test_cluster_and_log_dirs(self, client: kafka.KafkaAdminClient, topic: TopicFactory) -> None:
+    def test_cluster_and_log_dirs_are_described(self, client: kafka.KafkaAdminClient, topic: TopicFactory) -> None:
         name = topic(2)
         assert len(client.describe_cluster()["brokers"]) == 1
         text = str(client.describe_log_dirs())
         assert name in text
         assert client.list_partition_reassignments() == {}
 
-    def test_groups_and_offsets(
+    def test_groups_and_offsets_are_listed_and_changed(
         self, bootstrap: str, client: kafka.KafkaAdminClient, topic: TopicFactory, fresh: NameFactory
     ) -> None:
         name, group = topic(), fresh("python-group")
@@ -334,7 +334,7 @@ async def retention_ms(client: aiokafka.admin.AIOKafkaAdminClient, topic: str) -
     return {entry[0]: entry[1] for entry in answers[0].resources[0][4]}["retention.ms"]
 
 
-def test_aiokafkas_admin(bootstrap: str, fresh: NameFactory) -> None:
+def test_aiokafkas_admin_client_works(bootstrap: str, fresh: NameFactory) -> None:
     name = fresh("aio")
 
     async def work() -> None:

@@ -57,7 +57,7 @@ class TestConfluent:
         assert consumer.get_watermark_offsets(TopicPartition(filled, 0), TIMEOUT_S) == (0, 10)
         consumer.close()
 
-    def test_seek_pause_and_resume(self, bootstrap: str, filled: str) -> None:
+    def test_a_consumer_seeks_pauses_and_resumes(self, bootstrap: str, filled: str) -> None:
         consumer = confluent_consumer(bootstrap)
         partition = TopicPartition(filled, 0, 7)
         consumer.assign([partition])
@@ -71,7 +71,7 @@ class TestConfluent:
         assert consumer.position([partition])[0].offset == 4
         consumer.close()
 
-    def test_tail_begin_and_end(self, bootstrap: str, filled: str) -> None:
+    def test_a_consumer_starts_at_the_beginning_the_end_or_a_tail(self, bootstrap: str, filled: str) -> None:
         consumer = confluent_consumer(bootstrap, enable_partition_eof=True)
         consumer.assign([TopicPartition(filled, 0, confluent_kafka.OFFSET_BEGINNING)])
         assert next_offset(consumer) == 0
@@ -140,7 +140,7 @@ class TestKafkaPython:
         finally:
             consumer.close()
 
-    def test_seek_pause_and_resume(self, bootstrap: str, filled: str) -> None:
+    def test_a_consumer_seeks_pauses_and_resumes(self, bootstrap: str, filled: str) -> None:
         consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, max_poll_records=1)
         partition = kafka.TopicPartition(filled, 0)
 

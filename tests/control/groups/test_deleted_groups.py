@@ -35,7 +35,7 @@ def test_a_consumer_group_whose_members_were_not_heard_of() -> None:
     assert left(kafka) == []
 
 
-def test_a_classic_group() -> None:
+def test_a_classic_group_is_deleted_with_its_offsets() -> None:
     kafka = Coordinator()
     kafka.stable_group(2)
     kafka.commit(group="g", topic="t", offset=3)
@@ -44,7 +44,7 @@ def test_a_classic_group() -> None:
     assert left(kafka) == []
 
 
-def test_a_streams_group() -> None:
+def test_a_streams_group_is_deleted_with_its_offsets() -> None:
     kafka = application()
     members = [Process(kafka, "a"), Process(kafka, "b")]
     settle_streams(kafka, *members)

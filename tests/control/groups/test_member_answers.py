@@ -15,7 +15,7 @@ NAMES = st.text(max_size=20)
 
 
 @given(st.integers(0, 9), IDS, LENGTHS, NAMES, NAMES, IDS)
-def test_a_join_answer(
+def test_a_shared_join_answer_is_that_of_the_codec(
     version: int, correlation_id: int, length: int, name: str, leader: str, generation: int
 ) -> None:
     def response(member_id: str) -> JoinGroupResponse:
@@ -28,7 +28,7 @@ def test_a_join_answer(
 
 
 @given(st.integers(0, 5), IDS, LENGTHS, NAMES)
-def test_a_sync_answer(version: int, correlation_id: int, length: int, name: str) -> None:
+def test_a_shared_sync_answer_is_that_of_the_codec(version: int, correlation_id: int, length: int, name: str) -> None:
     def response(assignment: bytes) -> SyncGroupResponse:
         return SyncGroupResponse(0, 0, "consumer", name, assignment)
 

@@ -88,7 +88,7 @@ class TestCommit:
             ({"metadata": "x" * 4096}, ErrorCode.NONE),
         ],
     )
-    def test_in_a_group_in_use(self, fields: dict[str, object], code: ErrorCode) -> None:
+    def test_a_commit_to_a_group_in_use_is_checked(self, fields: dict[str, object], code: ErrorCode) -> None:
         kafka = Coordinator()
         (member,), generation = kafka.stable_group()
         given = {"member_id": member, "generation": generation} | fields
@@ -129,7 +129,7 @@ class TestCommit:
 
 
 class TestFetch:
-    def test_all_that_is_there(self) -> None:
+    def test_all_offsets_of_a_group_are_returned(self) -> None:
         kafka = Coordinator()
         kafka.commit(1, topic="a")
         kafka.commit(2, topic="a", partition=3)
@@ -174,7 +174,7 @@ class TestTransactions:
         assert [each.partitions[0].error_code for each in shown] == [0, ErrorCode.UNSTABLE_OFFSET_COMMIT]
 
     @pytest.mark.parametrize(("commit", "offset"), [(True, 2), (False, 1)])
-    def test_its_end_decides(self, commit: bool, offset: int) -> None:
+    def test_the_end_of_the_transaction_decides(self, commit: bool, offset: int) -> None:
         kafka = Coordinator()
         kafka.commit(1)
         self.pending(kafka, 2)
@@ -261,7 +261,7 @@ class TestDelete:
         assert delete(kafka, "t", 0, 0) == [0, 0]
         assert [record.value is None for record in kafka.log] == [False, True]
 
-    def test_not_what_the_group_reads(self) -> None:
+    def test_offsets_that_the_group_reads_are_not_deleted(self) -> None:
         kafka = Coordinator()
         fields = {"protocols": (("range", SUBSCRIPTION),)}
         (member,), generation = kafka.stable_group(**fields)
@@ -304,7 +304,7 @@ class TestDeleteGroup:
         assert kafka.restarted().shard.group_ids() == []
         assert kafka.committed() == -1
 
-    def test_unknown_groups(self) -> None:
+    def test_unknown_groups_are_refused(self) -> None:
         kafka = Coordinator()
         assert self.code(kafka) == ErrorCode.GROUP_ID_NOT_FOUND
         assert self.code(kafka, "") == ErrorCode.GROUP_ID_NOT_FOUND

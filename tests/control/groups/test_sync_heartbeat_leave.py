@@ -200,13 +200,13 @@ class TestHeartbeat:
             ({"generation": 7}, ErrorCode.ILLEGAL_GENERATION),
         ],
     )
-    def test_answers(self, fields: dict[str, object], code: ErrorCode) -> None:
+    def test_a_heartbeat_has_kafkas_error(self, fields: dict[str, object], code: ErrorCode) -> None:
         kafka = Coordinator()
         (member,), generation = kafka.stable_group()
         given = {"member_id": member, "generation": generation} | fields
         assert kafka.heartbeat(**given) == code
 
-    def test_a_member_that_awaits_the_assignment_hears_of_no_rebalance(self) -> None:
+    def test_a_member_that_awaits_the_assignment_gets_no_rebalance_error(self) -> None:
         kafka = Coordinator()
         joining = kafka.send_join(kafka.new_member_id())
         kafka.advance(3000)
@@ -270,7 +270,7 @@ class TestLeave:
         assert response.members[1].group_instance_id == "i1"
         assert kafka.heartbeat(members[1], generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_unknown_group(self) -> None:
+    def test_a_leave_of_an_unknown_group_is_refused(self) -> None:
         kafka = Coordinator()
         assert kafka.leave(MemberIdentity("m")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert kafka.leave(MemberIdentity("m"), group="").error_code == ErrorCode.INVALID_GROUP_ID

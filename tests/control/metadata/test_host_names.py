@@ -9,7 +9,7 @@ import pytest
 from kbroker.control.metadata.host_names import HostNames
 
 
-def test_names_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_without_an_address_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def resolve(name: str, _: object) -> list[object]:
         if name == "gone":
             raise socket.gaierror

@@ -30,7 +30,7 @@ def test_partition_that_is_in_it_already_writes_nothing() -> None:
     assert len(world.log) == length
 
 
-def test_refusals() -> None:
+def test_invalid_additions_are_refused() -> None:
     world = World()
     producer_id, epoch = world.init()
     assert refusal(world, (producer_id, epoch), "other") is ErrorCode.INVALID_PRODUCER_ID_MAPPING

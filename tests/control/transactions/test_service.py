@@ -195,7 +195,7 @@ def test_next_request_waits_for_the_end_of_the_last_transaction(tmp_path: Path) 
     run(tmp_path, test)
 
 
-def test_but_not_for_ever(tmp_path: Path) -> None:
+def test_the_wait_for_a_completing_transaction_is_bounded(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         await scene.verify(12, ("a", 0))
         scene.log.held["a"] = asyncio.Event()

@@ -31,7 +31,7 @@ def test_axe_core_finds_what_is_wrong(page: Page) -> None:
 
 
 @pytest.mark.parametrize("place", list(SECTIONS))
-def test_every_place(page: Page, place: str) -> None:
+def test_every_page_is_accessible(page: Page, place: str) -> None:
     page.show(place)
     page.sees(SECTIONS[place])
     if place.endswith("settings"):  # axe-core takes a minute for all of them, which look the same
@@ -40,14 +40,14 @@ def test_every_place(page: Page, place: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "button"), DIALOGS)
-def test_every_dialog(page: Page, place: str, button: str) -> None:
+def test_every_dialog_is_accessible(page: Page, place: str, button: str) -> None:
     page.show(place)
     page.click(button)
     page.browser.wait("document.querySelector('dialog[open]')")
     assert findings_in_all_looks(page.browser) == []
 
 
-def test_a_refusal_in_a_dialog(page: Page) -> None:
+def test_a_refusal_in_a_dialog_is_accessible(page: Page) -> None:
     page.show("topics")
     page.click("New topic")
     page.enter("dialog input[type=text]", "orders")
@@ -91,7 +91,7 @@ def test_pages_of_missing_things_are_accessible(page: Page, place: str) -> None:
     page.browser.problems.clear()  # the browser notes each answer of 404
 
 
-def test_the_login(shared_browser: Browser, tmp_path: Path) -> None:
+def test_the_login_is_accessible(shared_browser: Browser, tmp_path: Path) -> None:
     settings = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl_enabled_mechanisms": "SCRAM-SHA-256"}
     served = Served(tmp_path, "10.0.0.5", **settings)
     try:

@@ -57,7 +57,7 @@ def test_entries_that_contradict_a_new_one_go(
     ("requested", "answer"),
     [(-1, UNDEFINED), (0, (0, 5)), (2, (2, 10)), (3, (2, 10)), (4, (4, 20)), (6, (6, 99)), (7, UNDEFINED)],
 )
-def test_end_offsets_of_epochs(tmp_path: Path, requested: int, answer: tuple[int, int]) -> None:
+def test_an_epoch_has_kafkas_end_offset(tmp_path: Path, requested: int, answer: tuple[int, int]) -> None:
     epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
     assert epochs.end_offset_for(requested, 99) == answer
 
@@ -111,7 +111,7 @@ def test_clearing_reaches_the_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("offset", "epoch"), [(0, -1), (4, -1), (5, 2), (9, 2), (10, 4), (19, 4), (20, 6), (99, 6)]
 )
-def test_the_epoch_of_an_offset(tmp_path: Path, offset: int, epoch: int) -> None:
+def test_an_offset_has_the_epoch_that_began_before_it(tmp_path: Path, offset: int, epoch: int) -> None:
     assert LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)]).at(offset) == epoch
     assert LeaderEpochFileCache(str(tmp_path)).at(offset) == -1
 

@@ -128,7 +128,7 @@ def test_an_error_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> 
     assert [(slot, error.errno) for slot, error in scene.failures] == [(0, errno.EIO), (1, errno.EIO)]
 
 
-def test_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_reserved_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_worthwhile("/proc")
     assert not is_worthwhile(str(tmp_path / "gone"))
     found = {"a": True, "b": False}

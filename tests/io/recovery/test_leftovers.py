@@ -88,7 +88,7 @@ def test_a_result_is_dropped_if_a_file_that_was_not_complete_begins_below_it(
     assert offsets(root) == list(range(16))
 
 
-def test_indexes_without_a_log_go(tmp_path: Path) -> None:
+def test_indexes_without_a_log_are_removed(tmp_path: Path) -> None:
     root = swapped(tmp_path / "log")
     (root / f"{4:020d}.log").unlink()
     clear_leftovers(str(root))

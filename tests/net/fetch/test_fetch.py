@@ -49,7 +49,7 @@ def test_size_limits_keep_the_first_batch_complete(node_factory: NodeFactory) ->
     assert lengths(partitions={1: 0, 0: 0}, max_bytes=1) == [size, 0]
 
 
-def test_errors_of_a_partition(node_factory: NodeFactory) -> None:
+def test_a_partition_that_cannot_be_read_answers_its_error(node_factory: NodeFactory) -> None:
     node, _ = filled(node_factory)
     link = node.connect()
     slot = node.shared.slots[0]

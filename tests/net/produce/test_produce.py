@@ -160,7 +160,7 @@ def test_unknown_topics_partitions_and_ids(node_factory: NodeFactory) -> None:
     assert produce(link, GOOD, 13, partition=1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_states_of_a_partition(node_factory: NodeFactory) -> None:
+def test_a_partition_that_is_not_online_refuses_records(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1})
     link = node.connect()
     slot = node.shared.slots[0]
@@ -178,7 +178,7 @@ def test_states_of_a_partition(node_factory: NodeFactory) -> None:
     assert produce(link, GOOD).error_code == ErrorCode.NONE
 
 
-def test_limits_and_acks(node_factory: NodeFactory) -> None:
+def test_invalid_acks_and_topics_are_refused(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1, "__consumer_offsets": 1}, internal=("__consumer_offsets",))
     link = node.connect()
     assert produce(link, GOOD, acks=2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
@@ -290,7 +290,7 @@ def test_more_partitions_than_the_ring_has_entries(node_factory: NodeFactory) ->
         assert found == [(p, 0, offset) for p in range(100)]
 
 
-def test_a_request_of_many_chunks(node_factory: NodeFactory) -> None:
+def test_a_request_of_many_chunks_is_answered(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 40})
     link = node.connect()
     value = bytes(range(256)) * 4000  # about 1 MB

@@ -170,7 +170,7 @@ def client_first(text: str, authzid: str = "") -> bytes:
     return f"n,{authzid},\x01auth=Bearer {text}\x01\x01".encode()
 
 
-def test_a_login_by_token(checks: TokenChecks) -> None:
+def test_a_login_by_token_succeeds_or_names_its_error(checks: TokenChecks) -> None:
     async def run() -> None:
         good = OAuthExchange(checks)
         assert await good.step(client_first(token(), "a=alice")) == b""

@@ -112,7 +112,7 @@ class TestJoining:
         assert response.member_id
         assert kafka.beat(response.member_id, 2, version=0).member_epoch == 2
 
-    def test_group_max_size(self) -> None:
+    def test_a_full_group_refuses_new_members(self) -> None:
         kafka = kafka_with(GroupSettings(consumer_max_size=1))
         member = Member(kafka, "a")
         with pytest.raises(KafkaError, match="maximum capacity of 1 members"):

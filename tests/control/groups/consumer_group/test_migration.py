@@ -195,7 +195,7 @@ class TestClassicMembers:
         assert assigned == {"t": [3, 4, 5]}
         return kafka, first.member_id, generation
 
-    def test_it_gets_its_share(self) -> None:
+    def test_a_classic_member_gets_its_share(self) -> None:
         kafka, member, generation = self.joined()
         assert kafka.heartbeat(member, generation) == ErrorCode.NONE
         assert kafka.commit(3, member, generation, partition=4) == ErrorCode.NONE
