@@ -147,33 +147,30 @@ class ControlLink:
         if self._link is not None:
             self._link.send(ConnectionClosed(connection_id))
 
-    async def verify(self, message: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
-        """Control's consent to transactional batches. Raises LinkClosed, KafkaError."""
+    async def _call(self, message: Any) -> Any:
         if self._link is None:
             raise LinkClosed("control is not there")
-        answers: tuple[tuple[int, str | None], ...] = await self._link.call(message)
+        return await self._link.call(message)
+
+    async def verify(self, message: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+        """Control's consent to transactional batches. Raises LinkClosed, KafkaError."""
+        answers: tuple[tuple[int, str | None], ...] = await self._call(message)
         return answers
 
     async def attempt_login(self, message: AttemptLogin) -> float | None:
         """Seconds to wait before a password is checked; None: it is not checked. Raises
         LinkClosed."""
-        if self._link is None:
-            raise LinkClosed("control is not there")
-        found: float | None = await self._link.call(message)
+        found: float | None = await self._call(message)
         return found
 
     async def find_credential(self, message: FindScramCredential) -> ScramCredential | None:
         """A user's credential. Raises LinkClosed."""
-        if self._link is None:
-            raise LinkClosed("control is not there")
-        found: ScramCredential | None = await self._link.call(message)
+        found: ScramCredential | None = await self._call(message)
         return found
 
     async def find_token(self, message: FindTokenCredential) -> TokenCredential | None:
         """What with which a login by a delegation token is checked. Raises LinkClosed."""
-        if self._link is None:
-            raise LinkClosed("control is not there")
-        found: TokenCredential | None = await self._link.call(message)
+        found: TokenCredential | None = await self._call(message)
         return found
 
     def close(self) -> None:
