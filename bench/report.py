@@ -51,7 +51,7 @@ FRAME = f"""# kbroker beside Apache Kafka
 
 
 def missing(results: Results, scenarios: tuple[Scenario, ...] = SCENARIOS) -> str:
-    """What this run has no figure of, or those of one round only; empty when it is complete."""
+    """The scenarios of which this run has no figure, or those of one round only; empty when it is complete."""
     rounds = {
         scenario.name: [
             len(
@@ -83,7 +83,7 @@ def missing(results: Results, scenarios: tuple[Scenario, ...] = SCENARIOS) -> st
 
 
 def summary(rows: list[Row]) -> str:
-    """How many goals are met, and which are not."""
+    """The number of goals that are met, and the names of the others."""
     judged = [row for row in rows if row.met is not None]
     shares = [row for row in rows if row.share_met is not None]
     if not judged and not shares:

@@ -110,7 +110,7 @@ def share_of_limit(figure: float, limit: float, measure: Measure) -> float:
 
 
 def advantage(row: Row) -> float | None:
-    """How many times better the subject is: the ratio of a rate, its inverse for a cost; None
+    """The factor by which the subject is better: the ratio of a rate, its inverse for a cost; None
     without one."""
     if not row.ratio:
         return None

@@ -36,7 +36,7 @@ class Limit:
     key: str
     """The measure."""
     loop: str
-    """What the loop does, as the page says it."""
+    """The loop's work, as the page describes it."""
     run: Callable[[Turn], float]
     """Gives the loop's figure, in the measure's unit; the turn has just done the scenario."""
     goal: float | None = None

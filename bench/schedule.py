@@ -1,4 +1,4 @@
-"""Which turn comes next: two rounds of everything, then further ones where the two differ, while
+"""The next turn: two rounds of everything, then further ones where the two differ, while
 the time lasts.
 
 Pure but for the clock: no broker.
@@ -63,7 +63,7 @@ class Schedule:
         return sum(list(found.values())[-1] for found in costs if found)
 
     def difference(self, scenario: Scenario) -> float:
-        """How far the rounds of a broker are apart in the first measure, 0.1 for a tenth; the
+        """The distance between the rounds of a broker in the first measure, 0.1 for a tenth; the
         larger of both brokers."""
         found = [0.0]
         for target in self.targets:

@@ -27,7 +27,7 @@ class NothingToResume(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured, and how."""
+    """The scenarios to be measured, and their sizes."""
 
     scenarios: Sequence[Scenario]
     names: Sequence[str]

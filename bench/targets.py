@@ -73,7 +73,7 @@ class Target(ABC):
         """Another broker of the same kind in another folder, with empty data, not launched yet."""
 
     def prepare(self) -> None:
-        """What is to be done once before the first launch and does not count as starting."""
+        """Work that is done once before the first launch and does not count as starting."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
 
     def only_kafka(self, settings: dict[str, str]) -> dict[str, str]:
@@ -171,7 +171,7 @@ class Target(ABC):
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """How Apache Kafka is set: by default as its start script and its server.properties do."""
+    """The settings of Apache Kafka: by default as its start script and its server.properties do."""
 
     heap: str = "1g"
     profiled: bool = False

@@ -67,7 +67,7 @@ class Load:
 
 @dataclass
 class Turn:
-    """What a scenario gets. Topics made by `topic` go away with the turn, those of `kept_topic`
+    """The tools of a scenario. Topics made by `topic` go away with the turn, those of `kept_topic`
     stay."""
 
     target: Target

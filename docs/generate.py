@@ -9,17 +9,18 @@ from docs.generated import GENERATED, ROOT
 from docs.wrap import wrapped
 
 _PAGE = re.compile(r"`kbroker docs ([\w/-]+)`")
-"""How messages and settings name a page."""
+"""The form in which messages and settings name a page."""
 
 
 def text(function: str) -> str:
-    """What the named `module:function` gives."""
+    """The result of the named `module:function`."""
     module, _, name = function.partition(":")
     return str(getattr(importlib.import_module(module), name)())
 
 
 def expected(path: str) -> str:
-    """What a generated file must hold; the prose of pages is wrapped, and links to other pages."""
+    """The content that a generated file must have; the prose of pages is wrapped, and links to other
+    pages."""
     given = text(GENERATED[path])
     return wrapped(_PAGE.sub(r"[\1](\1.md)", given)) if path.endswith(".md") else given
 

@@ -1,4 +1,4 @@
-"""What mkdocs does besides its own: pages from the project's root, links to source files, folders
+"""Additions to mkdocs: pages from the project's root, links to source files, folders
 in the navigation."""
 
 import re

@@ -49,7 +49,7 @@ class TransactionOutcome(IntEnum):
 
 
 class ShareAck(IntEnum):
-    """What a member of a share group said of a record."""
+    """The acknowledgement of a record by a member of a share group."""
 
     NOTHING = 0
     ACCEPT = 1

@@ -83,7 +83,7 @@ class Sender:
         os.write(self._pipe, WORD.pack(begin, size))
 
     def _room(self, size: int) -> int:
-        """Where a block may begin; -1: nowhere yet."""
+        """The position at which a block may begin; -1: nowhere yet."""
         waiting = self._sent - self._ring.taken
         while len(self._pending) > waiting:
             self._pending.popleft()

@@ -118,7 +118,7 @@ def as_table(kind: str, blocks: list[Columns]) -> pa.Table:
 
 
 def count(block: Columns) -> int:
-    """How many rows."""
+    """The number of rows."""
     return max(len(column) for column in block.values() if _is_array(column))
 
 

@@ -132,7 +132,7 @@ class PlayerUser(User):
         raise NotImplementedError
 
     def _more(self, what: Slot | Times) -> Any:
-        """What a slot or histogram has grown by since the last time."""
+        """The growth of a slot or histogram since the last time."""
         now = self._page.times(what).copy() if isinstance(what, Times) else self._page[what]
         grown = now - self._seen[what]
         self._seen[what] = now

@@ -1,1 +1,1 @@
-"""How packages are made: wheels, source archive, bill of materials, container."""
+"""The build of packages: wheels, source archive, bill of materials, container."""

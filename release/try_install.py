@@ -30,7 +30,7 @@ ANSWER_WITHIN_S = 900
 CLONE = "/opt/kbroker"
 
 Times = Iterator[tuple[str, float]]
-"""What was done, and how many seconds it took; done one after the other as it is asked for."""
+"""The steps and their seconds; each is done when it is requested."""
 WAYS = ("wheel", "clone", "tests")
 
 

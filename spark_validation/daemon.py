@@ -1,4 +1,4 @@
-"""What Spark forks its Python workers from (`spark.python.daemon.module`): pyspark's own daemon,
+"""The process that Spark forks its Python workers from (`spark.python.daemon.module`): pyspark's own daemon,
 made cheap per task.
 
 Three things cost a stock worker more than it takes to decode a million records, and none of them is

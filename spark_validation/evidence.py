@@ -260,7 +260,7 @@ class Evidence:
 
     @property
     def ends_ms(self) -> int:
-        """When the logs' ends were asked for; everything was over then."""
+        """The time at which the logs' ends were requested, when everything had ended."""
         run = self.run
         return (run.ends_ns or run.ended_ns or run.started_ns) // 1_000_000
 
@@ -272,7 +272,7 @@ class Evidence:
 
     @cached_property
     def stepped_ns(self) -> int:
-        """How far the clients' clocks were set, in all: times that differ by less have no order."""
+        """The sum of all steps of the clients' clocks: times that differ by less have no order."""
         return sum(abs(step["step_ns"]) for step in self.run.clock_steps)
 
     @cached_property

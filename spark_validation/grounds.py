@@ -20,7 +20,7 @@ RESTS_ON = {
     "V09": "commits", "V10": READS, "V11": "transactions", "V12": "copies", "V13": LOG, "V15": LOG, "V19": "shares",
     "V20": SENDS,
 }  # fmt: skip
-"""Which rows a check compares. Checks that are not here name their own reason when they cannot
+"""The rows that a check compares. Checks that are not here name their own reason when they cannot
 judge."""
 
 

@@ -62,7 +62,7 @@ TIMED = {
     shares.STALE,
     shares.LATE,
 }
-"""What is found by the order of the clients' times alone."""
+"""Findings by the order of the clients' times alone."""
 
 
 class Judge:
@@ -267,7 +267,7 @@ class Judge:
                 self.take(restart.rewritten(evidence))
 
     def count(self, sends: DataFrame, held: DataFrame, reads: DataFrame) -> None:
-        """How many records are judged. Raises CannotJudge when the log is another run's."""
+        """Count the records that are judged. Raises CannotJudge when the log is another run's."""
         for name, frame, column in (
             ("sends", sends, "sent"),
             ("log", held, "any"),

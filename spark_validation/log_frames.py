@@ -73,7 +73,7 @@ def connector_records(
     large_fetches: bool = True,
     headers: bool = False,
 ) -> DataFrame:
-    """What Spark's Kafka connector reads: key, value, topic, partition, offset, timestamp,
+    """The columns that Spark's Kafka connector reads: key, value, topic, partition, offset, timestamp,
     timestampType."""
     options = (LARGE_FETCHES if large_fetches else {}) | {
         "kafka.bootstrap.servers": bootstrap,

@@ -79,7 +79,7 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
 
 
 def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.TemporaryDirectory[str] | None:
-    """Where the log is put as Parquet until the judgement is over: a folder that driver and
+    """The folder of the log as Parquet until the judgement is over: a folder that driver and
     executors share.
 
     On this machine Spark's own scratch; on a cluster only what is chosen, else every check reads
@@ -95,7 +95,7 @@ def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.Tempora
 
 
 def opened_run(folder: Path, topics: str | None = None) -> Run:
-    """What run.json says, of the chosen topics alone (comma separated). Raises CannotJudge."""
+    """The content of run.json, of the chosen topics alone (comma separated). Raises CannotJudge."""
     try:
         run = load_run(folder)
     except FileNotFoundError as error:

@@ -55,6 +55,7 @@ REFUSED_WORDS = re.compile(
 )
 # Headings of pages are nouns, never questions.
 ASKING_HEADING = re.compile(r"#{2,} (What|How|Who) ")
+ASKING_DOCSTRING = re.compile(r'^ *"""(What|How|Who|Which|Where) ')
 # The same in names: a bound is MAX_ or MIN_ of something.
 REFUSED_IN_NAMES = re.compile(
     r"(?<![A-Za-z])(told|tell|alike|entitled|complain|under_way|has_left|mortal|rung)(?![A-Za-z])"
@@ -274,6 +275,17 @@ def test_headings_of_pages_are_nouns() -> None:
         if ASKING_HEADING.match(line)
     ]
     assert not found, 'name the thing, as "Promises" for "What is promised"'
+
+
+def test_docstrings_name_the_thing() -> None:
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for name in tracked(".py")
+        if not name.startswith("tests/")
+        for number, line in enumerate(_text(name).splitlines(), 1)
+        if ASKING_DOCSTRING.match(line)
+    ]
+    assert not found, 'as "The target assignment of a member" for "What a member shall have"'
 
 
 def test_names_of_code_keep_to_the_glossary() -> None:

@@ -17,7 +17,7 @@ SERIES = (
     "kbroker_tcp_listen_drops_total", "kbroker_topic_cold_bytes_total", "kbroker_topic_log_bytes",
     "kbroker_topic_out_bytes_total", "kbroker_topic_partitions",
 )  # fmt: skip
-"""What the checks read of the page, for a process that can ask for these alone."""
+"""The metrics that the checks read of the page, for a process that can ask for these alone."""
 
 
 class NoMetrics(RuntimeError):

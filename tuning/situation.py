@@ -40,7 +40,7 @@ class Situation:
 
     @property
     def costs(self) -> BrokerCosts:
-        """What kbroker takes of this host."""
+        """The resources of this host that kbroker takes."""
         return BrokerCosts().on(self.coefficients)
 
     @property

@@ -11,7 +11,7 @@ from bench.many_cores.model import Counts, Observation
 
 @dataclass(frozen=True)
 class Samples:
-    """Where and when, and what was observed of each work: every round, in the order of the
+    """Place and time, and the observations of each work: every round, in the order of the
     rounds."""
 
     machine: dict[str, str]

@@ -18,7 +18,7 @@ class KeyMap(Row, writer="cleaner"):
 
 
 class Retain(Row, writer="cleaner"):
-    """What goes along with the batches of one cleaning."""
+    """State that is carried from batch to batch in one cleaning."""
 
     POSITION = word("bytes", "in the buffer: batches before it are done")
     NEXT_SIZE = word("bytes", "of the batch at POSITION, when the buffer ends within it")
@@ -38,7 +38,7 @@ class Retain(Row, writer="cleaner"):
 
 
 class CleanStop(Values):
-    """Why a walk over a buffer stopped."""
+    """The reason why a walk over a buffer stopped."""
 
     TAKEN = 0  # up to its end, or to a batch that ends behind it (NEXT_SIZE, 0 when not even that is there)
     SPECIAL = 1  # compressed, transactional or control: Python looks at it

@@ -144,7 +144,7 @@ def _require_known(found: LogDirs, *paths: str | None) -> None:
 
 
 def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, str]:
-    """Where each log goes that is not there yet: the largest first, as their room is shared."""
+    """The target of each log that is not there yet: the largest first, as their room is shared."""
     moves = {}
     for log in sorted(logs, key=lambda each: -each.bytes):
         path = target or log.moving_to or found.with_most_space(log)

@@ -134,7 +134,7 @@ def word(text: str) -> str:
 
 
 def foreign(program: Path, folders: Iterable[Path]) -> Iterator[str]:
-    """Why the service could not write to the folders of its settings: systemd only gives it
+    """The reason why the service could not write to the folders of its settings: systemd only gives it
     STATE."""
     hidden = _hidden_from(program)
     for folder in folders:
@@ -161,7 +161,7 @@ def _hidden_from(program: Path) -> tuple[Path, ...]:
 
 
 def remarks(program: Path, *files: Path) -> Iterator[str]:
-    """Why the service's user cannot read a file, one text for each such file."""
+    """The reasons why the service's user cannot read a file, one text for each such file."""
     hidden = _hidden_from(program)
     for file in (program, *files):
         if is_in(file, hidden):
@@ -175,7 +175,7 @@ def remarks(program: Path, *files: Path) -> Iterator[str]:
 
 
 def _unusable(files: Iterable[Path]) -> Iterator[str]:
-    """Why the service could not open the key stores of its settings."""
+    """The reason why the service could not open the key stores of its settings."""
     for file in files:
         if not file.is_absolute():
             yield f"{file} is not an absolute path, and the service starts in /"

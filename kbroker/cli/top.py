@@ -123,7 +123,7 @@ def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
 
 
 def troubles(sample: Mapping[str, Any]) -> list[str]:
-    """What is wrong, a phrase each."""
+    """The problems, a phrase each."""
     lost = [f"log dir {row['path']} is offline" for row in sample["log_dirs"] if not row["online"]]
     return [*lost, *sample["problems"], *sample["degraded"]]
 

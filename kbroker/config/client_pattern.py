@@ -25,7 +25,7 @@ RE2J_WORDS = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
 }
-"""What RE2 says of an expression, and what Kafka's RE2/J says."""
+"""Error texts of RE2, and those of Kafka's RE2/J."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False

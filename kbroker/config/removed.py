@@ -30,7 +30,7 @@ _PREFIXES = {"zookeeper.": _ZOOKEEPER, "password.encoder.": "passwords are no lo
 
 
 def removed_because(name: str) -> str | None:
-    """Why `name` means nothing any more, or None if it is not a removed setting."""
+    """The reason why `name` means nothing any more, or None if it is not a removed setting."""
     for prefix, reason in _PREFIXES.items():
         if name.startswith(prefix):
             return reason

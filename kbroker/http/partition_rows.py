@@ -88,7 +88,7 @@ class Replicas:
 
 
 def degraded(shared: Shared, directory: Directory) -> list[str]:
-    """What is wrong with partitions, a phrase each."""
+    """Problems of partitions, a phrase each."""
     replicas = Replicas.of(directory.partitions, shared.slots[directory.slots])
     found = {
         "offline": replicas.offline,

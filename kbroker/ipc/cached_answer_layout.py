@@ -35,7 +35,7 @@ class Term(Row, writer="control; network in its copies", shared="network"):
 
 
 class Cut(Row, writer="control", shared="network"):
-    """How to split an answer into parts: after the body, from the next multiple of 8 on, if there
+    """The split of an answer into parts: after the body, from the next multiple of 8 on, if there
     are parts."""
 
     ARRAY = word("bytes", "position of the array of topics in the answer's frame")

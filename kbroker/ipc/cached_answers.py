@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How to split an answer into parts by topic: other answers with the same options have the same
+    """The split of an answer into parts by topic: other answers with the same options have the same
     parts.
 
     array, first: where the topics and the first of them are in the frame. room: most partitions of

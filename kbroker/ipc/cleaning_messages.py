@@ -30,7 +30,7 @@ class CleanableLogs(Struct, frozen=True, array_like=True, tag=True):
 
 
 class CleanableLog(Struct, frozen=True, array_like=True):
-    """How dirty a log is. ratio: cleanable bytes / (clean + cleanable bytes). due: dirty enough, or
+    """The dirtiness of a log. ratio: cleanable bytes / (clean + cleanable bytes). due: dirty enough, or
     max.compaction.lag.ms has passed."""
 
     slot: int

@@ -1,4 +1,4 @@
-"""How processes connect to control: through inherited sockets, so that no other process can.
+"""Connections of processes to control: through inherited sockets, so that no other process can.
 
 The parent makes one pair of sockets before the first fork. Control alone receives on the listener.
 Every other process uses the connector to send control one end of a new stream by SCM_RIGHTS. The

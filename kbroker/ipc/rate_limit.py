@@ -49,7 +49,7 @@ def samples_ms(samples: int, window_ms: int, into_ms: int) -> int:
 
 
 def excess_ms(total: float, limit: float, elapsed_ms: int) -> int:
-    """How long to wait until a rate is the limit again: for a rate O over W ms and a limit T, W
+    """The time until a rate is the limit again: for a rate O over W ms and a limit T, W
     (O - T) / T."""
     rate = total * 1000 / elapsed_ms
     return round(min((rate - limit) / limit * elapsed_ms, MAX_MS)) if rate > limit else 0

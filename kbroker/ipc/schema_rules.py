@@ -1,4 +1,4 @@
-"""Which schemas the keys and values of a topic's records must name, in one word of its slots.
+"""The schemas that the keys and values of a topic's records must name, in one word of its slots.
 
 The word is Slot.COMPRESSION: the codec that every batch must have, or -1. For a topic whose records
 are checked against the schema registry the word is below -1. No batch has such a codec, so all
@@ -17,7 +17,7 @@ MIN_RULES: Final = 8
 
 
 class Strategy(IntEnum):
-    """How the subject of a schema is named."""
+    """The way in which the subject of a schema is named."""
 
     TOPIC_NAME = 0
     RECORD_NAME = 1

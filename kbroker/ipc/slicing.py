@@ -17,7 +17,7 @@ Spent = Callable[[int], None]
 LONG_SLICES: Final = 8
 """Number of slices after which work counts as long."""
 FEW: Final = 8
-"""How many works take turns before they count as long."""
+"""The number of works that take turns before they count as long."""
 LANE_BYTES: Final = (1 << 16, 1 << 20)
 """Sizes of requests up to which long work has a lane of its own: a million entries take a minute
 and more."""

@@ -1,4 +1,4 @@
-"""How numba compiles kernels here: an inlined function becomes machine code only as part of the
+"""The compilation of kernels by numba: an inlined function becomes machine code only as part of the
 kernels that call it.
 
 Left to itself numba gives every function wrappers for Python and C, optimises it with all that it
@@ -99,7 +99,7 @@ class Part(dispatcher.Dispatcher):
     compiled: Callable[[], object] = staticmethod(lambda: None)
     """Called after each part, to show progress."""
     exchange: Exchange | None = None
-    """Where this process takes parts from and gives them to."""
+    """The exchange that this process takes parts from and gives them to."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, {}, OPTIONS)

@@ -68,7 +68,7 @@ SHORT_ZEROS = compiled_in(lambda: _zeros_tables(SHORT_STREAM))
 
 
 def _step_in_software(bits: int) -> Callable[[int, int], int]:
-    """What the instruction computes, for plain kernels."""
+    """The result of the instruction, for plain kernels."""
     table: list[int] = BYTE_TABLES[0].tolist()
 
     def step(crc: int, data: int) -> int:

@@ -26,7 +26,7 @@ from numba.core.funcdesc import FunctionDescriptor
 from numba.core.typing import signature
 
 NUMBERS = 1_000_000
-"""How many numbers of functions a process has: they are in the names of what it compiles."""
+"""The number of functions that a process may number: they are in the names of what it compiles."""
 types: Any = numba_types
 SAME = (types.Number, types.Boolean, types.NoneType, types.Array)
 """Types that mean the same in every process, and are called the same."""
@@ -53,7 +53,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What a part's file holds. calls: keys of what it calls."""
+    """The content of a part's file. calls: keys of what it calls."""
 
     result: Any
     module: str

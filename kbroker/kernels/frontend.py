@@ -160,7 +160,7 @@ def _collect(value: Any, found: list[Any]) -> None:
 
 
 def _registered(own: Any) -> list[int]:
-    """How much is in the registries that a context has looked at: they only ever grow."""
+    """The size of the registries that a context has read: they only ever grow."""
     return [
         len(getattr(registry, items))
         for registry, loader in own._registries.items()

@@ -35,7 +35,7 @@ class ScanState(Row, writer="the scanning process"):
 
 
 class ScanStop(Values):
-    """Why a walk over batches stopped."""
+    """The reason why a walk over batches stopped."""
 
     MORE = 0  # the row array is full: call again at the next position
     END = 1  # exactly at the end

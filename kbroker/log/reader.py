@@ -112,7 +112,7 @@ class LogReader:
         end_position: int,
         min_one: bool = False,
     ) -> FileRange | None:
-        """What a fetch from `place` sends: bytes of that one segment, cut at max_bytes (inside a
+        """The bytes that a fetch from `place` sends: bytes of that one segment, cut at max_bytes (inside a
         batch, too, as Kafka does). min_one: at least the whole first batch (KIP-74). None when
         there is nothing to send."""
         log = self.open_files.get(self.folder, place.segment_base, files.LOG)

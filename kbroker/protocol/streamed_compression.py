@@ -26,7 +26,7 @@ class TooLarge(Exception):
 
 class _Packer(Protocol):
     def compress(self, data: bytes, /) -> bytes:
-        """What of the output is ready after more input."""
+        """The output that is ready after more input."""
 
     def flush(self) -> bytes:
         """The rest of it."""

@@ -114,7 +114,7 @@ class Outbox:
         return len(self._reports)
 
     def room(self, next_seq: int) -> int:
-        """How many more records may be in progress: a place of the ring is reused only when its
+        """The number of further records that may be in progress: a place of the ring is reused only when its
         record is settled."""
         if next_seq - self._oldest > RING // 2:
             open_seqs = self._open_seqs[self._open]

@@ -172,7 +172,7 @@ class SharingPlayer(Player):
 
 
 def free_ns(folder: Path) -> int:
-    """When the locks expire that members got in answers which the last fault lost, by the run's
+    """The time at which the locks expire that members got in answers which the last fault lost, by the run's
     clock; 0 without faults."""
     try:
         rows = (folder / "faults.jsonl").read_text().splitlines()

@@ -23,7 +23,7 @@ def delays(evidence: Evidence) -> dict[str, int]:
 
 
 def due_ms(evidence: Evidence) -> Column:
-    """When a record is due, by its topic's setting; null where nothing delays it."""
+    """The time at which a record is due, by its topic's setting; null where nothing delays it."""
     due = F.lit(None).cast("bigint")
     for topic, delay in delays(evidence).items():
         stamped = (F.col("topic") == topic) & (F.col("timestamp_ms") > 0)

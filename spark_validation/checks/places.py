@@ -53,7 +53,7 @@ def nowhere(evidence: Evidence) -> DataFrame:
 
 
 def difference(evidence: Evidence, sent: str = "s", held: str = "l") -> Column:
-    """What differs between a send and a record of the log with its place or identity; null when
+    """The difference between a send and a record of the log with its place or identity; null when
     nothing does."""
     unlike = {name: F.col(f"{sent}.{name}") != F.col(f"{held}.{name}") for name in DESCRIBED}
     another = F.lit(False)

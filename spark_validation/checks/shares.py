@@ -143,7 +143,7 @@ def moved(evidence: Evidence, since_ns: Column, until_ns: Column) -> Column:
 
 
 def departures(evidence: Evidence) -> list[int]:
-    """When members of share groups ended, without those that read until nothing came any more."""
+    """The times at which members of share groups ended, without those that read until nothing came any more."""
     shared = [c for c in evidence.consumer_clients if c.role == "share" and not c.finished]
     return [c.ended_ns for c in shared if c.ended_ns is not None]
 

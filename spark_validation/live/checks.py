@@ -38,7 +38,7 @@ def of_buckets(evidence: Evidence, buckets: list[Bucket]) -> list[DataFrame]:
 
 
 def of_the_whole(evidence: Evidence) -> list[DataFrame]:
-    """What takes all sends and the end of the run: log starts, times of append, records of
+    """Checks that need all sends and the end of the run: log starts, times of append, records of
     acks=0."""
     found = [places.nowhere(evidence), places.of_other_keys(evidence)]
     if any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
@@ -52,7 +52,7 @@ def of_the_whole(evidence: Evidence) -> list[DataFrame]:
 
 
 def present_ends(evidence: Evidence, bootstrap: str | None) -> Ends:
-    """Where the logs start now: by their oldest segments, or by the broker. Their ends still
+    """The present starts of the logs: by their oldest segments, or by the broker. Their ends still
     move."""
     if evidence.source != "segments":
         return find_ends(replace(evidence.run, bootstrap=bootstrap or evidence.run.bootstrap))

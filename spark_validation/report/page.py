@@ -28,7 +28,7 @@ figcaption span{margin-left:1em}code{font-size:.9em}
 
 
 def faults_of(folder: Path) -> list[dict[str, Any]]:
-    """What was done to the broker; a torn last line is left out."""
+    """The faults of the broker; a torn last line is left out."""
     found = []
     path = folder / "faults.jsonl"
     for line in path.read_text().splitlines() if path.exists() else []:

@@ -191,7 +191,7 @@ def _jitter(offset: NDArray[np.int64]) -> NDArray[np.int64]:
 def _add_sent(
     same: dict[str, Any], producers: NDArray[np.int64], acked_ns: NDArray[np.int64], sends: list[Rows]
 ) -> None:
-    """What each producer has noted of its records."""
+    """The notes of each producer about its records."""
     sent = {
         "status": 0,
         "error": 0,
@@ -214,7 +214,7 @@ def _add_seen(
     seen_ns: NDArray[np.int64],
     reads: list[Rows],
 ) -> None:
-    """What each consumer has noted of the records."""
+    """The notes of each consumer about the records."""
     seen = {
         "position": position,
         "producer": producers,

@@ -56,7 +56,7 @@ def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
 
 
 class Ended(NamedTuple):
-    """What an abort marker ended. first: its first record, -1 if none is there; before: the marker
+    """The transaction that an abort marker ended. first: its first record, -1 if none is there; before: the marker
     of its producer before, -1 if none was seen; stable: the last stable offset behind it; whole: no
     record of it was compacted."""
 
@@ -71,7 +71,7 @@ NOTHING = Ended(-1, -1, 1 << 62)
 
 
 class Transactions:
-    """Where the transactions of a log begin, as far as it has been walked. Owner: one reading of
+    """The first offsets of a log's transactions, as far as it has been walked. Owner: one reading of
     its segments."""
 
     def __init__(self) -> None:

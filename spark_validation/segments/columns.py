@@ -139,5 +139,5 @@ def header_batch(
 
 
 def is_data(rows: Words) -> NDArray[np.bool_]:
-    """Which batches hold records of producers."""
+    """The batches that hold records of producers."""
     return (rows[:, layout.ATTRIBUTES] & layout.CONTROL) == 0

@@ -144,6 +144,6 @@ def groups_of(chunk: Chunk, picked: Words) -> list[Words]:
 
 
 def plain_sizes(chunk: Chunk, picked: Words) -> Words:
-    """What each batch is taken to hold when it is unpacked, in bytes."""
+    """The assumed size of each batch when it is unpacked, in bytes."""
     packed = (chunk.rows[picked, layout.ATTRIBUTES] & layout.CODEC_MASK) > 0
     return np.where(packed, EXPANSION, 1) * chunk.rows[picked, layout.SIZE]

@@ -80,7 +80,7 @@ def walk(data: memoryview) -> tuple[list[int], int, Fault]:
 
 
 def faults(head: NDArray[np.void]) -> Words:
-    """What the headers alone say."""
+    """The columns of the headers alone."""
     found = np.full(len(head), Fault.SOUND, np.int64)
     delta, count = head["last_offset_delta"].astype(np.int64), head["record_count"].astype(np.int64)
     found[(delta < 0) | (count < 0) | (count > delta + 1) | (count > MAX_RECORDS)] = Fault.BAD_COUNT

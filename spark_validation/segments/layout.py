@@ -64,7 +64,7 @@ BATCH_COLUMNS = 15
 
 
 class Fault(IntEnum):
-    """What is wrong with a batch; also why a walk over batches stopped."""
+    """The fault of a batch; also the reason why a walk over batches stopped."""
 
     SOUND = 1  # of a walk: exactly at the end
     TORN = 2  # the file ends within it

@@ -35,7 +35,7 @@ HOUR_MS = 3_600_000
 
 @dataclass
 class Producer:
-    """What the log holds of a producer id below an offset. batch, marker: the rows of its last
+    """The log's contents of a producer id below an offset. batch, marker: the rows of its last
     ones, and open: the first offset of its open transaction (-1 without one)."""
 
     batch: Words | None = None

@@ -1,4 +1,4 @@
-"""Where the segment files of a partition end just now, at a batch border: offsets of the streaming
+"""The present ends of the segment files of a partition, at a batch border: offsets of the streaming
 reader.
 
 A position is (segment, byte). It walks the headers of what was appended since the last look.

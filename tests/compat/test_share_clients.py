@@ -110,7 +110,9 @@ def test_more_members_than_partitions_all_work(node: KBroker) -> None:
 
 
 @pytest.mark.parametrize(("isolation", "expected"), [("read_committed", 60), ("read_uncommitted", 90)])
-def test_records_of_an_aborted_transaction_are_passed_over(node: KBroker, isolation: str, expected: int) -> None:
+def test_records_of_an_aborted_transaction_are_passed_over(
+    node: KBroker, isolation: str, expected: int
+) -> None:
     configure(node, f"share.isolation.level={isolation}")
     producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "mover"})
     producer.init_transactions()

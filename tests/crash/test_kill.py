@@ -47,7 +47,9 @@ def _run(broker: KBroker, topic: str, kill: Callable[[], None]) -> None:
 
 @pytest.mark.short
 @pytest.mark.parametrize("role", ["network 0", "io 0", "control"])
-def test_a_child_that_is_killed_under_load_loses_no_record(role: str, broker_factory: Callable[..., KBroker]) -> None:
+def test_a_child_that_is_killed_under_load_loses_no_record(
+    role: str, broker_factory: Callable[..., KBroker]
+) -> None:
     broker = broker_factory(SETTINGS)
     parent = broker.pid
     _run(broker, f"killed-{role.split()[0]}", lambda: broker.kill9_running(role))

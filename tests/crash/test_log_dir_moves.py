@@ -180,7 +180,9 @@ def test_a_move_continues_after_a_clean_stop(tmp_path: Path, broker_factory: Cal
     judge(load, read_all(broker.bootstrap, TOPIC))
 
 
-def test_an_impossible_move_is_refused_with_its_reason(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
+def test_an_impossible_move_is_refused_with_its_reason(
+    tmp_path: Path, broker_factory: Callable[..., KBroker]
+) -> None:
     _, mover = _mover(tmp_path, broker_factory)
     here = mover.places()[0]
     assert mover.alter(0, str(tmp_path)) == ErrorCode.LOG_DIR_NOT_FOUND

@@ -36,7 +36,9 @@ def test_a_whole_chain_has_no_faults(tmp_path: Path, segments: dict[int, bytes])
     ],
     ids=["a segment above a cut", "a gap", "an overlap", "a torn segment"],
 )
-def test_a_broken_chain_is_a_fault_with_its_file(tmp_path: Path, segments: dict[int, bytes], fault: str) -> None:
+def test_a_broken_chain_is_a_fault_with_its_file(
+    tmp_path: Path, segments: dict[int, bytes], fault: str
+) -> None:
     folder = written(tmp_path / "site0" / "t-0", segments)
     written(tmp_path / "site0" / "t-1", {0: A, 2: B})
     assert chain_faults(folder) == [f"{folder / f'{0:020}.log'} {fault}"]

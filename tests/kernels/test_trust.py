@@ -50,7 +50,9 @@ def test_a_link_in_the_place_of_a_folder_or_file_is_refused(tmp_path: Path) -> N
 
 
 @as_root
-def test_a_folder_that_another_user_has_made_first_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_another_user_has_made_first_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, temporary = tmp_path / "home", tmp_path / "tmp"
     theirs = temporary / f"kbroker-{os.getuid()}"
     for folder in (home, theirs):

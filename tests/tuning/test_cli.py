@@ -101,7 +101,9 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
         (("verify", "--dir", ".", "--try", "kbroker.slice.us=-1"), 2, "kbroker.slice.us"),
     ],
 )  # fmt: skip
-def test_a_wrong_command_ends_with_one_line_and_a_code(arguments: tuple[str, ...], code: int, text: str) -> None:
+def test_a_wrong_command_ends_with_one_line_and_a_code(
+    arguments: tuple[str, ...], code: int, text: str
+) -> None:
     result = run(*arguments)
     assert result.exit_code == code
     assert text in result.stderr

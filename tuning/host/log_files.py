@@ -1,4 +1,4 @@
-"""What the logs take on their disks."""
+"""The space that the logs take on their disks."""
 
 import os
 from collections.abc import Iterable

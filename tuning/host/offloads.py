@@ -22,7 +22,7 @@ class _Request(ctypes.Structure):
 
 
 def offloads_of(name: str) -> dict[str, bool]:
-    """Which offloads are on; empty where the driver or the system does not say."""
+    """The offloads that are on; empty where the driver or the system does not say."""
     found: dict[str, bool] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         for offload, command in ASK.items():

@@ -1,4 +1,4 @@
-"""What a host does for itself: its clock, reports of freed blocks to disks; and whether log dirs
+"""The upkeep of a host: its clock, reports of freed blocks to disks; and whether log dirs
 may be written to."""
 
 import ctypes

@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the report goes besides the terminal."""
+    """The outputs of the report besides the terminal."""
 
     json: Path | None = None
     html: Path | None = None
@@ -46,7 +46,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asks for. confirm: the answer to the question whether this host may be
+    """The request of the command line. confirm: the answer to the question whether this host may be
     changed; None where no terminal can be asked."""
 
     seconds: float

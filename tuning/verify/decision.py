@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def gain(self) -> float:
-        """How much better the median is, as a share of the one without; negative is worse."""
+        """The improvement of the median, as a share of the one without; negative is worse."""
         return gain(self.figure, self.without, self.changed)
 
 

@@ -56,7 +56,7 @@ class Load:
 
 @dataclass(slots=True)
 class Bulk:
-    """What bulk produce wrote. batches: of each partition. batch: its bytes."""
+    """The log that bulk produce wrote. batches: of each partition. batch: its bytes."""
 
     batch: bytes
     records: int

@@ -26,7 +26,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """How long it takes, one turn before the first included that is not counted."""
+        """The time that it takes, one turn before the first included that is not counted."""
         return (2 * self.turns * len(self.changes) + 1) * (self.load_s + OVERHEAD_S)
 
     def order(self) -> tuple[bool, ...]:
@@ -53,7 +53,7 @@ def _load_s(changes: int, turns: int, limit_s: float) -> float:
 
 
 def plan_text(made: Plan, place: str, most_bytes: int) -> str:
-    """What will be done."""
+    """The changes that will be tried."""
     return "\n".join(_lines(made, place, most_bytes))
 
 

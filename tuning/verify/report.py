@@ -1,4 +1,4 @@
-"""What a run found, as text, as JSON and as lines for the broker's properties file."""
+"""The findings of a run, as text, as JSON and as lines for the broker's properties file."""
 
 import statistics
 import textwrap
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def noise(self) -> float:
-        """How far the turns without a change are apart, as a share of their median: the middle one
+        """The distance between the turns without a change, as a share of their median: the middle one
         of all figures."""
         sides = [each.without for outcome in self.outcomes for each in outcome.decision.comparisons]
         apart = [

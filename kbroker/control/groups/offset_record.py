@@ -26,7 +26,7 @@ _LENGTH: Final = struct.Struct(">h")
 _PARTITION: Final = struct.Struct(">i")
 _START: Final = struct.Struct(">qi")
 _METADATA: Final = 2 + _START.size
-"""Where version 4 has the length of the metadata and one."""
+"""The position at which version 4 has the length of the metadata and one."""
 _TIMESTAMP: Final = struct.Struct(">q")
 _NO_TAGS: Final = b"\0"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"  # one tag, number 0, 16 bytes

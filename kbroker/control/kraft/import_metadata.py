@@ -124,7 +124,7 @@ def _usable(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) ->
 
 
 def _problem(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) -> str | None:
-    """Why a resource cannot have these configs."""
+    """The reason why a resource cannot have these configs."""
     kind, resource = key
     settings = [Alteration(name, Op.SET, value) for name, value in configs.items()]
     try:

@@ -1,4 +1,4 @@
-"""How far the members of a share group have come in a partition (the end offset of Kafka's
+"""The offset that the members of a share group have reached in a partition (the end offset of Kafka's
 SharePartition). Pure."""
 
 from collections.abc import Sequence

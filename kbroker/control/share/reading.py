@@ -117,7 +117,7 @@ async def _read_batches(
     committed: bool,
     read: Callable[[Iterator[tuple[RecordBatch, bool]]], Found],
 ) -> Found | None:
-    """What `read` makes of the batches from an offset on that the group may reach, each with
+    """The values that `read` returns for the batches from an offset on that the group may reach, each with
     whether it holds records for it (no marker, not aborted); None when there is no batch. Raises
     KafkaError."""
     words = broker.slots.group(partition.slot)

@@ -227,7 +227,7 @@ def _ranges(content: Struct) -> list[Range]:
 
 
 def _finished_after(stored: Stored, start_offset: int, changed: Sequence[Range]) -> int:
-    """How many records are finished from a start offset on, with these changes. Reads only the
+    """The number of records that are finished from a start offset on, with these changes. Reads only the
     ranges that they touch."""
     start, new = max(start_offset, stored.start_offset), Ranges()
     for each in changed:

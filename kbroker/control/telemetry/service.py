@@ -77,7 +77,7 @@ class TelemetryService:
         instance.last_error = ErrorCode.NONE
 
     def pushed(self) -> ClientMetrics:
-        """What /metrics shows."""
+        """The metrics that /metrics shows."""
         self._sweep()
         return ClientMetrics(len(self._instances), self._series.left_out, self._series.all())
 

@@ -127,7 +127,7 @@ class Batch(Row, writer="io", words=20):
 
 
 class Held(Values):
-    """Why a batch is not completed by the call that took it."""
+    """The reason why a batch is not completed by the call that took it."""
 
     APPEND = 1  # waits for a sync or for replicas: a delayed produce
     CONTROL = 2  # a written transaction marker
@@ -205,7 +205,7 @@ class FollowUp(Values):
 
 
 class Stop(Values):
-    """Why the drain kernel stopped planning."""
+    """The reason why the drain kernel stopped planning."""
 
     NONE = 0
     ROLL = 1  # STOP_SLOT needs a new segment; its batch is still in the ring

@@ -47,7 +47,7 @@ class Copied(Row, writer="io", words=8):
 
 
 class CopyStop(Values):
-    """Why the copy kernel ended before the last whole batch."""
+    """The reason why the copy kernel ended before the last whole batch."""
 
     END = 0  # nothing whole is left
     ROLL = 1  # the next batch needs a new segment

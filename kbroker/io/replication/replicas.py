@@ -86,7 +86,7 @@ class Replicas:
         return self.following.is_lagging() or self.leading.can_advance()
 
     def next_due_ms(self, now_ms: int) -> int:
-        """When ``turn`` must be called even if no process has woken the worker."""
+        """The time at which ``turn`` must be called even if no process has woken the worker."""
         if self.following.waiting:
             return min(self._check_due_ms, now_ms + SOON_MS)
         return self._check_due_ms

@@ -152,7 +152,7 @@ class Linker:
         self._starts = SharedImage.starts({area: len(one.content) for area, one in self._areas.items()})
 
     def _target(self, locations: dict[int, Location], symbol: Symbol) -> Location | None:
-        """Where a symbol lies; None if it is in no object file."""
+        """The address of a symbol; None if it is in no object file."""
         if symbol.kind > SymbolType.SECTION:
             raise CannotLink(f"{symbol.name}: a symbol of type {symbol.kind}")
         if symbol.section == Place.UNDEFINED:

@@ -81,7 +81,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """What to write at an offset of a section. symbol: its number."""
+    """The value to write at an offset of a section. symbol: its number."""
 
     section: int
     offset: int

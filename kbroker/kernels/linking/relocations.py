@@ -1,4 +1,4 @@
-"""What the relocations of x86-64 ask for, in code that may lie anywhere.
+"""The relocations of x86-64, in code that may lie anywhere.
 
 numba's code holds 64-bit addresses in its instructions (`movabs`), because LLVM's own linker may
 put code and data far apart. Here both lie in one file, so each such instruction becomes one that

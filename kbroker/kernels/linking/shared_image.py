@@ -51,7 +51,7 @@ class SharedImage:
 
     @staticmethod
     def starts(sizes: Mapping[Area, int]) -> dict[Area, int]:
-        """Where each area starts in the file."""
+        """The position of each area in the file."""
         found: dict[Area, int] = {}
         start = PAGE
         for area in Area:
@@ -91,7 +91,7 @@ class SharedImage:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a process needs to know of an image's file."""
+    """The facts about an image's file that a process needs."""
 
     spans: dict[Area, Span]
     externals: list[tuple[int, str]]

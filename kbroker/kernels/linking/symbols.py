@@ -1,4 +1,4 @@
-"""What compiled kernels call: numba's C helpers, the interpreter, and the C library.
+"""The functions that compiled kernels call: numba's C helpers, the interpreter, and the C library.
 
 What numba does for a function that it takes from its cache is done here by the same parts of it,
 its three extension modules: see numba.core.base._load_global_helpers.

@@ -94,7 +94,7 @@ class FetchManager:
 
     @staticmethod
     def _changed(session: FetchSession, readings: Selected) -> Selected:
-        """What changed since the last answer; partitions with bytes go to the end of the session's
+        """The partitions that changed since the last answer; partitions with bytes go to the end of the session's
         order."""
         selected = [
             (partition, reading)

@@ -53,7 +53,7 @@ class SessionTable:
         self._free.append(row)
 
     def used_ms(self, session: FetchSession) -> int:
-        """When it was last used, wherever that was."""
+        """The time of its last use, by the kernel or by Python."""
         return max(session.last_used_ms, int(self._row(session)[SessionRow.USED_MS]))
 
     def _row(self, session: FetchSession) -> Words:

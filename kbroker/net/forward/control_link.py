@@ -169,7 +169,7 @@ class ControlLink:
         return found
 
     async def find_token(self, message: FindTokenCredential) -> TokenCredential | None:
-        """What with which a login by a delegation token is checked. Raises LinkClosed."""
+        """The credential by which a login by delegation token is checked. Raises LinkClosed."""
         found: TokenCredential | None = await self._call(message)
         return found
 

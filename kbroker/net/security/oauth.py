@@ -190,7 +190,7 @@ def _check_scopes(claim: str, value: object) -> None:
 
 
 def usable(config: BrokerConfig, listener: str) -> str | None:
-    """Why a listener cannot offer this mechanism, None when it can."""
+    """The reason why a listener cannot offer this mechanism, None when it can."""
     url = config.of_listener(listener, f"{PREFIX}jwks.endpoint.url")
     if not isinstance(url, str) or not url.startswith(SCHEMES):
         return f"{PREFIX}jwks.endpoint.url must be set to an address of {' or '.join(SCHEMES)}"

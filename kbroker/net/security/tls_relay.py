@@ -69,7 +69,7 @@ class RelayEnd(asyncio.Protocol):
 
 
 def reason_of(error: Exception) -> str:
-    """Why a handshake failed, without OpenSSL's file names and line numbers."""
+    """The reason why a handshake failed, without OpenSSL's file names and line numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS handshake failed: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

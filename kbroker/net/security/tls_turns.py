@@ -13,7 +13,7 @@ from typing import Final
 
 RECORD_HEAD: Final = 5
 HANDSHAKE: Final = b"\x16\x03"
-"""What a TLS client begins with; OpenSSL refuses anything else at once."""
+"""The first byte of a TLS client; OpenSSL refuses anything else at once."""
 MAX_FIRST_BYTES: Final = 16 << 10
 """Of a message that is waited for; OpenSSL reads a longer one as it comes."""
 _LENGTH: Final = struct.Struct(">H")

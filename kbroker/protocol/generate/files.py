@@ -1,4 +1,4 @@
-"""What the generator writes: path under kbroker/protocol -> text."""
+"""The files that the generator writes: path under kbroker/protocol -> text."""
 
 from pathlib import Path
 

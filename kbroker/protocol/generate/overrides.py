@@ -1,4 +1,4 @@
-"""Where kio deviates from Kafka's schemas: each row has its reason. `compare` proves the list
+"""Deviations of kio from Kafka's schemas: each row has its reason. `compare` proves the list
 complete."""
 
 from collections.abc import Callable, Mapping

@@ -128,7 +128,9 @@ class TestTopics:
 
 
 class TestConfigs:
-    def test_incremental_changes_of_configs_are_applied(self, admin: AdminClient, topic: TopicFactory) -> None:
+    def test_incremental_changes_of_configs_are_applied(
+        self, admin: AdminClient, topic: TopicFactory
+    ) -> None:
         name = topic(retention_ms="1000000")
 
         def change(key: str, value: str | None, how: AlterConfigOpType) -> None:
@@ -182,7 +184,9 @@ class TestConfigs:
 
 
 class TestRecordsAndOffsets:
-    def test_offsets_are_listed_by_position_and_time(self, bootstrap: str, admin: Any, topic: TopicFactory) -> None:
+    def test_offsets_are_listed_by_position_and_time(
+        self, bootstrap: str, admin: Any, topic: TopicFactory
+    ) -> None:
         name = topic()
         records = [Record(None, b"v", (), 1000), Record(None, b"v", (), 5000), Record(None, b"v", (), 3000)]
         Confluent.write(bootstrap, name, "none", records)
@@ -197,7 +201,9 @@ class TestRecordsAndOffsets:
         assert offset(OffsetSpec.for_timestamp(2000)) == (1, 5000)
         assert offset(OffsetSpec.for_timestamp(6000)) == (-1, -1)
 
-    def test_records_are_deleted_up_to_an_offset(self, bootstrap: str, admin: AdminClient, topic: TopicFactory) -> None:
+    def test_records_are_deleted_up_to_an_offset(
+        self, bootstrap: str, admin: AdminClient, topic: TopicFactory
+    ) -> None:
         name = topic()
         Confluent.write(bootstrap, name, "none", [Record(None, b"v")] * 5)
         assert one(admin.delete_records([TopicPartition(name, 0, 3)])).low_watermark == 3
@@ -294,7 +300,9 @@ class TestKafkaPython:
         yield client
         client.close()
 
-    def test_topics_are_created_listed_and_deleted(self, client: kafka.KafkaAdminClient, fresh: NameFactory) -> None:
+    def test_topics_are_created_listed_and_deleted(
+        self, client: kafka.KafkaAdminClient, fresh: NameFactory
+    ) -> None:
         name = fresh("python")
         client.create_topics({name: {"num_partitions": 2, "replication_factor": 1}})
         with pytest.raises(kafka.errors.TopicAlreadyExistsError):
@@ -306,7 +314,9 @@ class TestKafkaPython:
         client.delete_topics([name])
         eventually(lambda: name not in client.list_topics())
 
-    def test_cluster_and_log_dirs_are_described(self, client: kafka.KafkaAdminClient, topic: TopicFactory) -> None:
+    def test_cluster_and_log_dirs_are_described(
+        self, client: kafka.KafkaAdminClient, topic: TopicFactory
+    ) -> None:
         name = topic(2)
         assert len(client.describe_cluster()["brokers"]) == 1
         text = str(client.describe_log_dirs())

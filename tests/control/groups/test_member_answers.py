@@ -28,7 +28,9 @@ def test_a_shared_join_answer_is_that_of_the_codec(
 
 
 @given(st.integers(0, 5), IDS, LENGTHS, NAMES)
-def test_a_shared_sync_answer_is_that_of_the_codec(version: int, correlation_id: int, length: int, name: str) -> None:
+def test_a_shared_sync_answer_is_that_of_the_codec(
+    version: int, correlation_id: int, length: int, name: str
+) -> None:
     def response(assignment: bytes) -> SyncGroupResponse:
         return SyncGroupResponse(0, 0, "consumer", name, assignment)
 

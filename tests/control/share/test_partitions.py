@@ -197,7 +197,9 @@ NO_LETTERS = {"share.record.lock.duration.ms": "15000"}
 
 
 @pytest.mark.parametrize("kind", [AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT])
-def test_records_whose_state_is_not_written_are_held_until_the_lock_ends(play: Play, kind: AcknowledgeType) -> None:
+def test_records_whose_state_is_not_written_are_held_until_the_lock_ends(
+    play: Play, kind: AcknowledgeType
+) -> None:
     """As in Kafka: not given again at once, with a count that begins again, while a disk is
     full."""
 

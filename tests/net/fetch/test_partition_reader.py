@@ -125,7 +125,10 @@ def test_read_committed_ends_at_an_open_transaction_and_names_aborted_ones(scene
     assert reading.aborted is not None
     assert [entry.producer_id for entry in reading.aborted] == [1]
     assert scene.read(2, Isolation.READ_COMMITTED).aborted == []
-    assert (scene.read(3, Isolation.READ_COMMITTED).length, scene.read(4, Isolation.READ_COMMITTED).length) == (0, 0)
+    assert (
+        scene.read(3, Isolation.READ_COMMITTED).length,
+        scene.read(4, Isolation.READ_COMMITTED).length,
+    ) == (0, 0)
     everything = scene.read(0)
     assert (scene.offsets(everything), everything.aborted) == ([0, 1, 2, 3, 4], None)
 

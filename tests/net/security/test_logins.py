@@ -241,7 +241,9 @@ def test_versions_are_reported_once_and_before_the_handshake(scene: Make) -> Non
 
 
 @pytest.mark.parametrize("frame", [handshake(), VERSIONS])
-def test_a_request_that_belongs_before_the_handshake_is_an_illegal_state_after_it(scene: Make, frame: bytes) -> None:
+def test_a_request_that_belongs_before_the_handshake_is_an_illegal_state_after_it(
+    scene: Make, frame: bytes
+) -> None:
     case = scene()
     assert case.take(handshake(), frame) == [True, True]
     assert case.refused == []

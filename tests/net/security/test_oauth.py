@@ -81,7 +81,9 @@ def test_a_new_key_is_found_and_made_up_ones_do_not_fetch_each_time(
     assert len(fetched) == 1
     (tmp_path / "jwks.json").unlink()
     checks._fetch_at_s = 0
-    assert claims(checks, token(OTHER, "n"))[0] == "alice"  # while an issuer is away its known keys stay valid
+    assert (
+        claims(checks, token(OTHER, "n"))[0] == "alice"
+    )  # while an issuer is away its known keys stay valid
 
 
 def test_keys_are_fetched_again_after_pauses_that_double(

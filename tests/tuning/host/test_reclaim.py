@@ -45,7 +45,9 @@ def test_the_scheme_that_waits_least_comes_first(tmp_path: Path) -> None:
         ("contexts/0/schemes/0/action", "lru_prio"),
     ],
 )
-def test_memory_that_takes_nothing_from_the_page_cache_is_not_counted(tmp_path: Path, name: str, value: str) -> None:
+def test_memory_that_takes_nothing_from_the_page_cache_is_not_counted(
+    tmp_path: Path, name: str, value: str
+) -> None:
     fake = with_kdamond(FakeRoots(tmp_path)).sys(f"{ADMIN}/0/{name}", value)
     assert reclaim_of(fake.roots) == Reclaim()
 

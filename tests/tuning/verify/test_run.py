@@ -34,7 +34,9 @@ def run(
     return found, bench
 
 
-def test_a_change_that_helps_stays_and_is_part_of_both_sides_of_the_next(tmp_path: Path, roots: Roots) -> None:
+def test_a_change_that_helps_stays_and_is_part_of_both_sides_of_the_next(
+    tmp_path: Path, roots: Roots
+) -> None:
     def speed(settings: Mapping[str, str], queue: str) -> tuple[float, float]:
         return 1000.0 if queue == "1024" else 800.0, 3.0 if "num.io.threads" in settings else 4.0
 

@@ -176,7 +176,7 @@ def _ascii(address: int, length: int) -> bool:
 
 @inlined
 def _prefix_end(version: int, position: int, end: int) -> int:
-    """Where the topics of a request begin, -1 when it is too short."""
+    """The position at which the topics of a request begin, -1 when it is too short."""
     compact = version >= CommitVersion.FLEXIBLE
     length, position = read_length(position, end, compact, False)
     if position < 0 or length < 0 or length + 4 > end - position:

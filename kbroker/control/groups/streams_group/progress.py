@@ -90,7 +90,7 @@ def check_tasks(configured: ConfiguredTopology, configs: Mapping[str, str]) -> N
 
 
 class Basis(NamedTuple):
-    """What a target assignment is computed from: the group's epoch, its topology for the existing
+    """The inputs of a target assignment: the group's epoch, its topology for the existing
     topics, and the assignor's configs."""
 
     epoch: int

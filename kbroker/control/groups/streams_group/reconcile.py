@@ -23,7 +23,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 class Holders(Protocol):
-    """Which processes hold a task now."""
+    """The processes that hold a task now."""
 
     def active_holder(self, subtopology: str, partition: int) -> str | None:
         """The process that works on it."""

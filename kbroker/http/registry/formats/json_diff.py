@@ -40,7 +40,7 @@ class _TooMuch(Exception):
 
 
 class _Budget:
-    """What is left of one comparison's pairs and time."""
+    """The pairs and the time that are left for one comparison."""
 
     def __init__(self) -> None:
         self._pairs = MAX_PAIRS
