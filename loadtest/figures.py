@@ -25,8 +25,6 @@ class Figures:
     aborted: int = 0
     waiting: int = 0
     cpu_ns: int = 0
-    busiest: str = ""
-    busiest_ns: int = 0
     players: int = 0
     times: dict[Times, Counts] = field(default_factory=lambda: {which: empty() for which in Times})
     cpu_by_player: dict[str, int] = field(default_factory=dict)
