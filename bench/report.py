@@ -51,7 +51,8 @@ FRAME = f"""# kbroker beside Apache Kafka
 
 
 def missing(results: Results, scenarios: tuple[Scenario, ...] = SCENARIOS) -> str:
-    """The scenarios of which this run has no figure, or those of one round only; empty when it is complete."""
+    """The scenarios of which this run has no figure, or those of one round only; empty when it is
+    complete."""
     rounds = {
         scenario.name: [
             len(

@@ -95,7 +95,8 @@ def markdown_table(rows: list[Row]) -> str:
 
 
 def loops_table(rows: list[Row], scenarios: tuple[Scenario, ...] = SCENARIOS) -> str:
-    """The work of the bare loops, and the share of it that both brokers reach; empty without any."""
+    """The work of the bare loops, and the share of it that both brokers reach; empty without
+    any."""
     loops = {scenario.name: scenario.limit.loop for scenario in scenarios if scenario.limit}
     limited = [row for row in rows if row.limit is not None]
     lines = ["| " + " | ".join(LOOPS_HEAD) + " |", "|" + "---|" * len(LOOPS_HEAD)]

@@ -49,8 +49,8 @@ class TargetFailed(Exception):
 
 
 class Target(ABC):
-    """One broker. The caller that launches it stops it; the folder and the port outlive a restart. extra:
-    settings of a scenario's own."""
+    """One broker. The caller that launches it stops it; the folder and the port outlive a restart.
+    extra: settings of a scenario's own."""
 
     name: str
 

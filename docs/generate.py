@@ -19,8 +19,8 @@ def text(function: str) -> str:
 
 
 def expected(path: str) -> str:
-    """The content that a generated file must have; the prose of pages is wrapped, and links to other
-    pages."""
+    """The content that a generated file must have; the prose of pages is wrapped, and links to
+    other pages."""
     given = text(GENERATED[path])
     return wrapped(_PAGE.sub(r"[\1](\1.md)", given)) if path.endswith(".md") else given
 

@@ -14,7 +14,8 @@ SECTIONS = ("### Added", "### Changed", "### Fixed")
 
 
 def problems(changelog: str, version: str) -> list[str]:
-    """The reason why the changelog does not describe a release of this version; empty when it does."""
+    """The reason why the changelog does not describe a release of this version; empty when it
+    does."""
     found = HEADING.search(changelog)
     if found is None or found[1] != version:
         return [f"CHANGELOG.md begins with {found[1] if found else 'no release'}, the version is {version}"]

@@ -1,5 +1,5 @@
-"""The process that Spark forks its Python workers from (`spark.python.daemon.module`): pyspark's own daemon,
-made cheap per task.
+"""The process that Spark forks its Python workers from (`spark.python.daemon.module`): pyspark's
+own daemon, made cheap per task.
 
 Three things cost a stock worker more than it takes to decode a million records, and none of them is
 needed:

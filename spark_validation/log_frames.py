@@ -73,8 +73,8 @@ def connector_records(
     large_fetches: bool = True,
     headers: bool = False,
 ) -> DataFrame:
-    """The columns that Spark's Kafka connector reads: key, value, topic, partition, offset, timestamp,
-    timestampType."""
+    """The columns that Spark's Kafka connector reads: key, value, topic, partition, offset,
+    timestamp, timestampType."""
     options = (LARGE_FETCHES if large_fetches else {}) | {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": ",".join(topics),
@@ -96,9 +96,9 @@ def connector_log(
 ) -> DataFrame:
     """LOG_SCHEMA through the connector, kept on disk because several checks read it.
 
-    State: VISIBLE is what read_committed delivers, ABORTED the rest (the connector does not distinguish an
-    open transaction from an aborted one). ends: topic, partition: read up to there, so that both
-    isolation levels see one log.
+    State: VISIBLE is what read_committed delivers, ABORTED the rest (the connector does not
+    distinguish an open transaction from an aborted one). ends: topic, partition: read up to there,
+    so that both isolation levels see one log.
     """
     until = json.dumps(ends) if ends else "latest"
     records = connector_records(spark, bootstrap, topics, "read_uncommitted", until, headers=True)

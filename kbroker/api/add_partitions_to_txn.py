@@ -130,7 +130,8 @@ def refused_topics(
 def _not_attempted(
     ctx: RequestContext, topics: list[AddPartitionsToTxnTopic], refused: Names | frozenset[str] = frozenset()
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """The error because of which no partition is added. Unlike `results`, it names each topic and partition once."""
+    """The error because of which no partition is added. Unlike `results`, it names each topic and
+    partition once."""
     catalogue = ctx.broker.catalogue
     found: Table[str, list[AddPartitionsToTxnPartitionResult]] = Table()
     for name, index in distinct((topic.name, index) for topic in topics for index in topic.partitions):

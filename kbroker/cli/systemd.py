@@ -134,8 +134,8 @@ def word(text: str) -> str:
 
 
 def foreign(program: Path, folders: Iterable[Path]) -> Iterator[str]:
-    """The reason why the service could not write to the folders of its settings: systemd only gives it
-    STATE."""
+    """The reason why the service could not write to the folders of its settings: systemd only gives
+    it STATE."""
     hidden = _hidden_from(program)
     for folder in folders:
         if not folder.is_absolute():

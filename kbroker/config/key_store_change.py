@@ -44,9 +44,9 @@ def adds_trust(before: BrokerConfig, after: BrokerConfig, listener: str) -> bool
 
 
 def incompatible(config: BrokerConfig, listener: str, old: bytes, new: bytes) -> str | None:
-    """The reason why the chain `new` may not replace `old`, with Kafka's text; None when it may. Both are PEM,
-    the listener's own certificate first. config: that of the start, because the two settings that
-    allow changes are read then."""
+    """The reason why the chain `new` may not replace `old`, with Kafka's text; None when it may.
+    Both are PEM, the listener's own certificate first. config: that of the start, because the two
+    settings that allow changes are read then."""
     may_rename = config.of_listener(listener, DN_CHANGES) is True
     may_lose_names = config.of_listener(listener, SAN_CHANGES) is True
     if old == new or (may_rename and may_lose_names):

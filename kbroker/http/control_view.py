@@ -26,8 +26,8 @@ RETRY_S = 0.05
 ANSWER_S = 5.0
 ANSWER_AGE_S = 1.0
 INFORMED_S = 2.0
-"""The time for which the first request and the first sample wait for control's list of topics; without it,
-nothing is ready."""
+"""The time for which the first request and the first sample wait for control's list of topics;
+without it, nothing is ready."""
 T = TypeVar("T")
 
 

@@ -167,8 +167,8 @@ class Worker:
         return min(due)
 
     def _wait_for_events(self, due_ms: int) -> None:
-        """Wait for events until a time. Most are appends, after which the drain runs again; all other work is
-        done when control or a thread has sent something, or when a timer is due."""
+        """Wait for events until a time. Most are appends, after which the drain runs again; all
+        other work is done when control or a thread has sent something, or when a timer is due."""
         began = time.monotonic_ns()
         ready = self._poll.poll(max(0, due_ms - began // 1_000_000) / 1000)
         woken = time.monotonic_ns()

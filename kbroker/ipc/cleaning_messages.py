@@ -30,8 +30,8 @@ class CleanableLogs(Struct, frozen=True, array_like=True, tag=True):
 
 
 class CleanableLog(Struct, frozen=True, array_like=True):
-    """The dirtiness of a log. ratio: cleanable bytes / (clean + cleanable bytes). due: dirty enough, or
-    max.compaction.lag.ms has passed."""
+    """The dirtiness of a log. ratio: cleanable bytes / (clean + cleanable bytes). due: dirty
+    enough, or max.compaction.lag.ms has passed."""
 
     slot: int
     generation: int

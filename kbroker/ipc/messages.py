@@ -85,10 +85,11 @@ PRODUCE_ADDS_FROM = 12
 class VerifyTransaction(Struct, frozen=True, array_like=True, tag=True):
     """A Produce request's transactional batch was answered layout.UNVERIFIED by an IO worker: it
     would begin its producer's transaction on these partitions. Called; control looks the partitions
-    up in the transaction, or from PRODUCE_ADDS_FROM on adds them to it (KIP-890). The reply's value is
-    (error code, text or None) for each partition, ready for the Produce answer. For 0 the batch is
-    appended again, as OPERATION_APPEND_VERIFIED, or from that version on as OPERATION_APPEND_ADDED, with the
-    completion's LAST_OFFSET in its base offset; that may be answered UNVERIFIED again.
+    up in the transaction, or from PRODUCE_ADDS_FROM on adds them to it (KIP-890). The reply's value
+    is (error code, text or None) for each partition, ready for the Produce answer. For 0 the batch
+    is appended again, as OPERATION_APPEND_VERIFIED, or from that version on as
+    OPERATION_APPEND_ADDED, with the completion's LAST_OFFSET in its base offset; that may be
+    answered UNVERIFIED again.
 
     partitions: (topic, index) pairs. produce_version: of the request."""
 

@@ -47,6 +47,6 @@ def digest() -> str:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled kernels: per user, per content of the kernel sources. A folder that other
-    users could write is never used. Raises OSError when there is no other folder."""
+    """The folder of compiled kernels: per user, per content of the kernel sources. A folder that
+    other users could write is never used. Raises OSError when there is no other folder."""
     return trust.own_cache_folder(f"kernels-{digest()}")

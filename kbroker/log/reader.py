@@ -112,9 +112,9 @@ class LogReader:
         end_position: int,
         min_one: bool = False,
     ) -> FileRange | None:
-        """The bytes that a fetch from `place` sends: bytes of that one segment, cut at max_bytes (inside a
-        batch, too, as Kafka does). min_one: at least the whole first batch (KIP-74). None when
-        there is nothing to send."""
+        """The bytes that a fetch from `place` sends: bytes of that one segment, cut at max_bytes
+        (inside a batch, too, as Kafka does). min_one: at least the whole first batch (KIP-74). None
+        when there is nothing to send."""
         log = self.open_files.get(self.folder, place.segment_base, files.LOG)
         end = end_position if place.segment_base == end_base else log.size()
         limit = max(max_bytes, place.size) if min_one else max_bytes

@@ -1,4 +1,5 @@
-"""The size of the memory that the processes share: it follows from the settings. Runs in: acceptor."""
+"""The size of the memory that the processes share: it follows from the settings. Runs in:
+acceptor."""
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError

@@ -1,4 +1,5 @@
-"""The errors that would end a start, found before the kernels are compiled: log dirs and addresses in use.
+"""The errors that would end a start, found before the kernels are compiled: log dirs and addresses
+in use.
 
 Runs in: acceptor, before anything is forked.
 """

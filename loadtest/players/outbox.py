@@ -114,8 +114,8 @@ class Outbox:
         return len(self._reports)
 
     def room(self, next_seq: int) -> int:
-        """The number of further records that may be in progress: a place of the ring is reused only when its
-        record is settled."""
+        """The number of further records that may be in progress: a place of the ring is reused only
+        when its record is settled."""
         if next_seq - self._oldest > RING // 2:
             open_seqs = self._open_seqs[self._open]
             self._oldest = int(open_seqs.min()) if len(open_seqs) else next_seq

@@ -172,8 +172,8 @@ class SharingPlayer(Player):
 
 
 def free_ns(folder: Path) -> int:
-    """The time at which the locks expire that members got in answers which the last fault lost, by the run's
-    clock; 0 without faults."""
+    """The time at which the locks expire that members got in answers which the last fault lost, by
+    the run's clock; 0 without faults."""
     try:
         rows = (folder / "faults.jsonl").read_text().splitlines()
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""Members of groups that were killed: the time in which each may have had records and commits that no row
-shows.
+"""Members of groups that were killed: the time in which each may have had records and commits that
+no row shows.
 
 A killed member loses its last seconds of rows. They lie after its last row, and not much after
 another member was given the partition.

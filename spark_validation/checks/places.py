@@ -94,8 +94,8 @@ def misplaced(evidence: Evidence, placed: DataFrame) -> DataFrame:
 
 
 def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
-    """V02 of records whose place was not acknowledged: what their client sent, as far as it could say
-    that.
+    """V02 of records whose place was not acknowledged: what their client sent, as far as it could
+    say that.
 
     A record of an unknown outcome, or of acks=0, against its send; one without a row against what
     every record keeps: its key's partition, its producer's topic, and a time after it was intended.

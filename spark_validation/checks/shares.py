@@ -1,8 +1,8 @@
 """V19 share delivery, and V03, V10, V11 of share groups: each record is acknowledged once, or comes
 again by the rules.
 
-Deliveries of a record are distinguished by their delivery count, which the broker raises with each; a
-member may look at what it was given much later than others at the next delivery, so times alone
+Deliveries of a record are distinguished by their delivery count, which the broker raises with each;
+a member may look at what it was given much later than others at the next delivery, so times alone
 prove nothing.
 """
 
@@ -143,7 +143,8 @@ def moved(evidence: Evidence, since_ns: Column, until_ns: Column) -> Column:
 
 
 def departures(evidence: Evidence) -> list[int]:
-    """The times at which members of share groups ended, without those that read until nothing came any more."""
+    """The times at which members of share groups ended, without those that read until nothing came
+    any more."""
     shared = [c for c in evidence.consumer_clients if c.role == "share" and not c.finished]
     return [c.ended_ns for c in shared if c.ended_ns is not None]
 

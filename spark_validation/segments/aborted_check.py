@@ -56,9 +56,9 @@ def aborts_records(rows: Words, producer_id: int, marker: int) -> bool:
 
 
 class Ended(NamedTuple):
-    """The transaction that an abort marker ended. first: its first record, -1 if none is there; before: the marker
-    of its producer before, -1 if none was seen; stable: the last stable offset behind it; whole: no
-    record of it was compacted."""
+    """The transaction that an abort marker ended. first: its first record, -1 if none is there;
+    before: the marker of its producer before, -1 if none was seen; stable: the last stable offset
+    behind it; whole: no record of it was compacted."""
 
     first: int
     before: int
@@ -71,8 +71,8 @@ NOTHING = Ended(-1, -1, 1 << 62)
 
 
 class Transactions:
-    """The first offsets of a log's transactions, as far as it has been walked. Owner: one reading of
-    its segments."""
+    """The first offsets of a log's transactions, as far as it has been walked. Owner: one reading
+    of its segments."""
 
     def __init__(self) -> None:
         self.first: dict[int, int] = {}  # producer id -> its first record after its last marker
@@ -80,7 +80,8 @@ class Transactions:
         self.emptied: set[int] = set()  # producers whose records above were compacted, in part or all
 
     def add(self, rows: Words) -> dict[int, Ended]:
-        """Continue with more rows; returns what each abort marker among them ended, by the marker's offset."""
+        """Continue with more rows; returns what each abort marker among them ended, by the marker's
+        offset."""
         found = {}
         within = (rows[:, layout.ATTRIBUTES] & layout.TRANSACTIONAL) > 0
         for row in rows[within]:

@@ -31,8 +31,8 @@ pytestmark = pytest.mark.slow
 
 COUNT = 300_000
 NEARLY_ALL_WAIT_S, MAX_WAIT_S = 0.5, 2.0
-"""Of any other client, on a busy host: in one piece each of these takes seconds there. In the best of
-ROUNDS, because what a busy host does to one of them it does not do to all."""
+"""Of any other client, on a busy host: in one piece each of these takes seconds there. In the best
+of ROUNDS, because what a busy host does to one of them it does not do to all."""
 ROUNDS = 3
 GROWTH_MB = 250
 """What one request may leave behind: objects of others that live on pin pieces of the memory it has

@@ -1,5 +1,5 @@
-"""Admin and metadata requests to kbroker and to Apache Kafka 4.3.1: the answers are the same, field by
-field."""
+"""Admin and metadata requests to kbroker and to Apache Kafka 4.3.1: the answers are the same, field
+by field."""
 
 from collections.abc import Iterator
 from typing import Any

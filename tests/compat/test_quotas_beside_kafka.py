@@ -1,5 +1,5 @@
-"""Quotas and credentials to kbroker and to Apache Kafka 4.3.1: the answers are the same; Kafka's tools
-set quotas."""
+"""Quotas and credentials to kbroker and to Apache Kafka 4.3.1: the answers are the same; Kafka's
+tools set quotas."""
 
 from typing import Any
 

@@ -132,7 +132,8 @@ def sasl_settings() -> dict[str, str]:
 
 
 def create_users_with_rights(bootstrap: str) -> None:
-    """writer may do everything to `_schemas`, reader may read it, the user nobody may do nothing."""
+    """writer may do everything to `_schemas`, reader may read it, the user nobody may do
+    nothing."""
     from confluent_kafka.admin import (
         AclBinding,
         AclOperation,

@@ -137,7 +137,8 @@ def test_records_of_an_aborted_transaction_are_passed_over(
 
 
 def test_records_that_retention_deleted_are_passed_over(node: KBroker) -> None:
-    """Records that no member acknowledged disappear from the log: the group continues after them."""
+    """Records that no member acknowledged disappear from the log: the group continues after
+    them."""
     produce(node, "shared", 40)
     assert len(console(node, "--max-messages", "1")) == 1
     admin = AdminClient({"bootstrap.servers": node.bootstrap})

@@ -99,7 +99,8 @@ def end_before_v2(talk: TransactionTalk) -> None:
 
 
 def end_v2(talk: TransactionTalk) -> None:
-    """EndTxn v5: every end bumps the epoch, a repeated request is recognized by the previous epoch."""
+    """EndTxn v5: every end bumps the epoch, a repeated request is recognized by the previous
+    epoch."""
     talk.create_topic("a", 2)
     producer = talk.init("init")
     talk.end("commit of nothing", 5, producer, True)

@@ -1,5 +1,5 @@
-"""Guesses of passwords: few at once, then a few a second, from all addresses together; who knows the password
-is not held up."""
+"""Guesses of passwords: few at once, then a few a second, from all addresses together; who knows
+the password is not held up."""
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.guesses import MAX_KEYS, MAX_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses

@@ -42,8 +42,8 @@ class LoopDisk:
             pytest.skip(f"no loop device can be mounted: {done.stderr.decode()}")
 
     def remount(self) -> None:
-        """Unmount and mount: the journal is replayed, as after a power cut. No process may have a file
-        open."""
+        """Unmount and mount: the journal is replayed, as after a power cut. No process may have a
+        file open."""
         subprocess.run(["umount", str(self.folder)], check=True)
         self.mount()
 

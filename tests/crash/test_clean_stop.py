@@ -1,5 +1,5 @@
-"""An orderly stop saves the state of each log for the next start; what happened to the files meanwhile is seen
-all the same."""
+"""An orderly stop saves the state of each log for the next start; what happened to the files
+meanwhile is seen all the same."""
 
 import time
 from collections.abc import Callable

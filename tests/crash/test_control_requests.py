@@ -2,8 +2,8 @@
 were answered.
 
 Each request has a twin that nothing happens to. The one that control dies over gets no answer;
-afterwards everything is as it was answered before, and the request has been done wholly, as its twin,
-or, where nothing was in a log yet, not at all.
+afterwards everything is as it was answered before, and the request has been done wholly, as its
+twin, or, where nothing was in a log yet, not at all.
 """
 
 import time

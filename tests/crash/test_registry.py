@@ -1,5 +1,5 @@
-"""The http process dies between a schema's record and the answer: the schema has one id, whichever process
-asks again."""
+"""The http process dies between a schema's record and the answer: the schema has one id, whichever
+process asks again."""
 
 import itertools
 import threading

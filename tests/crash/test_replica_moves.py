@@ -1,5 +1,5 @@
-"""The replicas of a partition are moved between the log dirs of their sites, under load, while processes
-die."""
+"""The replicas of a partition are moved between the log dirs of their sites, under load, while
+processes die."""
 
 import os
 import time

@@ -32,8 +32,8 @@ SMALL_SEGMENTS = {"log.segment.bytes": "1048576"}
 def test_io_workers_killed_in_turn_under_load(
     sites: int, broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
-    """Each leader is killed; the rest continue within two seconds, and in the end all replicas are the
-    same bytes."""
+    """Each leader is killed; the rest continue within two seconds, and in the end all replicas are
+    the same bytes."""
     broker, dirs = start_sites(broker_factory, tmp_path, sites, SMALL_SEGMENTS)
     create(broker, "replicated", PARTITIONS, sites)
     load = Load(broker.bootstrap, "replicated")
@@ -79,7 +79,8 @@ def test_everything_killed_under_load(broker_factory: Callable[..., KBroker], tm
 
 
 def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker], tmp_path: Path) -> None:
-    """While it is in sync nothing is acknowledged that it does not have; it is when it continues."""
+    """While it is in sync nothing is acknowledged that it does not have; it is when it
+    continues."""
     broker, _ = start_sites(broker_factory, tmp_path, 2, {"replica.lag.time.max.ms": "60000"})
     create(broker, "held", 1, 2)
     wait_for_in_sync(broker, "held", 2)

@@ -30,8 +30,8 @@ PAUSE_S = 0.001
 
 
 class Asker(threading.Thread):
-    """Asks one node for the ends of a topic's partitions, again and again. stale: (partition, returned,
-    acknowledged before)."""
+    """Asks one node for the ends of a topic's partitions, again and again. stale: (partition,
+    returned, acknowledged before)."""
 
     def __init__(self, port: int, load: Load) -> None:
         super().__init__(name=f"asker-{port}")

@@ -1,4 +1,5 @@
-"""Producers of transactions v2 continue whichever process is killed, and what they committed is there once."""
+"""Producers of transactions v2 continue whichever process is killed, and what they committed is
+there once."""
 
 import os
 import random

@@ -3,8 +3,8 @@ net/local_answers/cached_answer_kernel.py).
 
 Control holds a state and a version word; `AnswerVersions` raises the word in the step of the loop
 that changes the state. Two network processes keep answers. A client changes the state by one of
-them; a client that has seen that answered, and then asks, by any network process, must not get an older
-state.
+them; a client that has seen that answered, and then asks, by any network process, must not get an
+older state.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,5 +1,5 @@
-"""Cached answers: a client that knows of a change never gets an older answer, whichever process gives
-it."""
+"""Cached answers: a client that knows of a change never gets an older answer, whichever process
+gives it."""
 
 import numpy as np
 import pytest

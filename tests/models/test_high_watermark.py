@@ -1,4 +1,5 @@
-"""Replicas: what acks=all has answered is in every log that may be elected, whichever process dies."""
+"""Replicas: what acks=all has answered is in every log that may be elected, whichever process
+dies."""
 
 import pytest
 

@@ -36,8 +36,8 @@ def answers(port: int) -> bool:
 
 
 class ApacheKafka:
-    """Apache Kafka 4.3.1, or that of other jars (`poms/`), in a folder of its own. The caller that starts
-    it stops it."""
+    """Apache Kafka 4.3.1, or that of other jars (`poms/`), in a folder of its own. The caller that
+    starts it stops it."""
 
     def __init__(
         self, folder: Path, heap: str = "512m", jvm: tuple[str, ...] = (), jars: str = KAFKA

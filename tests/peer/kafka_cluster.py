@@ -15,7 +15,8 @@ START_S = 120
 
 
 class KafkaCluster:
-    """A cluster of Apache Kafka 4.3.1 in a folder of its own. The caller that starts it stops it."""
+    """A cluster of Apache Kafka 4.3.1 in a folder of its own. The caller that starts it stops
+    it."""
 
     def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
         self.folder = folder

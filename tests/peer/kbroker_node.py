@@ -30,7 +30,8 @@ class BrokerFailed(AssertionError):
 
 
 class KBroker:
-    """`kbroker serve` under test. The caller that starts it stops it; a restart keeps port and data."""
+    """`kbroker serve` under test. The caller that starts it stops it; a restart keeps port and
+    data."""
 
     def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
         self.folder = folder

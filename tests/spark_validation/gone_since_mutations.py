@@ -51,8 +51,8 @@ def compacted_since(topic: Topic) -> None:
 
 
 def acknowledged_in_its_place(topic: Topic) -> None:
-    """The earlier copy ends with a record that was not acknowledged; it is lost, and another one lies
-    there now."""
+    """The earlier copy ends with a record that was not acknowledged; it is lost, and another one
+    lies there now."""
     topic.earlier = deepcopy(topic.log)
     own = topic.earlier[0][-1]
     own.records = [Record(topic.producers[1], 115 + n, 115 + n, 2, START_NS) for n in range(BATCH)]

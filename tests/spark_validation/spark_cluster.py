@@ -23,8 +23,8 @@ QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class SparkCluster:
-    """A master and workers, each a process with a folder of its own. The caller that starts them stops
-    them."""
+    """A master and workers, each a process with a folder of its own. The caller that starts them
+    stops them."""
 
     def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:
         self.folder = folder

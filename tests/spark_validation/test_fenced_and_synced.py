@@ -89,7 +89,8 @@ def test_a_log_that_ends_below_its_recovery_point(
 
 
 def test_the_copy_of_the_log_lives_until_its_evidence_is_closed(tmp_path: Path, spark: SparkSession) -> None:
-    """Spark knows its path alone, so frames of evidence that is not referenced could not be read."""
+    """Spark knows its path alone, so frames of evidence that is not referenced could not be
+    read."""
     write(tmp_path, [clean("calm", 1)])
     with opened(tmp_path) as evidence:
         log, landing = evidence.log, evidence.landing

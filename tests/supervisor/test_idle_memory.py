@@ -1,4 +1,5 @@
-"""What an idle broker keeps in memory, whatever other processes on the host use the same libraries."""
+"""What an idle broker keeps in memory, whatever other processes on the host use the same
+libraries."""
 
 import time
 from pathlib import Path

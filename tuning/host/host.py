@@ -18,9 +18,9 @@ from tuning.host.upkeep import Upkeep, unwritable_of, upkeep_of
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The facts that knobs read. log_dirs: those of the broker, absolute. files_limit: hard limit of
-    descriptors of a process started here, or of the running broker. held_bytes: what the logs take
-    on their disks. unwritable: log dirs that this user cannot write to or create."""
+    """The facts that knobs read. log_dirs: those of the broker, absolute. files_limit: hard limit
+    of descriptors of a process started here, or of the running broker. held_bytes: what the logs
+    take on their disks. unwritable: log dirs that this user cannot write to or create."""
 
     roots: Roots = field(default_factory=Roots)
     log_dirs: tuple[str, ...] = ()

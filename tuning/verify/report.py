@@ -51,8 +51,8 @@ class Report:
 
     @property
     def noise(self) -> float:
-        """The distance between the turns without a change, as a share of their median: the middle one
-        of all figures."""
+        """The distance between the turns without a change, as a share of their median: the middle
+        one of all figures."""
         sides = [each.without for outcome in self.outcomes for each in outcome.decision.comparisons]
         apart = [
             (max(side) - min(side)) / middle for side in sides if side and (middle := statistics.median(side))

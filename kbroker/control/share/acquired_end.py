@@ -1,5 +1,5 @@
-"""The offset that the members of a share group have reached in a partition (the end offset of Kafka's
-SharePartition). Pure."""
+"""The offset that the members of a share group have reached in a partition (the end offset of
+Kafka's SharePartition). Pure."""
 
 from collections.abc import Sequence
 from itertools import pairwise

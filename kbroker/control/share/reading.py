@@ -117,9 +117,9 @@ async def _read_batches(
     committed: bool,
     read: Callable[[Iterator[tuple[RecordBatch, bool]]], Found],
 ) -> Found | None:
-    """The values that `read` returns for the batches from an offset on that the group may reach, each with
-    whether it holds records for it (no marker, not aborted); None when there is no batch. Raises
-    KafkaError."""
+    """The values that `read` returns for the batches from an offset on that the group may reach,
+    each with whether it holds records for it (no marker, not aborted); None when there is no batch.
+    Raises KafkaError."""
     words = broker.slots.group(partition.slot)
     end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
     limit = int(words[Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK])

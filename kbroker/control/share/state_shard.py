@@ -227,8 +227,8 @@ def _ranges(content: Struct) -> list[Range]:
 
 
 def _finished_after(stored: Stored, start_offset: int, changed: Sequence[Range]) -> int:
-    """The number of records that are finished from a start offset on, with these changes. Reads only the
-    ranges that they touch."""
+    """The number of records that are finished from a start offset on, with these changes. Reads
+    only the ranges that they touch."""
     start, new = max(start_offset, stored.start_offset), Ranges()
     for each in changed:
         new.put(each)

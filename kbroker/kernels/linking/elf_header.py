@@ -1,5 +1,5 @@
-"""The parts that make an image of kernels a shared object for perf, gdb and objdump: ELF's header, program
-headers, section headers and symbols. Nothing that runs the kernels reads them."""
+"""The parts that make an image of kernels a shared object for perf, gdb and objdump: ELF's header,
+program headers, section headers and symbols. Nothing that runs the kernels reads them."""
 
 import re
 import struct

@@ -94,8 +94,8 @@ class FetchManager:
 
     @staticmethod
     def _changed(session: FetchSession, readings: Selected) -> Selected:
-        """The partitions that changed since the last answer; partitions with bytes go to the end of the session's
-        order."""
+        """The partitions that changed since the last answer; partitions with bytes go to the end of
+        the session's order."""
         selected = [
             (partition, reading)
             for partition, reading in paced(readings)

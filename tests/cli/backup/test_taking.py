@@ -344,6 +344,6 @@ def test_topics_that_are_created_or_deleted_meanwhile_belong_to_the_cut_or_do_no
     """A record of a new topic may be acknowledged before the time of the cut."""
     assert set(cut_of("a", "ab", "ab").ends) == {("a", 0), ("b", 0)}
     assert set(cut_of("ax", "a", "a").ends) == {("a", 0)}
-    assert set(cut_of("ab", "a").ends) == {("a", 0), ("b", 0)}  # its log tells that it is gone
+    assert set(cut_of("ab", "a").ends) == {("a", 0), ("b", 0)}  # its log shows that it is gone
     with pytest.raises(CommandFailed, match="no such topic"):
         cut_of("ax", "ax")

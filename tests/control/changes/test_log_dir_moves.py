@@ -1,4 +1,5 @@
-"""Control's side of moves between log dirs: what was answered holds, whichever process dies or is faster."""
+"""Control's side of moves between log dirs: what was answered holds, whichever process dies or is
+faster."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,5 +1,5 @@
-"""Deletions that a crash interrupted: the topic never comes back, its slot is free only when no process
-works with it."""
+"""Deletions that a crash interrupted: the topic never comes back, its slot is free only when no
+process works with it."""
 
 import asyncio
 import base64

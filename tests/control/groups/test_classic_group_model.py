@@ -1,9 +1,9 @@
 """A classic group under clients that follow the protocol, die, leave, come back, and a coordinator
 that restarts.
 
-Whatever happened: requests are answered, no member gets two different answers about a generation, what was
-acknowledged survives, and once the world is quiet the group is stable with exactly those who are
-there.
+Whatever happened: requests are answered, no member gets two different answers about a generation,
+what was acknowledged survives, and once the world is quiet the group is stable with exactly those
+who are there.
 """
 
 from typing import Any

@@ -129,7 +129,7 @@ def test_waiting_appends_expire(queue: AppendQueue) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("apeer"), st.integers(0, 7)), max_size=120))
-def test_what_is_written_is_in_order_and_reported_in_order(
+def test_batches_are_written_and_reported_in_order(
     steps: list[tuple[str, int]],
 ) -> None:
     """An IO worker that opens and closes: a, an append; p, a push; e, the worker takes an entry; r,

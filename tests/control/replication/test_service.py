@@ -1,4 +1,5 @@
-"""Elections and in-sync sets with fake IO workers: who leads, which processes are notified, what is stored."""
+"""Elections and in-sync sets with fake IO workers: who leads, which processes are notified, what is
+stored."""
 
 import asyncio
 import time

@@ -2,8 +2,8 @@
 exactly-once promises.
 
 The model keeps the partitions' logs as an IO worker would: a batch goes into its producer's open
-transaction or begins one that the coordinator knows; a marker of an older epoch is refused. Every answer
-to a producer must come true.
+transaction or begins one that the coordinator knows; a marker of an older epoch is refused. Every
+answer to a producer must come true.
 """
 
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
-"""A log is copied to another log dir while it is written: the copy is the log, whatever happened to it
-meanwhile."""
+"""A log is copied to another log dir while it is written: the copy is the log, whatever happened to
+it meanwhile."""
 
 import shutil
 import time

@@ -1,5 +1,5 @@
-"""The moves of an IO worker's logs, while control asks and dies: a move that was answered is there until
-it is done or ended, and a copy that may be the log is not removed."""
+"""The moves of an IO worker's logs, while control asks and dies: a move that was answered is there
+until it is done or ended, and a copy that may be the log is not removed."""
 
 import time
 from collections.abc import Iterator

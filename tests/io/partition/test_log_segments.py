@@ -1,5 +1,5 @@
-"""A log whose end goes back: batches, indexes, epochs and producers go with it, and it continues from
-there."""
+"""A log whose end goes back: batches, indexes, epochs and producers go with it, and it continues
+from there."""
 
 import errno
 import os

@@ -138,7 +138,8 @@ def test_a_quota_sees_every_request(node_factory: NodeFactory) -> None:
 
 
 def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> None:
-    """More questions, and more bytes, than there is room for: all are forgotten, and cached again."""
+    """More questions, and more bytes, than there is room for: all are forgotten, and cached
+    again."""
     node = caching_node(node_factory, lambda request: request.body)
     link = node.connect()
     random = Random(1)

@@ -1,4 +1,5 @@
-"""Failed logins for the audit log: equal ones share a line, and no client gets many lines a second."""
+"""Failed logins for the audit log: equal ones share a line, and no client gets many lines a
+second."""
 
 from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AuditEvent

@@ -195,7 +195,8 @@ class TestTopicsChange:
         assert kafka.described().group_epoch == 2
 
     def test_a_changed_subscription_takes_effect_at_once(self) -> None:
-        """Partitions of topics that are no longer subscribed to are revoked before there is a new target."""
+        """Partitions of topics that are no longer subscribed to are revoked before there is a new
+        target."""
         kafka = kafka_with(t=2, u=2)
         member = Member(kafka, "a")
         response = kafka.beat("a", 2, topics=["u"], owned=member.owned)

@@ -19,7 +19,8 @@ def parts_of(assignment: bytes) -> dict[str, list[int]]:
 
 
 def rejoin(kafka: Coordinator, member: str, owned: dict[str, list[int]]) -> tuple[int, dict[str, list[int]]]:
-    """A classic member joins and syncs as the answer to its heartbeat demands: (generation, assignment)."""
+    """A classic member joins and syncs as the answer to its heartbeat demands: (generation,
+    assignment)."""
     response = kafka.join(member, protocols=(("range", subscription(owned)),), session_timeout_ms=45_000)
     assert response.error_code == ErrorCode.NONE
     synced = kafka.sync(member, response.generation_id)
