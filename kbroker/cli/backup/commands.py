@@ -164,7 +164,9 @@ def verify(backups: Repository) -> None:
     for problem in sorted(problems):
         say(problem)
     if problems:
-        raise CommandFailed(f"missing or damaged: {counted(len(problems), 'file')}", ExitCode.FAILED)
+        files = counted(len(problems), "file")
+        remedy = "remove damaged ones, and the next backup stores again what the broker still has"
+        raise CommandFailed(f"missing or damaged: {files}; {remedy}", ExitCode.FAILED)
     say(f"intact: {counted(len(points), 'backup')}")
 
 

@@ -264,6 +264,18 @@ def test_a_manifest_of_another_format_is_refused(repository: Repository) -> None
         repository.points()
 
 
+def test_a_damaged_object_that_is_removed_is_stored_again(repository: Repository, tmp_path: Path) -> None:
+    """As `backups verify` advises."""
+    segment = source(tmp_path, b"abc")
+    sha256 = stored(repository, segment, 3)
+    repository.note("segment", sha256)
+    repository.path(sha256).write_bytes(b"xyz")
+    repository.path(sha256).unlink()
+    assert repository.known("segment", 3) is None
+    assert stored(repository, segment, 3) == sha256
+    assert repository.path(sha256).read_bytes() == b"abc"
+
+
 def test_a_linked_segment_takes_no_room_and_stays_as_it_is(repository: Repository, tmp_path: Path) -> None:
     """Twice, and then with less of it: a link must never be opened for writing."""
     linking = Repository(repository.folder, link=True)
