@@ -178,6 +178,11 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
     )
     if transactional and producers[producer, Producer.TXN_FIRST_OFFSET] < 0:
         producers[producer, Producer.TXN_FIRST_OFFSET] = base_offset
+        opened = row[AppendRow.OPENED]
+        if opened < AppendRow.MAX_OPENED:
+            row[AppendRow.OPENINGS + 2 * opened] = base_offset
+            row[AppendRow.OPENINGS + 2 * opened + 1] = producers[producer, Producer.ID]
+        row[AppendRow.OPENED] = opened + 1
         if row[AppendRow.FIRST_UNSTABLE] < 0:
             row[AppendRow.FIRST_UNSTABLE] = base_offset
     return added

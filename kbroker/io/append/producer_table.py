@@ -155,11 +155,18 @@ class ProducerTable:
         """Undo the end of a transaction that the transaction index does not hold."""
         self.rows[kernel.find(self.rows, slot, producer_id), Producer.TXN_FIRST_OFFSET] = first_offset
 
-    def first_open_transaction(self, slot: int) -> int:
-        """First offset of the partition's earliest open transaction, -1 when none is open."""
-        first = self.rows[self.rows[:, Producer.KEY] == slot + 1, Producer.TXN_FIRST_OFFSET]
-        first = first[first >= 0]
-        return int(first.min()) if len(first) else -1
+    def open_transactions(self, slot: int) -> list[tuple[int, int]]:
+        """(first offset, producer id) of the partition's open transactions, in order. Looks at all
+        producers of the worker."""
+        own = self.rows[self.rows[:, Producer.KEY] == slot + 1]
+        own = own[own[:, Producer.TXN_FIRST_OFFSET] >= 0]
+        firsts, ids = own[:, Producer.TXN_FIRST_OFFSET].tolist(), own[:, Producer.ID].tolist()
+        return sorted(zip(firsts, ids, strict=True))
+
+    def is_open(self, slot: int, first_offset: int, producer_id: int) -> bool:
+        """Whether a producer's transaction with this first offset is open."""
+        row = kernel.find(self.rows, slot, producer_id)
+        return row >= 0 and bool(self.rows[row, Producer.TXN_FIRST_OFFSET] == first_offset)
 
     def remove(self, slot: int, producer_id: int) -> None:
         """Forget one producer; nothing happens when it is unknown."""

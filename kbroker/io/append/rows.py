@@ -8,9 +8,10 @@ back for everything else.
 from kbroker.kernels.row import Row, Values, word
 
 
-class AppendRow(Row, writer="io", words=40):
+class AppendRow(Row, writer="io", words=56):
     """The hot state of one partition's append path, by slot."""
 
+    MAX_OPENED = 8
     NEVER = 1 << 62  # a limit that nothing reaches
     NO_FD = -1  # the files are not open now
 
@@ -58,6 +59,8 @@ class AppendRow(Row, writer="io", words=40):
     )
     RESERVED_MS = word("ms", "when the last one was considered")
     RESERVE_MAX = word("bytes", "maximum of one reservation")
+    OPENED = word("count", "transactions that have begun since Python last looked; more than MAX_OPENED: some")
+    OPENINGS = word("offset", "first offset, and producer id, of each of these", count=2 * MAX_OPENED)
 
 
 class AppendState(Values):

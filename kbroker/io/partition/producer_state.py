@@ -9,6 +9,7 @@ from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.io.partition.log_segments import LogSegments
+from kbroker.io.partition.open_transactions import OpenTransactions
 from kbroker.io.recovery.producer_replay import ProducerReplay
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
@@ -24,6 +25,7 @@ class ProducerStateManager:
         self._table = table
         self._slot = slot
         self._segments = segments
+        self._open = OpenTransactions(table, slot)
 
     def entries(self) -> list[ProducerEntry]:
         """All of them, by producer id."""
@@ -35,12 +37,13 @@ class ProducerStateManager:
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Replace them."""
-        self._table.drop(self._slot)
+        self.drop()
         for entry in entries:
             self._table.put(self._slot, entry)
 
     def drop(self) -> None:
         """Forget all."""
+        self._open.forget()
         self._table.drop(self._slot)
 
     def snapshot(self, offset: int) -> None:
@@ -80,10 +83,11 @@ class ProducerStateManager:
         if marker.producer_id < 0:  # as in Kafka it is no producer's
             return
         active, end = self._segments.active, marker.offset
+        self._open.note(active.row)
         first_offset = self._table.end_transaction(self._slot, marker)
         first_unstable = active.first_unstable
         if 0 <= first_offset <= first_unstable:  # it was the earliest one: find the next
-            first_unstable = self._table.first_open_transaction(self._slot)
+            first_unstable = self._open.earliest()
         if not marker.commit and first_offset >= 0:
             stable = first_unstable if first_unstable >= 0 else end + 1
             aborted = AbortedTransaction(marker.producer_id, first_offset, end, stable)
@@ -91,6 +95,7 @@ class ProducerStateManager:
                 transaction_index.append_entry(self._segments.folder, active.base_offset, aborted)
             except OSError:
                 self._table.reopen_transaction(self._slot, marker.producer_id, first_offset)
+                self._open.reopened(marker.producer_id, first_offset)
                 raise
             active.note_aborted(end)
         active.first_unstable = first_unstable

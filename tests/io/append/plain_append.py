@@ -178,8 +178,19 @@ class Log:
             new = BatchMetadata(first, (first + last - base) % 2**31, base, last, maximum)
             if attributes & 0x10 and open_txn < 0:
                 open_txn = base
+                self._note_opened(base, producer_id)
             entry = ProducerEntry(producer_id, epoch, coordinator, maximum, open_txn, (*before, new)[-5:])
         self.producers.put(self.slot, entry)
+
+    def _note_opened(self, base: int, producer_id: int) -> None:
+        """A transaction has begun."""
+        opened = int(self.row[AppendRow.OPENED])
+        if opened < AppendRow.MAX_OPENED:
+            at = AppendRow.OPENINGS + 2 * opened
+            self.row[at : at + 2] = base, producer_id
+        self.row[AppendRow.OPENED] = opened + 1
+        if self.row[AppendRow.FIRST_UNSTABLE] < 0:
+            self.row[AppendRow.FIRST_UNSTABLE] = base
 
 
 def offsets(log: Log) -> list[int]:

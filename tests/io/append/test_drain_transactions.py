@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.rows import Drained, Stop
+from kbroker.io.append.rows import AppendRow, Drained, Stop
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot
 from kbroker.protocol.errors import ErrorCode
@@ -170,6 +170,23 @@ def test_last_stable_offset_stays_at_the_first_of_several_open_transactions(case
     push(case, other, Operation.APPEND_VERIFIED)
     assert errors(case) == [0]
     assert (case.words[Slot.LOG_END], case.words[Slot.LAST_STABLE]) == (2, 0)
+
+
+def test_transactions_that_begin_are_noted_in_the_row(case: DrainCase) -> None:
+    """With their first offsets and producers; of more than the row has room for, the number."""
+    row = case.drain.rows[case.slot]
+    begin(case)
+    assert row[AppendRow.OPENED] == 1
+    assert row[AppendRow.OPENINGS : AppendRow.OPENINGS + 2].tolist() == [0, 77]
+    push(case, data(1))
+    for producer_id in range(78, 78 + AppendRow.MAX_OPENED):
+        other = data(producer_id=producer_id, verified_at=AppendEntry.ANY_TRANSACTION)
+        push(case, other, Operation.APPEND_VERIFIED)
+        case.drain.run()
+    assert row[AppendRow.OPENED] == AppendRow.MAX_OPENED + 1
+    noted = row[AppendRow.OPENINGS : AppendRow.OPENINGS + 2 * AppendRow.MAX_OPENED].tolist()
+    assert noted[1::2] == list(range(77, 77 + AppendRow.MAX_OPENED))
+    assert noted[2::2] == list(range(2, 1 + AppendRow.MAX_OPENED))
 
 
 def test_plain_batch_inside_a_transaction_is_refused(case: DrainCase) -> None:

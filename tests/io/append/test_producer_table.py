@@ -134,12 +134,14 @@ def test_no_transaction_is_open_after_its_end() -> None:
     assert table.end_transaction(0, EndTxnMarker(1, 3, True, 0, 5000, 45)) == -1
 
 
-def test_the_earliest_of_the_open_transactions_is_the_first_one() -> None:
+def test_the_open_transactions_of_a_partition_are_in_their_order() -> None:
     table, draw = ProducerTable(), random.Random(1)
     for producer_id, first in ((1, 40), (2, 30), (3, -1)):
         table.put(0, replace(entry(producer_id, draw), current_txn_first_offset=first))
     table.put(1, replace(entry(4, draw), current_txn_first_offset=5))
-    assert table.first_open_transaction(0) == 30
+    assert table.open_transactions(0) == [(30, 2), (40, 1)]
+    assert table.is_open(0, 30, 2)
+    assert not any(table.is_open(0, *each) for each in ((40, 2), (5, 4), (0, 9)))
 
 
 def test_a_marker_of_a_newer_epoch_begins_the_sequences_again() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kbroker.io.append.producer_table import EndTxnMarker
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.partition.open_transactions import FEW
 from kbroker.ipc.layout import Slot
 from kbroker.log import transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
@@ -35,9 +36,6 @@ class Transactions:
         producer = (producer_id, epoch, sequence)
         data = build_batch([(b"k", b"v", (), NOW)], producer=producer, transactional=transactional)
         offset = self.log.append(data)
-        if self.log.row[AppendRow.FIRST_UNSTABLE] < 0:
-            slot = self.log.partition.slot
-            self.log.row[AppendRow.FIRST_UNSTABLE] = self.log.producers.first_open_transaction(slot)
         self.log.partition.published.publish()
         return offset
 
@@ -134,7 +132,7 @@ def test_a_transaction_stays_open_if_the_index_cannot_be_written(log: Transactio
     with pytest.raises(IsADirectoryError):
         log.end(1, False)
     assert log.stable == 0
-    assert log.log.producers.first_open_transaction(log.log.partition.slot) == 0
+    assert log.log.producers.open_transactions(log.log.partition.slot) == [(0, 1)]
     index.rmdir()
     log.end(1, False)
     assert log.stable == log.log.partition.log_end == 3
@@ -192,3 +190,44 @@ def test_recovery_comes_to_the_same_state(
     made.log.reopen(clean=False)
     assert (made.stable, made.aborted()) == (stable, aborted)
     assert made.log.producers.entries(made.log.partition.slot) == entries
+
+
+def test_an_end_looks_at_no_other_producers(log: Transactions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients may make very many of them."""
+    log.write(1)
+    log.end(1, True)
+    looks: list[int] = []
+    monkeypatch.setattr(log.log.producers, "open_transactions", looks.append)
+    for _ in range(3):
+        first = log.write(1)
+        second = log.write(2)
+        assert log.stable == first
+        log.end(1, True)
+        assert log.stable == second
+        end = log.end(2, False)
+        assert log.stable == end + 1
+    assert looks == []
+
+
+def test_more_transactions_than_the_row_has_room_for_are_looked_up(log: Transactions) -> None:
+    log.write(0)
+    log.end(0, True)
+    count = 3 * AppendRow.MAX_OPENED
+    firsts = [log.write(producer) for producer in range(count)]
+    for producer, first in enumerate(firsts):
+        assert log.stable == first
+        log.end(producer, producer % 2 == 0)
+    assert log.stable == log.log.partition.log_end
+
+
+def test_transactions_that_have_ended_are_not_kept(log: Transactions) -> None:
+    log.write(0)
+    log.end(0, True)
+    earliest = log.write(0)
+    for _ in range(3 * FEW):
+        log.write(1)
+        log.end(1, True)
+    assert log.stable == earliest
+    heap = log.log.partition.producers._open._heap
+    assert heap is not None
+    assert len(heap) <= FEW + 1
