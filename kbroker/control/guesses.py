@@ -7,6 +7,7 @@ client that gives up early learns nothing.
 """
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 from kbroker.config.broker import BrokerConfig
@@ -28,6 +29,8 @@ OF_ADDRESS: Final = Allowance(50, 5)
 SETTINGS: Final = "kbroker.login.attempts"
 MAX_WAIT_S: Final = 10.0
 MAX_KEYS: Final = 1 << 16
+MAX_NAME: Final = 128
+"""Characters of a user name that is kept; of a longer one, which a client may invent, its hash."""
 
 Key = tuple[str, str | None]
 
@@ -67,7 +70,7 @@ class Guesses:
 
     def succeeded(self, host: str, user: str, now_ns: int) -> None:
         """The attempt succeeded: return its token, and those of the user's earlier attempts."""
-        self._buckets.pop((host, user), None)
+        self._buckets.pop((host, _kept(user)), None)
         if self._of_address.per_second:
             address = self._bucket((host, None), self._of_address, now_ns / NS)
             address.add(1)
@@ -89,5 +92,9 @@ class Guesses:
         self._buckets[key] = bucket
 
     def _keys(self, host: str, user: str) -> list[tuple[Key, Allowance]]:
-        both = ((host, user), self._of_user), ((host, None), self._of_address)
+        both = ((host, _kept(user)), self._of_user), ((host, None), self._of_address)
         return [(key, allowance) for key, allowance in both if allowance.per_second]
+
+
+def _kept(user: str) -> str:
+    return user if len(user) <= MAX_NAME else sha256(user.encode("utf-8", "surrogatepass")).hexdigest()

@@ -2,7 +2,7 @@
 the password is not held up."""
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.control.guesses import MAX_KEYS, MAX_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses
+from kbroker.control.guesses import MAX_KEYS, MAX_NAME, MAX_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses
 
 
 def checked(guesses: Guesses, seconds: int, users: int, a_second: int = 200) -> int:
@@ -58,3 +58,16 @@ def test_settings_give_other_limits_and_0_none() -> None:
     guesses = Guesses.of(BrokerConfig.load(settings)[0])
     assert [guesses.attempt("::1", "a", 0) for _ in range(4)] == [0, 0, 1, 2]
     assert {guesses.attempt("::1", f"user{number}", 0) for number in range(500)} == {0}
+
+
+def test_long_names_of_users_are_not_kept() -> None:
+    """A client may send half a megabyte as a name, again and again."""
+    guesses = Guesses()
+    long = "u" * 500_000
+    for _ in range(1000):
+        guesses.attempt("::1", long, 0)
+    assert guesses.attempt("::1", long, 0) is None
+    assert guesses.attempt("::1", long + "x", 0) == 0
+    assert max(len(user or "") for _, user in guesses._buckets) <= MAX_NAME
+    guesses.succeeded("::1", long, 0)
+    assert guesses.attempt("::1", long, 0) == 0

@@ -21,6 +21,8 @@ from kbroker.net.security.failed_logins import FailedLogins
 
 MAX_WAITING: Final = 4096
 """Maximum of events that wait for the end of the second; at this number they are sent at once."""
+MAX_TEXT: Final = 1000
+"""Characters of a user, mechanism or reason that are kept and sent; a line has fewer of each."""
 OPERATIONS: Final = {acls.READ: "Fetch", acls.WRITE: "Produce"}
 KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
 
@@ -59,13 +61,13 @@ class Audit:
             event = AuditEvent(
                 wall_clock_ms(),
                 "login",
-                user_principal(user),
+                user_principal(user[:MAX_TEXT]),
                 host,
                 port,
                 listener,
-                mechanism,
+                mechanism[:MAX_TEXT],
                 not reason,
-                reason=reason,
+                reason=reason[:MAX_TEXT],
             )
             if reason:
                 self._failed.add(event)
