@@ -1,6 +1,7 @@
 """Checks over several settings: contradictions (KafkaConfig.validateValues), and warnings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from kbroker.config.broker_values import BrokerValues
 from kbroker.config.checks import connections_per_ip
@@ -22,6 +23,8 @@ _PARTITION_COUNTS = (
     "num.partitions", "offsets.topic.num.partitions", "transaction.state.log.num.partitions",
     "share.coordinator.state.topic.num.partitions",
 )  # fmt: skip
+MAX_UNKNOWN: Final = 100
+"""Unknown keys with a warning of their own."""
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 
 
@@ -177,7 +180,9 @@ def warnings_of(
 ) -> Iterator[str]:
     """One warning for each key without effect: removed, ignored here, or unknown.
 
-    names: of all settings, to suggest one with a similar name."""
+    names: of all settings, to suggest one with a similar name, which takes milliseconds. After
+    MAX_UNKNOWN unknown keys the others are counted."""
+    unknown = 0
     for name in static:
         reason = removed_because(name)
         if reason is not None:
@@ -189,4 +194,8 @@ def warnings_of(
         elif row is None and not name.startswith(_PLUGIN_PREFIXES):
             from kbroker.config.close_names import suggestion  # most brokers need it not
 
-            yield f"{name} is not a known setting and is ignored{suggestion(name, names)}"
+            unknown += 1
+            if unknown <= MAX_UNKNOWN:
+                yield f"{name} is not a known setting and is ignored{suggestion(name, names)}"
+    if unknown > MAX_UNKNOWN:
+        yield f"{unknown - MAX_UNKNOWN} more keys are not known settings and are ignored"

@@ -16,6 +16,11 @@ _JSON: Final = {code: f"\\u{code:04x}" for code in _CONTROLS}
 line of an error begins in the first column, where the log's lines have their times."""
 
 
+MAX_MESSAGE: Final = 8192
+"""Characters of a message, which may show names of clients, as long as a request may be."""
+MAX_TRACEBACK: Final = 65_536
+
+
 class Line(logging.Formatter):
     """``2026-01-31T12:00:00.123Z INFO acceptor[4711] text``; the role is read at each line:
     children fork later."""
@@ -23,11 +28,11 @@ class Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
         text = f"{_stamp(record)} {record.levelname} {_role()}[{os.getpid()}] "
-        text += record.getMessage().translate(_MESSAGE)
+        text += _cut(record.getMessage(), MAX_MESSAGE).translate(_MESSAGE)
         for name, value in _fields(record).items():
             text += f" {name}={json.dumps(value)}"
         if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info).translate(_TRACEBACK)
+            text += "\n" + _cut(self.formatException(record.exc_info), MAX_TRACEBACK).translate(_TRACEBACK)
         return text
 
 
@@ -42,11 +47,11 @@ class JsonLine(logging.Formatter):
             "process": _role(),
             "pid": os.getpid(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _cut(record.getMessage(), MAX_MESSAGE),
             **_fields(record),
         }
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)
+            found["exception"] = _cut(self.formatException(record.exc_info), MAX_TRACEBACK)
         return json.dumps(found, ensure_ascii=False).translate(_JSON)
 
 
@@ -71,6 +76,13 @@ def log_to_stderr(level: str, written_as: str = "text") -> list[str]:
     return problems
 
 
+def _cut(text: str, limit: int) -> str:
+    """The text, or its beginning and end: the end of a message has the reason."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]}[... {len(text) - limit} characters ...]{text[len(text) - limit // 2 :]}"
+
+
 def _stamp(record: logging.LogRecord) -> str:
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     return f"{seconds}.{int(record.msecs):03d}Z"
@@ -79,7 +91,9 @@ def _stamp(record: logging.LogRecord) -> str:
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     """Fields of a line besides its message, by name: ``extra={"fields": ...}``."""
     found: dict[str, object] = getattr(record, "fields", {})
-    return found
+    return {
+        name: _cut(value, MAX_MESSAGE) if isinstance(value, str) else value for name, value in found.items()
+    }
 
 
 def _role() -> str:

@@ -12,3 +12,7 @@ def test_a_close_name_is_suggested() -> None:
 def test_a_far_name_is_not_suggested() -> None:
     assert suggestion("x", BROKER) == ""
     assert suggestion("anything", ()) == ""
+
+
+def test_a_very_long_name_is_not_compared() -> None:
+    assert suggestion("num.io.threads" + "s" * 100, ["num.io.threads" + "s" * 99]) == ""

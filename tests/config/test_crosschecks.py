@@ -2,7 +2,8 @@
 
 import pytest
 
-from kbroker.config.broker import BrokerConfig
+from kbroker.config.broker import BROKER, BrokerConfig
+from kbroker.config.crosschecks import MAX_UNKNOWN, warnings_of
 from kbroker.config.setting import ConfigError
 
 
@@ -144,3 +145,12 @@ def test_the_largest_counts_of_processes_and_partitions_are_accepted() -> None:
         "share.coordinator.state.topic.num.partitions",
     )
     BrokerConfig({"kbroker.max.partitions": "64", **dict.fromkeys(counts, "64")})
+
+
+def test_very_many_unknown_settings_are_counted() -> None:
+    """A suggestion takes milliseconds: the start would take minutes."""
+    static = {f"num.io.thread.{number}": "1" for number in range(MAX_UNKNOWN + 5)}
+    lines = list(warnings_of(static, BROKER.get, BROKER))
+    assert len(lines) == MAX_UNKNOWN + 1
+    assert lines[0].startswith("num.io.thread.0 is not a known setting")
+    assert lines[-1] == "5 more keys are not known settings and are ignored"

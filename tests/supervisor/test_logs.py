@@ -45,6 +45,21 @@ def test_json_lines_hold_the_same_and_a_traceback_in_one_line(capsys: pytest.Cap
     assert 'ValueError: two\nlines and a "quote"' in found["exception"]
 
 
+@pytest.mark.parametrize("written_as", ["text", "json"])
+def test_a_line_has_a_largest_length(capsys: pytest.CaptureFixture[str], written_as: str) -> None:
+    """Its beginning and its end, which has the reason, stay."""
+    log_to_stderr("INFO", written_as)
+    try:
+        raise ValueError("x" * 3_000_000)
+    except ValueError:
+        logging.getLogger("kbroker.io").exception("client %s: %s", "n" * 3_000_000, "refused")
+    written = capsys.readouterr().err
+    assert len(written) < 200_000
+    assert "client nnn" in written
+    assert "2991824 characters" in written
+    assert "nnn: refused" in written
+
+
 def test_fields_are_pairs_in_a_line_of_text_and_members_of_a_json_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
