@@ -15,6 +15,7 @@ from kbroker.control.share.reading import Piece, log_start_of, read_pieces
 from kbroker.control.share.sessions import ShareSession
 from kbroker.control.share.share_partition import Acquired, SharePartition
 from kbroker.control.share.state_shard import ShareKey
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class Deliveries:
             [(max(piece.first, start), piece.last) for piece in offered],
             spec,
             limits,
-            self._broker.now_ms(),
+            monotonic_ms(),
         )
         try:
             await self._partitions.settle(key, partition)

@@ -22,6 +22,7 @@ from kbroker.control.share.reading import limit_of, log_start_of, offset_at
 from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.ipc.background import Background
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
 
@@ -95,7 +96,7 @@ class SharePartitions:
         if key not in self._live:
             made = SharePartition(stored.start_offset, list(stored.ranges))
             made.archive_before(log_start_of(self._broker, partition))
-            made.pause_retries(self.limits(key.group_id), self._broker.now_ms())
+            made.pause_retries(self.limits(key.group_id), monotonic_ms())
             self._live[key] = made
             if self._dead_letters.are_written_for(key.group_id):
                 self.letter_counts.expect(key.group_id, partition.topic)
@@ -268,19 +269,19 @@ class SharePartitions:
     # --- locks
 
     def watch(self, key: ShareKey, partition: SharePartition) -> None:
-        """Set the timer that ends locks and pauses: one timer per partition, for the first of
-        them."""
-        deadline_ms = partition.next_deadline_ms()
+        """Set the timer that ends locks, pauses and delays: one timer per partition, for the first
+        of them."""
+        deadline_ms = partition.next_deadline_ms(self._ahead_ms())
         if deadline_ms is None:
             self._timers.cancel(str(key))
         else:
-            delay_ms = max(0, deadline_ms - self._broker.now_ms())
+            delay_ms = max(0, deadline_ms - monotonic_ms())
             self._timers.schedule(str(key), delay_ms, lambda: self._expire(key, partition))
 
     def _expire(self, key: ShareKey, partition: SharePartition) -> None:
         if self._live.get(key) is not partition:
             return
-        if partition.expire(self.limits(key.group_id), self._broker.now_ms()):
+        if partition.expire(self.limits(key.group_id), monotonic_ms()):
             log.info("%s: records were not acknowledged in time", key)
             changes = partition.take_changes()
             if changes is not None:
@@ -289,9 +290,13 @@ class SharePartitions:
             if partition.has_dead:
                 self._background.start(self._settle_later(key, partition))
             self._freed(key)
-        if partition.end_pauses(self._broker.now_ms()):
+        if partition.end_pauses(monotonic_ms(), self._ahead_ms()):
             self._freed(key)
         self.watch(key, partition)
+
+    def _ahead_ms(self) -> int:
+        """The wall clock is ahead of CLOCK_MONOTONIC by this; another number once it is set."""
+        return self._broker.now_ms() - monotonic_ms()
 
 
 def _not_written(error: KafkaError) -> KafkaError:

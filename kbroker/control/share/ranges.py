@@ -27,7 +27,8 @@ class DeliveryState(IntEnum):
 @dataclass(slots=True)
 class Range:
     """Offsets first..last, all in one state. member_id is of acquired ones, deadline_ms of those
-    and of available ones that are not delivered again before it."""
+    and of available ones that are not delivered before it: by the wall clock of new ones, which
+    wait for a time that a record names, else by CLOCK_MONOTONIC."""
 
     first: int
     last: int

@@ -34,6 +34,7 @@ from kbroker.control.share.share_partition import Acquired
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.slicing import in_turns
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -203,7 +204,7 @@ class ShareService:
         async for topic_id, index in in_turns(session.taken()):
             key = ShareKey(session.group_id, topic_id, index)
             partition = self.partitions.get(key)
-            if partition is not None and partition.release(session.member_id, limits, self._broker.now_ms()):
+            if partition is not None and partition.release(session.member_id, limits, monotonic_ms()):
                 await self.partitions.settle(key, partition)
                 self._wake_ups.notify(key)
 
@@ -227,7 +228,7 @@ class ShareService:
             try:
                 self.partitions.log_of(key)
                 partition = await self.partitions.open(key)
-                limits, now_ms = self.partitions.limits(group_id), self._broker.now_ms()
+                limits, now_ms = self.partitions.limits(group_id), monotonic_ms()
                 partition.acknowledge(member_id, batches, limits, now_ms, renewing)
                 await self.partitions.settle(key, partition)
                 self._wake_ups.notify(key)

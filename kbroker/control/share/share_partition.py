@@ -111,9 +111,13 @@ class SharePartition:
         """The last offset that may be acquired when there is no room for new records."""
         return self.end_offset if self._has_delays or limits.backoff_ms else self._acquired_end.offset
 
-    def next_deadline_ms(self) -> int | None:
-        """The first end of a lock or of a pause."""
-        return min((each.deadline_ms for each in self._in_flight if each.deadline_ms), default=None)
+    def next_deadline_ms(self, ahead_ms: int = 0) -> int | None:
+        """The first end of a lock, pause or delay, by CLOCK_MONOTONIC. ahead_ms: of this clock the
+        wall clock is ahead."""
+        return min(
+            (each.deadline_ms - ahead_ms * each.is_new for each in self._in_flight if each.deadline_ms),
+            default=None,
+        )
 
     # --- acquiring
 
@@ -208,10 +212,11 @@ class SharePartition:
             if retry_at := limits.retry_at(each.delivery_count, now_ms):
                 self._in_flight.hold_until(retry_at, [each])
 
-    def end_pauses(self, now_ms: int) -> bool:
-        """Make records available whose pause has ended; returns whether there were any."""
+    def end_pauses(self, now_ms: int, ahead_ms: int = 0) -> bool:
+        """Make records available whose pause or delay has ended; returns whether there were any.
+        ahead_ms: as of `next_deadline_ms`."""
         paused = (each for each in self._in_flight if each.state is AVAILABLE and each.deadline_ms)
-        due = [each for each in paused if each.deadline_ms <= now_ms]
+        due = [each for each in paused if each.deadline_ms - ahead_ms * each.is_new <= now_ms]
         self._in_flight.hold_until(0, due)
         return bool(due)
 

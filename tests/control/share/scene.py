@@ -14,6 +14,7 @@ from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
@@ -75,7 +76,7 @@ class Scene:
     async def taken(self) -> SharePartition:
         """The partition with ten records that member a has."""
         partition = await self.partitions.open(self.key)
-        now_ms = self.broker.now_ms()
+        now_ms = monotonic_ms()
         partition.acquire("a", [(0, 9)], Spec(10), self.partitions.limits("team"), now_ms)
         self.events.clear()
         return partition
@@ -88,7 +89,7 @@ class Scene:
     async def end(self, partition: SharePartition, kind: AcknowledgeType, first: int, last: int) -> None:
         batch = AcknowledgedBatch(first, last, [kind])
         limits = self.partitions.limits("team")
-        partition.acknowledge("a", [batch], limits, self.broker.now_ms())
+        partition.acknowledge("a", [batch], limits, monotonic_ms())
         await self.partitions.settle(self.key, partition)
 
     def waiting(self) -> int:

@@ -16,6 +16,7 @@ from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.delays import DELIVER_AT
 from kbroker.control.share.deliveries import Deliveries
 from kbroker.control.share.sessions import ShareSession
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.records import NewRecord, read_all
 from tests.control.fakes import World, world
@@ -226,5 +227,21 @@ def test_a_record_released_during_a_check_is_not_delivered_unchecked(
         monkeypatch.setattr(stage.deliveries, "_check_delays", and_it_comes_free)
         assert await stage.take() == [0]
         assert await stage.take() == []
+
+    play(test)
+
+
+def test_locks_do_not_depend_on_the_wall_clock(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be set while a member has records."""
+
+    async def test(stage: Stage) -> None:
+        stage.append(None)
+        monkeypatch.setattr(Broker, "now_ms", lambda _: stage.now_ms + HOUR_MS)
+        began_ms = monotonic_ms()
+        assert await stage.take() == [0]
+        partition = await stage.scene.partitions.open(stage.scene.key)
+        deadline_ms = partition.next_deadline_ms()
+        assert deadline_ms is not None
+        assert began_ms <= deadline_ms - stage.scene.partitions.limits("team").lock_ms <= monotonic_ms()
 
     play(test)

@@ -15,6 +15,7 @@ from kbroker.control.share import partitions as share_partitions
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.state_shard import ShareKey
+from kbroker.ipc.clock import monotonic_ms
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import world
 from tests.control.share.scene import LETTER, STATE, Scene
@@ -153,13 +154,13 @@ def test_a_released_record_is_available_again_after_its_pause(play: Play) -> Non
         partition = await scene.taken()
         limits = scene.partitions.limits("team")
         assert (limits.backoff_ms, limits.max_backoff_ms) == (40, 50)
-        released_ms = scene.broker.now_ms()
+        released_ms = monotonic_ms()
         partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, released_ms)
         await scene.partitions.settle(scene.key, partition)
         assert partition.next_offset() == 10
         while not scene.freed:
             await asyncio.sleep(0.005)
-        assert scene.broker.now_ms() >= released_ms + 40
+        assert monotonic_ms() >= released_ms + 40
         assert partition.next_offset() == 0
 
     play(test, BACKOFF)
@@ -172,12 +173,12 @@ def test_the_pause_begins_again_when_the_state_is_loaded(play: Play) -> None:
         partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, 0)
         await scene.partitions.settle(scene.key, partition)
         scene.partitions.forget(scene.key)
-        loaded_ms = scene.broker.now_ms()
+        loaded_ms = monotonic_ms()
         again = await scene.partitions.open(scene.key)
         assert again.next_offset() == 4
         while not scene.freed:
             await asyncio.sleep(0.005)
-        assert scene.broker.now_ms() >= loaded_ms + 40
+        assert monotonic_ms() >= loaded_ms + 40
         assert again.next_offset() == 0
 
     play(test, BACKOFF)
@@ -186,7 +187,7 @@ def test_the_pause_begins_again_when_the_state_is_loaded(play: Play) -> None:
 def test_without_the_setting_a_released_record_is_available_at_once(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()
-        assert partition.release("a", scene.partitions.limits("team"), scene.broker.now_ms())
+        assert partition.release("a", scene.partitions.limits("team"), monotonic_ms())
         assert partition.next_offset() == 0
         assert partition.next_deadline_ms() is None
 
@@ -214,7 +215,7 @@ def test_records_whose_state_is_not_written_are_held_until_the_lock_ends(
         scene.state_fails = False
         await scene.end(partition, AcknowledgeType.ACCEPT, 0, 3)
         assert scene.start_offset() == 4
-        late_ms = scene.broker.now_ms() + 60_000
+        late_ms = monotonic_ms() + 60_000
         partition.expire(scene.partitions.limits("team"), late_ms)
         given = partition.acquire("b", [(0, 9)], Spec(10), scene.partitions.limits("team"), late_ms)
         assert [(each.first, each.last, each.delivery_count) for each in given] == [(4, 9, 2)]
@@ -225,7 +226,7 @@ def test_records_whose_state_is_not_written_are_held_until_the_lock_ends(
 def test_a_delivery_that_another_member_ended_meanwhile_stays_ended(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()
-        limits, now_ms = scene.partitions.limits("team"), scene.broker.now_ms()
+        limits, now_ms = scene.partitions.limits("team"), monotonic_ms()
         partition.acknowledge("a", [AcknowledgedBatch(2, 4, [AcknowledgeType.RELEASE])], limits, now_ms)
         partition.acknowledge("a", [AcknowledgedBatch(0, 1, [AcknowledgeType.ACCEPT])], limits, now_ms)
         ended, changes = partition.take_ended(), partition.take_changes()
@@ -246,7 +247,7 @@ def test_a_rejection_that_is_not_written_has_no_dead_letter(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()
         scene.state_fails = True
-        limits, now_ms = scene.partitions.limits("team"), scene.broker.now_ms()
+        limits, now_ms = scene.partitions.limits("team"), monotonic_ms()
         rejected = AcknowledgedBatch(0, 1, [AcknowledgeType.REJECT])
         partition.acknowledge(
             "a", [rejected, AcknowledgedBatch(2, 3, [AcknowledgeType.ACCEPT])], limits, now_ms
