@@ -15,6 +15,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kbroker.protocol.slices import has_yielded
 
 API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_LANE,))
 
@@ -30,7 +31,8 @@ def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answe
         lambda now_ms: service.shard.consumer_heartbeat(who, request, now_ms),
         by_records=True,
     )
-    if isinstance(response, ConsumerGroupHeartbeatResponse):  # nothing else of the group is pending
+    if isinstance(response, ConsumerGroupHeartbeatResponse) and not has_yielded():
+        # nothing else of the group is pending, and nothing has changed meanwhile
         service.lane.cache_consumer_heartbeat(ctx.client, request, response)
     return response
 

@@ -2,6 +2,7 @@
 answered.
 """
 
+import asyncio
 import logging
 import time
 from collections import defaultdict
@@ -48,6 +49,7 @@ LISTS: Final = frozenset(
         ApiKey.DESCRIBE_PRODUCERS,
         ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.LIST_TRANSACTIONS,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -56,10 +58,17 @@ LISTS: Final = frozenset(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         ApiKey.SHARE_GROUP_HEARTBEAT,
         ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        ApiKey.ELECT_LEADERS,
     )
 )
 """APIs whose short requests may ask for everything of a kind, however much; or for the assignment
-of a group whose other members have subscribed to very much."""
+of a group whose other members have subscribed to very much; or change a topic or group of very many
+partitions."""
 NO_SERVERS: Final[dict[bytes, RequestServer]] = {}
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 
@@ -73,6 +82,7 @@ class Requests:
         self._background = background
         self._slicing = Slicing()
         self._request_time = RequestTime(broker)
+        self._full_slice = False  # whether a list took a whole slice in this turn of the loop
 
     def take_block(self, link: AsyncLink, block: bytearray) -> None:
         """Serve the requests of a block."""
@@ -118,8 +128,13 @@ class Requests:
         self._background.start(self._slicing.run(work))
 
     def _serve_list(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
-        """As `serve`; when the answer takes longer than one slice, the others follow."""
+        """As `serve`; when the answer takes longer than one slice, the others follow. One list in a
+        turn of the loop may take a slice at once: a block may have many of them."""
         spent = partial(self._spent, client)
+        if self._full_slice:
+            whole = self._slicing.run(partial(self._dispatch, client), spent, len(client.body))
+            self._background.start(self._serve_in_slices(link, call_id, client, whole))
+            return
         answer: Frame | Deferred | Exception | None
         try:
             work, answer = self._slicing.begin(partial(self._dispatch, client), spent)
@@ -127,10 +142,15 @@ class Requests:
             answer = error
         else:
             if not work.done:
+                self._full_slice = True
+                asyncio.get_running_loop().call_soon(self._turn_ended)
                 rest = self._slicing.finish(work, spent)
                 self._background.start(self._serve_in_slices(link, call_id, client, rest))
                 return
         _reply(link, call_id, client, answer)
+
+    def _turn_ended(self) -> None:
+        self._full_slice = False
 
     async def _serve_in_slices(
         self, link: AsyncLink, call_id: int, client: ClientRequest, work: Awaitable[Any]

@@ -3,6 +3,7 @@
 
 import asyncio
 import gc
+import logging
 import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable
@@ -10,6 +11,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from kbroker.ipc.background import Background
 from kbroker.protocol.slices import SLICE_NS, Work
 
 T = TypeVar("T")
@@ -25,6 +27,7 @@ REST_S: Final = 0.5
 MAX_RESTS: Final = 60
 MANY_OBJECTS: Final = 20_000
 """New objects that the collector examines in some five milliseconds."""
+_REST: Final = Background(logging.getLogger(__name__), "work in slices failed")
 
 
 class Slicing:
@@ -63,6 +66,12 @@ class Slicing:
     async def _at_once(self, function: Callable[[], Any]) -> Any:
         work, found = self.begin(function)
         return found if work.done else await self.finish(work)
+
+    def start(self, function: Callable[[], object]) -> None:
+        """Run the first slice of a function at once, and the rest, if any, in the background."""
+        work, _ = self.begin(function)
+        if not work.done:
+            _REST.start(self.finish(work))
 
     def begin(
         self, function: Callable[[], Any], spent: Spent | None = None, size: int = 0

@@ -140,7 +140,7 @@ def distinct(items: Iterable[Any], key: Callable[[Any], Hashable] | None = None)
 
 
 def _distinct(items: Iterable[Any], key: Callable[[Any], Hashable] | None) -> Iterator[Any]:
-    seen = _Parts(set[Hashable])
+    seen = Parts(set[Hashable])
     for item in paced(items):
         value = item if key is None else key(item)
         some = seen.of(value)
@@ -150,9 +150,10 @@ def _distinct(items: Iterable[Any], key: Callable[[Any], Hashable] | None) -> It
     seen.clear()
 
 
-class _Parts(Generic[P]):
+class Parts(Generic[P]):
     """A set or dict that becomes SETS small ones when it is large. A request may need one for each
-    of a million entries, so a small one has no more than it needs."""
+    of a million entries, so a small one has no more than it needs. all: the set or dict, or the
+    small ones."""
 
     __slots__ = ("_kind", "all")
 
@@ -190,7 +191,7 @@ class Names:
     `distinct`."""
 
     def __init__(self, names: Iterable[Hashable]) -> None:
-        self._parts = _Parts(set[Hashable])
+        self._parts = Parts(set[Hashable])
         for name in paced(names):
             self._parts.of(name).add(name)
 
@@ -210,7 +211,7 @@ class Table(Generic[K, V]):
     order of the items is not theirs; else it is one dict, in order."""
 
     def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
-        self._parts: _Parts[dict[K, V]] = _Parts(dict[K, V])
+        self._parts: Parts[dict[K, V]] = Parts(dict[K, V])
         self._part = self._parts.of if is_sliced() else self._whole
         for key, value in paced(items):
             self._part(key)[key] = value
@@ -253,7 +254,7 @@ class Repeated:
     `distinct`."""
 
     def __init__(self, items: Iterable[Hashable]) -> None:
-        once, self._parts = _Parts(set[Hashable]), _Parts(set[Hashable])
+        once, self._parts = Parts(set[Hashable]), Parts(set[Hashable])
         for item in paced(items):
             (self._parts if item in once.of(item) else once).of(item).add(item)
         once.clear()

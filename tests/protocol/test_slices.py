@@ -188,7 +188,7 @@ def test_a_few_items_take_no_more_than_one_set() -> None:
         def __init__(self) -> None:
             made.append(1)
 
-    parts = module._Parts(Counted)
+    parts = module.Parts(Counted)
     for number in range(module.UNDIVIDED):
         parts.of(number).add(number)
     assert len(made) == 1

@@ -5,19 +5,29 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
-from kbroker.control.coordinator.gathering import MIN_RECORD_BYTES, Gathering, bytes_of
+from kbroker.control.coordinator.gathering import (
+    LONG_BYTES,
+    MIN_RECORD_BYTES,
+    Gathering,
+    bytes_of,
+)
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record, TransactionalMachine
-from kbroker.control.links.appender import Appender
+from kbroker.control.links.appender import Appender, Done
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
+
+MANY_RECORDS: Final = 32
+"""Records of which a replay takes about a millisecond."""
 
 
 class OutcomeWriter:
@@ -29,12 +39,14 @@ class OutcomeWriter:
         topic: CoordinatorTopic,
         broker: Broker,
         appender: Appender,
+        slicing: Slicing,
         loop: asyncio.AbstractEventLoop,
         timeout_ms: int,
     ) -> None:
         self._topic = topic
         self._broker = broker
         self._appender = appender
+        self._slicing = slicing
         self._timeout_ms = timeout_ms
         self._gathering = Gathering(appender, self._max_bytes, loop, timeout_ms)
 
@@ -42,9 +54,14 @@ class OutcomeWriter:
         """The response, once the records are in the log and replayed. ended: called before it is
         given."""
         answer, now_ms = Deferred(), self._broker.now_ms()
-        stored = partial(self._stored, partition.index, outcome, now_ms, ended, answer)
+        stored: Done = partial(self._stored, partition.index, outcome, now_ms, ended, answer)
+        if is_long(outcome.records):
+            stored = partial(self._stored_in_slices, stored)
         self._gathering.add(partition, outcome.records, now_ms, stored)
         return answer
+
+    def _stored_in_slices(self, stored: Done, failure: KafkaError | None) -> None:
+        self._slicing.start(partial(stored, failure))
 
     async def write(self, partition: Partition, outcome: Outcome, producer: tuple[int, int] | None) -> None:
         """As `submit`, and wait. producer: (id, epoch) of the transaction that the records belong
@@ -124,3 +141,8 @@ class OutcomeWriter:
 
     def _max_bytes(self) -> int:
         return self._broker.topic_config(self._topic.topic).max_message_bytes
+
+
+def is_long(records: list[Record]) -> bool:
+    """Whether a replay of the records takes long: there are many, or large ones."""
+    return len(records) > MANY_RECORDS or bytes_of(records) > LONG_BYTES

@@ -23,7 +23,7 @@ from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import is_sliced
+from kbroker.protocol.slices import is_sliced, yield_slice
 
 log = logging.getLogger(__name__)
 
@@ -73,8 +73,8 @@ class Runtime(CoordinatorTopic):
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._independent: dict[str, Independent] = {}
         self._queued: dict[str, Queued] = {}
-        self._writer = OutcomeWriter(self, broker, appender, loop, timeout_ms)
         self._slicing = Slicing()
+        self._writer = OutcomeWriter(self, broker, appender, self._slicing, loop, timeout_ms)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
 
@@ -102,8 +102,6 @@ class Runtime(CoordinatorTopic):
         alone. Returns the response when there is nothing to write or wait for, else a Deferred of
         it (or of the KafkaError). Raises KafkaError.
         """
-        if is_sliced():  # it may stop in the middle, while other operations of the key wait
-            return Running(self.run(key, operation))
         if not by_records:
             self._leave_lane(key)
         if key in self._tails:
@@ -111,16 +109,22 @@ class Runtime(CoordinatorTopic):
                 self._leave_lane(key)
             return self._ask_later(key, operation)
         partition = self._partition(key)
-        outcome = operation(self._broker.now_ms())
-        if by_records and self.lane is not None and (outcome.records or outcome.then is not None):
-            self.lane.forget(key)
-        if not outcome.records:
+        own_tail: asyncio.Future[None] = self._loop.create_future()
+        self._tails[key] = own_tail  # in slices it may stop in the middle: other operations of the key wait
+        written = False
+        try:
+            outcome = operation(self._broker.now_ms())
+            if by_records and self.lane is not None and (outcome.records or outcome.then is not None):
+                self.lane.forget(key)
+            written = bool(outcome.records)
+            if written:
+                return self._writer.submit(partition, outcome, partial(self._next_turn, key, own_tail))
             if outcome.then is not None:
                 outcome.then(ErrorCode.NONE)
             return outcome.response
-        own_tail: asyncio.Future[None] = self._loop.create_future()
-        self._tails[key] = own_tail
-        return self._writer.submit(partition, outcome, partial(self._next_turn, key, own_tail))
+        finally:
+            if not written:
+                self._next_turn(key, own_tail)
 
     def is_idle(self, key: str) -> bool:
         """Whether no operation of a key is pending. Raises KafkaError while its partition is not
@@ -142,8 +146,13 @@ class Runtime(CoordinatorTopic):
         return answer
 
     def _decide(self, key: str, queued: Queued, _: object = None) -> None:
+        """Decide queued operations, in slices: one may be about all members of a large group."""
+        self._slicing.start(partial(self._decide_some, key, queued))
+
+    def _decide_some(self, key: str, queued: Queued) -> None:
         """Decide operations up to the first that has records: the next ones wait for these."""
         for _ in range(IN_A_TURN):
+            yield_slice()
             if not queued.operations:
                 if self._queued.get(key) is queued:
                     del self._queued[key]

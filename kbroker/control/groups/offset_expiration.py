@@ -1,15 +1,31 @@
-"""Removes offsets: expired ones (KIP-211), those of deleted topics, and those of deleted groups."""
+"""Removes offsets: expired ones (KIP-211), those of deleted topics, and those of deleted groups.
+
+An operation on expired offsets, or on those of a deleted topic, removes as many as a batch holds;
+`steps` of them remove all. Apache Kafka writes several batches, too.
+"""
 
 from collections.abc import Iterable
+from typing import Final
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_record import CommittedOffset, offset_tombstone
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.slices import in_order, paced
+
+STEP_BYTES: Final = 1 << 18
+"""Of the keys that one operation removes."""
+KEY_BYTES: Final = 256
+"""Of a key besides the group's id, at most: the topic's name, and lengths."""
+
+
+def steps(group_id: str, offsets: int) -> int:
+    """How many operations remove so many offsets of a group."""
+    return 1 + offsets * (3 * len(group_id) + KEY_BYTES) // STEP_BYTES
 
 
 def expire_offsets(table: GroupTable, group_id: str, now_ms: int) -> Outcome:
-    """Tombstones for a group's expired offsets, and for the group when nothing of it is left."""
+    """Tombstones for expired offsets of a group, and for the group when nothing of it is left."""
     group = table.groups.get(group_id)
     records: list[Record] = []
     if group is None or not group.EXPIRES:
@@ -24,17 +40,20 @@ def _expire(table: GroupTable, group: Group, now_ms: int, records: list[Record])
     group_id = group.group_id
     offsets = table.offsets.of_group(group_id)
     all_gone = True
-    for topic, partitions in offsets.items():
+    room = STEP_BYTES
+    for topic, partitions in paced(offsets.items()):
         subscribed = group.is_subscribed_to(topic)
-        for partition, offset in partitions.items():
+        for partition, offset in paced(partitions.items()):
             if (
-                subscribed
+                room <= 0
+                or subscribed
                 or not _is_expired(group, offset, now_ms, table.settings.offsets_retention_ms)
                 or table.offsets.is_pending(group_id, topic, partition)
             ):
                 all_gone = False
             else:
                 records.append(offset_tombstone(group_id, topic, partition))
+                room -= len(records[-1].key)
     return all_gone and not table.offsets.has_open_transaction(group_id)
 
 
@@ -51,22 +70,24 @@ def delete_offsets_of_group(table: GroupTable, group_id: str) -> list[Record]:
     """Tombstones for all offsets of a group, those of open transactions included."""
     committed = {
         (topic, partition)
-        for topic, partitions in table.offsets.of_group(group_id).items()
-        for partition in partitions
+        for topic, partitions in paced(table.offsets.of_group(group_id).items())
+        for partition in paced(partitions)
     }
-    everything = sorted(committed | table.offsets.pending_partitions(group_id))
-    return [offset_tombstone(group_id, topic, partition) for topic, partition in everything]
+    everything = in_order(committed | table.offsets.pending_partitions(group_id))
+    return [offset_tombstone(group_id, topic, partition) for topic, partition in paced(everything)]
 
 
 def delete_offsets_of_partitions(
     table: GroupTable, group_id: str, partitions: Iterable[tuple[str, int]]
 ) -> Outcome:
-    """Tombstones for a group's offsets of (topic, partition) pairs that were deleted."""
+    """Tombstones for offsets of a group, of (topic, partition) pairs that were deleted."""
     pending = table.offsets.pending_partitions(group_id)
-    return Outcome(
-        [
-            offset_tombstone(group_id, topic, partition)
-            for topic, partition in partitions
-            if table.offsets.get(group_id, topic, partition) is not None or (topic, partition) in pending
-        ]
-    )
+    records: list[Record] = []
+    room = STEP_BYTES
+    for topic, partition in paced(partitions):
+        if table.offsets.has(group_id, topic, partition) or (topic, partition) in pending:
+            records.append(offset_tombstone(group_id, topic, partition))
+            room -= len(records[-1].key)
+            if room <= 0:
+                break
+    return Outcome(records)

@@ -1,6 +1,7 @@
 """The group coordinator's service: the shard, its runtime, and its triggers other than requests."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import Any, TypeVar
 
 from kbroker.config.group import within_bounds
@@ -10,13 +11,13 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.sweeps import Sweeps
 from kbroker.control.groups.commit_lane.lane import CommitLane
 from kbroker.control.groups.member_answers import FramedAnswer
+from kbroker.control.groups.offset_expiration import steps
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Catalogue, Topic
 from kbroker.control.metadata.config_resource import GROUP
 from kbroker.metrics.slots import bind
-from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.list_groups import ListedGroup
@@ -26,6 +27,8 @@ from kbroker.protocol.slices import paced
 T = TypeVar("T")
 
 COUNT_EVERY_MS = 1000
+FEW_OFFSETS = 1000
+"""Committed offsets of a group that are checked at once."""
 REBALANCES = bind("kbroker_group_rebalances_total")
 COORDINATOR_TYPE = 0
 """FindCoordinator's key type."""
@@ -68,8 +71,6 @@ class GroupService:
         self._broker = broker
         self._counted_rebalances = 0
         self._sweeps = Sweeps(runtime)
-        self._long: set[str] = set()
-        self.shard.table.on_long = self._has_long_group
         runtime.attach(self.shard)
         self.lane = CommitLane(broker, runtime, self.shard, appender)
         runtime.lane = self.lane
@@ -85,18 +86,6 @@ class GroupService:
         interval_ms = self.shard.table.settings.offsets_retention_check_interval_ms
         self.runtime.every(interval_ms, "expire-offsets", self._expire_offsets)
         self.runtime.every(COUNT_EVERY_MS, "count-rebalances", self._count_rebalances)
-        self.runtime.every(COUNT_EVERY_MS, "long-groups", self._look_at_long_groups)
-
-    def _has_long_group(self, group_id: str) -> None:
-        """From now on heartbeats run in slices, however short they are."""
-        self._long.add(group_id)
-        self._broker.listeners.sliced_apis.add(ApiKey.CONSUMER_GROUP_HEARTBEAT)
-
-    def _look_at_long_groups(self) -> None:
-        groups = self.shard.table.groups
-        self._long = {each for each in self._long if getattr(groups.get(each), "is_long", False)}
-        if not self._long:
-            self._broker.listeners.sliced_apis.discard(ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
     def _count_rebalances(self) -> None:
         completed = self.shard.table.completed_rebalances
@@ -104,11 +93,20 @@ class GroupService:
         self._counted_rebalances = completed
 
     def _expire_offsets(self) -> None:
-        self._sweeps.repeat("expire-offsets", self.shard.group_ids, self._expiry_of)
+        self._sweeps.repeat("expire-offsets", self._expiring, self._expiry_of)
+
+    def _expiring(self) -> Iterator[str]:
+        """All groups, each as often as there may be operations that remove something of it."""
+        for group_id in self.shard.group_ids():
+            yield from repeat(group_id, steps(group_id, self.shard.table.offsets.count_of(group_id)))
 
     def _expiry_of(self, group_id: str) -> Operation | None:
-        """Nothing for a group of which nothing is expired: most never are."""
-        if not self.shard.expire_offsets(group_id, self._broker.now_ms()).records:
+        """Nothing for a group of which nothing is expired: most never are. Very many offsets are
+        checked by the operation, which runs in slices."""
+        if (
+            self.shard.table.offsets.count_of(group_id) <= FEW_OFFSETS
+            and not self.shard.expire_offsets(group_id, self._broker.now_ms()).records
+        ):
             return None
         return lambda now_ms: self.shard.expire_offsets(group_id, now_ms)
 
@@ -172,7 +170,11 @@ class GroupService:
                 return None
             return lambda _: self.shard.partitions_deleted(group_id, pairs)
 
-        self._sweeps.start(self.shard.group_ids(), deletion_of)
+        def holders() -> Iterator[str]:
+            for group_id in self.shard.group_ids():
+                yield from repeat(group_id, steps(group_id, len(pairs)))
+
+        self._sweeps.start(holders(), deletion_of)
 
     def config_changed(self, kind: int, name: str) -> None:
         """Take over the dynamic settings of one group."""

@@ -1,7 +1,11 @@
 """All groups in short, for metrics."""
 
+from collections.abc import Collection
+
 from kbroker.control.groups.group import Group
+from kbroker.control.groups.modern_group.subscriptions import FEW
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import TopicView
 from kbroker.control.services import Services
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.ipc.http_messages import GroupsPage, GroupSummary
@@ -35,6 +39,13 @@ def send_summaries(services: Services, link: AsyncLink, call_id: int) -> None:
     link.reply(call_id, tuple(page))
 
 
+def existing(view: TopicView, names: Collection[str]) -> list[str]:
+    """Those of the names that are topics: clients may subscribe to very many that are not."""
+    if len(names) <= FEW:
+        return [name for name in paced(names) if view.id_of(name) is not None]
+    return [name for name in paced(view.names()) if name in names]
+
+
 def _summary(table: GroupTable, counts: DeadLetterCounts, group: Group) -> GroupSummary:
     return GroupSummary(
         group.group_id,
@@ -46,5 +57,5 @@ def _summary(table: GroupTable, counts: DeadLetterCounts, group: Group) -> Group
             for topic, partitions in table.offsets.of_group(group.group_id).items()
         },
         dict(counts.written_of(group.group_id)),
-        tuple(group.topics_of_members()),
+        tuple(existing(table.topics, group.topics_of_members())),
     )

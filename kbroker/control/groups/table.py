@@ -19,8 +19,7 @@ class GroupTable:
     """Runs in: control. Owner: the GroupShard. Only the operations read and change it.
 
     initialize_states(group id, group epoch, topics): writes the share states of partitions and then
-    runs the shard's `states_initialized`; set by the share coordinator. on_long(group id): called
-    when a modern group is long (ModernGroup.is_long).
+    runs the shard's `states_initialized`; set by the share coordinator.
     """
 
     __slots__ = (
@@ -28,7 +27,6 @@ class GroupTable:
         "groups",
         "initialize_states",
         "offsets",
-        "on_long",
         "overrides",
         "settings",
         "timers",
@@ -43,7 +41,6 @@ class GroupTable:
         self.offsets = OffsetStore()
         self.groups: dict[str, Group] = {}
         self.completed_rebalances = 0
-        self.on_long: Callable[[str], None] = lambda _: None
         self.initialize_states: Callable[[str, int, Shared], None] = lambda _, __, ___: None
 
     def group(self, group_id: str) -> Group:

@@ -28,16 +28,23 @@ class TopicView(Protocol):
 
 
 def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
-    """A number that changes when a subscribed topic is created, deleted, recreated or grows. 0: no
-    topic."""
-    digest = blake2b(digest_size=8)
-    found = False
-    for name in paced(in_order(_existing(topics, view))):
-        topic_id, count = view.id_of(name), view.partition_count(name)
-        if topic_id is not None and count is not None:
-            found = True
-            digest.update(f"{name}\0{count}\0".encode() + topic_id)
-    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+    """A number that changes when a subscribed topic is created, deleted, recreated or grows: a sum
+    of numbers of the topics. 0: no topic."""
+    return sum_of(sum(topic_hash(name, view) for name in paced(topics)))
+
+
+def topic_hash(name: str, view: TopicView) -> int:
+    """The number of one topic in `metadata_hash`; 0 when there is no such topic."""
+    topic_id, count = view.id_of(name), view.partition_count(name)
+    if topic_id is None or count is None:
+        return 0
+    digest = blake2b(f"{name}\0{count}\0".encode() + topic_id, digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def sum_of(hashes: int) -> int:
+    """A sum of `topic_hash`, as a signed number of 64 bits."""
+    return (hashes + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def topic_ids(topics: Iterable[str], view: TopicView) -> Mapping[bytes, int]:

@@ -59,7 +59,9 @@ class AppendRow(Row, writer="io", words=56):
     )
     RESERVED_MS = word("ms", "when the last one was considered")
     RESERVE_MAX = word("bytes", "maximum of one reservation")
-    OPENED = word("count", "transactions that have begun since Python last looked; more than MAX_OPENED: some")
+    OPENED = word(
+        "count", "transactions that have begun since Python last looked; more than MAX_OPENED: some"
+    )
     OPENINGS = word("offset", "first offset, and producer id, of each of these", count=2 * MAX_OPENED)
 
 

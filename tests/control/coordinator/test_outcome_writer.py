@@ -10,6 +10,7 @@ import pytest
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.outcome_writer import OutcomeWriter
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, run
 
@@ -21,7 +22,7 @@ def write(folder: Path, test: Callable[[OutcomeWriter, Partition, Machine, Log],
 
     async def body(runtime: Any, machine: Machine, log: Log, made: Any) -> None:
         appender: Any = log
-        writer = OutcomeWriter(runtime, made.broker, appender, asyncio.get_running_loop(), 1000)
+        writer = OutcomeWriter(runtime, made.broker, appender, Slicing(), asyncio.get_running_loop(), 1000)
         await test(writer, made.broker.catalogue.topics[TOPIC].partitions[0], machine, log)
 
     run(folder, body)

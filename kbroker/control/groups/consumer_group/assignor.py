@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kbroker.control.groups.modern_group.partitions import Partitions
+from kbroker.protocol.slices import paced
 
 Counts = Mapping[bytes, int]
 """Topic id -> number of partitions."""
@@ -26,12 +27,13 @@ Assignor = Callable[[Sequence[Subscriber], Counts], dict[str, Partitions]]
 
 def is_homogeneous(members: Sequence[Subscriber]) -> bool:
     """Whether all subscribe to the same topics."""
-    return all(member.topics == members[0].topics for member in members)
+    first = members[0].topics
+    return all(member.topics is first or member.topics == first for member in paced(members))
 
 
 def frozen(assignment: Mapping[str, Mapping[bytes, set[int]]]) -> dict[str, Partitions]:
     """The assignment in its final form, without empty sets."""
     return {
         member_id: {topic_id: frozenset(each) for topic_id, each in topics.items() if each}
-        for member_id, topics in assignment.items()
+        for member_id, topics in paced(assignment.items())
     }

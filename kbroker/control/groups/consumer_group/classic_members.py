@@ -91,11 +91,9 @@ class ClassicMembers:
                 "group migration is disabled.",
             )
         group.check_room(member_id, settings.consumer_max_size)
-        classic = [member.classic for member in group.members.values() if member.classic is not None]
-        names = [{name for name, _ in each.protocols} for each in classic]
-        offered = {protocol.name for protocol in request.protocols}
-        common = set.intersection(*names) if names else offered
-        if request.protocol_type != CONSUMER or not offered & common:
+        if request.protocol_type != CONSUMER or not any(
+            group.supports(protocol.name) for protocol in request.protocols
+        ):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
             )

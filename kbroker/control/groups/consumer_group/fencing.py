@@ -1,6 +1,7 @@
 """Members that are removed: they left, their session expired, or the group changed to the classic
 protocol."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from kbroker.control.coordinator.machine import Outcome, Record
@@ -10,8 +11,8 @@ from kbroker.control.groups.consumer_group.migration import Migration
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.timers import ConsumerTimers
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.protocol.epochs import next_epoch
+from kbroker.protocol.slices import paced
 
 
 class Fencing:
@@ -38,14 +39,14 @@ class Fencing:
         if downgrade is not None:
             return downgrade
         out: list[Record] = []
-        for member in members:
+        for member in paced(members):
             out += records.member_tombstones(group.group_id, member.member_id)
-        rest = [member for member in group.members.values() if member.member_id not in gone]
-        regexes = {member.regex for member in rest}
+        regexes = Counter(member.regex for member in members if member.regex)
         out += [
             records.regex_tombstone(group.group_id, regex)
-            for regex in sorted({member.regex for member in members if member.regex} - regexes)
+            for regex in sorted(regexes)
+            if group.subscribers_of(regex) <= regexes[regex]
         ]
-        hashed = metadata_hash(group.existing_topics(self._table.topics, gone), self._table.topics)
+        hashed = group.hash_with(self._table.topics, gone)
         out.append(records.group_epoch(group.group_id, next_epoch(group.group_epoch), hashed))
         return Outcome(out)

@@ -1,7 +1,5 @@
 """The parts of the coordinator of consumer groups, as the shard uses them."""
 
-from dataclasses import replace
-
 from kbroker.control.groups.commit_lane.cached_decisions import Renewal
 from kbroker.control.groups.consumer_group.classic_members import ClassicMembers
 from kbroker.control.groups.consumer_group.fencing import Fencing
@@ -46,17 +44,14 @@ class ConsumerGroups:
             return None
         if group.assignment_epoch < group.group_epoch or not member.is_reconciled_to(group.assignment_epoch):
             return None
-        if group.topics_seen != self._table.topics.version or any(
-            each.regex for each in group.members.values()
-        ):
+        if group.topics_seen != self._table.topics.version or group.subscribed_regexes():
             return None
         return Renewal(*self._progress.timers.session_of(group.group_id, member.member_id))
 
     def loaded(self, group: ConsumerGroup) -> None:
         """After a restart: sessions start, expressions are matched against the topics of this
         process."""
-        for regex, resolved in group.regexes.items():
-            group.regexes[regex] = replace(resolved, version=-1)
+        group.resolved_version = -1
         for member in group.members.values():
             timeout_ms = None if member.classic is None else member.classic.session_timeout_ms
             self._progress.timers.session(group.group_id, member.member_id, timeout_ms)

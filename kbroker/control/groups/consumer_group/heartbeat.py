@@ -29,6 +29,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
     RequestTopicPartitions,
     ResponseTopicPartitions,
 )
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 MEMBER_ID_GIVEN_FROM = 1
@@ -54,8 +55,11 @@ class ConsumerHeartbeat:
         group.check_room(request.member_id, self._table.settings.consumer_max_size)
         member_id = request.member_id or random_uuid()
         old = self._member(group, member_id, request, out)
-        new = _updated(old, caller, request)
-        names_changed = new.subscribed_topics != old.subscribed_topics
+        new = _updated(group, old, caller, request)
+        names_changed = (
+            new.subscribed_topics is not old.subscribed_topics
+            and new.subscribed_topics != old.subscribed_topics
+        )
         if not new.same_metadata(old) or member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         regex = update_regex(self._table, group, old, new, now_ms, out, caller.sees)
@@ -79,9 +83,13 @@ class ConsumerHeartbeat:
                 self._table.settings.consumer_heartbeat_interval_ms,
             ),
         )
-        if request.member_epoch == 0 or full or plain(member.assigned) != plain(old.assigned):
+        moved = member.assigned is not old.assigned and plain(member.assigned) != plain(old.assigned)
+        if request.member_epoch == 0 or full or moved:
             response.assignment = Assignment(
-                [ResponseTopicPartitions(topic, sorted(each)) for topic, each in member.assigned.items()]
+                [
+                    ResponseTopicPartitions(topic, sorted(each))
+                    for topic, each in paced(member.assigned.items())
+                ]
             )
         return Outcome(out, response)
 
@@ -171,7 +179,9 @@ def check_epoch(
 
 def _is_part(owned: Iterable[RequestTopicPartitions] | None, assigned: EpochPartitions) -> bool:
     return owned is not None and all(
-        partition in assigned.get(topic.topic_id, {}) for topic in owned for partition in topic.partitions
+        partition in assigned.get(topic.topic_id, {})
+        for topic in owned
+        for partition in paced(topic.partitions)
     )
 
 
@@ -182,7 +192,7 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> dict[bytes, frozenset[int]
 
 
 def _updated(
-    member: ConsumerMember, caller: Caller, request: ConsumerGroupHeartbeatRequest
+    group: ConsumerGroup, member: ConsumerMember, caller: Caller, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerMember:
     """The member with the request's fields; null leaves a field unchanged."""
     names = request.subscribed_topic_names
@@ -194,7 +204,9 @@ def _updated(
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=request.server_assignor or member.server_assignor,
-        subscribed_topics=member.subscribed_topics if names is None else frozenset(names),
+        subscribed_topics=member.subscribed_topics
+        if names is None
+        else group.subscriptions.shared(frozenset(names)),
         regex=member.regex if regex is None else regex,
         client_id=caller.client_id,
         client_host=caller.client_host,

@@ -20,7 +20,6 @@ from kbroker.control.groups.subscription import (
     version_of,
 )
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
@@ -126,7 +125,7 @@ class Migration:
                 f"Cannot upgrade classic group {classic.group_id} to consumer group because the embedded "
                 "consumer protocol is malformed."
             ) from error
-        group.metadata_hash = metadata_hash(group.existing_topics(self._table.topics), self._table.topics)
+        group.metadata_hash = group.hash_with(self._table.topics)
         return group
 
     def _by_id(self, assignment: bytes) -> Partitions:
@@ -145,17 +144,20 @@ class Migration:
     def downgrade_without(self, group: ConsumerGroup, gone: Collection[str], now_ms: int) -> Outcome | None:
         """The outcome that makes the group classic when only classic members stay; None when they
         do not."""
+        left = len(group.members) - len(gone)
+        modern = len(group.members) - group.classic_members
+        if not left or modern > len(gone) or not self._may_downgrade(left):
+            return None
         rest = [member for member in group.members.values() if member.member_id not in gone]
-        if not rest or not _common_protocols(rest) or not self._may_downgrade(len(rest)):
+        if not _common_protocols(rest):
             return None
         return self._downgrade(group, rest, now_ms, True)
 
     def may_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
         """Whether the group becomes classic when a classic member takes the place of `replaced`."""
-        others = (member for member in group.members.values() if member.member_id != replaced.member_id)
         return (
             not replaced.uses_classic
-            and all(member.uses_classic for member in others)
+            and group.classic_members == len(group.members) - 1
             and self._may_downgrade(len(group.members))
         )
 

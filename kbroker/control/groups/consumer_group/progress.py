@@ -11,9 +11,10 @@ from kbroker.control.groups.consumer_group.reconcile import Owned, reconcile
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import Target
 from kbroker.control.groups.consumer_group.timers import ConsumerTimers
+from kbroker.control.groups.modern_group.subscriptions import NO_NAMES
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.groups.topic_view import metadata_hash, topic_ids
 from kbroker.protocol.epochs import next_epoch
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Progress:
             return group.group_epoch
         predecessor = group.static_members.get(member.instance_id or "")
         gone = () if predecessor is None else (predecessor,)
-        hashed = metadata_hash(group.existing_topics(self._table.topics, gone, member), self._table.topics)
+        hashed = group.hash_with(self._table.topics, gone, member)
         group.topics_seen = version
         if group.has_partition_metadata:
             out.append(records.partition_metadata_tombstone(group.group_id))
@@ -69,12 +70,11 @@ class Progress:
         """The member after its next step, written down when that changed something."""
         if not subscription_changed and member.is_reconciled_to(target.epoch):
             return member
-        subscribed = topic_ids(group.topics_of(member), self._table.topics)
         moved = reconcile(
             member,
             target.epoch,
             target.partitions,
-            subscribed.keys(),
+            self._subscribed(group, member, target),
             subscription_changed,
             owned,
             group.owner_epoch,
@@ -88,6 +88,18 @@ class Progress:
             else:
                 self.timers.end_revocation(group.group_id, moved.member_id)
         return moved
+
+    def _subscribed(self, group: ConsumerGroup, member: ConsumerMember, target: Target) -> set[bytes]:
+        """The topics of a member and of its target that it subscribes to: it may subscribe to very
+        many others."""
+        resolved = group.regexes.get(member.regex)
+        by_regex = NO_NAMES if resolved is None else resolved.topics
+        found = set()
+        for topic_id in paced((*target.partitions, *member.assigned)):
+            name = self._table.topics.name_of(topic_id)
+            if name in member.subscribed_topics or name in by_regex:
+                found.add(topic_id)
+        return found
 
     def watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """After a restart: restart the timers for the revocation of partitions."""

@@ -12,6 +12,7 @@ from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberS
 from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions, Partitions
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 Owned = Mapping[bytes, Set[int]] | None
 """The member's owned partitions as reported; None if the heartbeat has none."""
@@ -103,7 +104,7 @@ class _Step:
         revoke: dict[bytes, EpochMap] = {}
         added: dict[bytes, list[int]] = {}
         unreleased = False
-        for topic_id in dict.fromkeys((*self.target, *member.assigned)):
+        for topic_id in paced(dict.fromkeys((*self.target, *member.assigned))):
             target_partitions = (
                 self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
             )
@@ -115,7 +116,7 @@ class _Step:
             }:
                 revoke[topic_id] = loses
             missing = sorted(target_partitions - keeps.keys())
-            if free := [each for each in missing if self._is_free(topic_id, each)]:
+            if free := [each for each in paced(missing) if self._is_free(topic_id, each)]:
                 added[topic_id] = free
             unreleased |= len(free) < len(missing)
         if revoke and _owns_any(self.owned, revoke):

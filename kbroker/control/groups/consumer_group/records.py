@@ -32,6 +32,7 @@ from kbroker.protocol.coordinator_records.consumer_group_target_assignment_metad
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import in_order, paced
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> Record:
@@ -45,7 +46,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Record:
         rack_id=member.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=sorted(member.subscribed_topics),
+        subscribed_topic_names=in_order(member.subscribed_topics),
         subscribed_topic_regex=member.regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
@@ -61,7 +62,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> Record:
     """A member's target assignment."""
-    topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in partitions.items()]
+    topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in paced(partitions.items())]
     return record(
         target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
         target.ConsumerGroupTargetAssignmentMemberValue(topics),
@@ -93,7 +94,7 @@ def current_assignment(group_id: str, member: ConsumerMember) -> Record:
 def _with_epochs(partitions: EpochPartitions) -> list[current.TopicPartitions]:
     return [
         current.TopicPartitions(topic_id, sorted(epochs), [epochs[partition] for partition in sorted(epochs)])
-        for topic_id, epochs in partitions.items()
+        for topic_id, epochs in paced(partitions.items())
     ]
 
 
@@ -103,7 +104,7 @@ def resolved_regex(
     """The topics that a regular expression matches."""
     return record(
         ConsumerGroupRegularExpressionKey(group_id, regex),
-        ConsumerGroupRegularExpressionValue(sorted(topics), version, timestamp_ms),
+        ConsumerGroupRegularExpressionValue(in_order(topics), version, timestamp_ms),
     )
 
 

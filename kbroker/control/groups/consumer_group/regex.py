@@ -13,10 +13,9 @@ from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import in_order, paced
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """A group's expressions are not resolved more often than this."""
@@ -55,16 +54,14 @@ def update_regex(
     Raises INVALID_REGULAR_EXPRESSION.
     """
     change, must_resolve = _changed(group, old, new, out)
-    subscribed = {member.regex for member in group.members.values() if member.member_id != new.member_id}
-    subscribed = {regex for regex in subscribed | {new.regex} if regex}
-    if not subscribed:
+    left = old.regex if old.regex != new.regex and group.subscribers_of(old.regex) == 1 else ""
+    if not new.regex and len(group.subscribed_regexes()) <= bool(left):
         return change
-    last_ms = max((each.timestamp_ms for each in group.regexes.values()), default=0)
+    last_ms = group.resolved_ms
     if 0 <= now_ms - last_ms <= MIN_REFRESH_INTERVAL_MS:  # not in the future: the clock may be set back
         return change
-    version = min((each.version for each in group.regexes.values()), default=-1)
-    must_resolve |= bool(subscribed - group.regexes.keys())
-    must_resolve |= version < table.topics.version
+    must_resolve |= any(regex != left for regex in group.unresolved)
+    must_resolve |= group.resolved_version < table.topics.version
     must_resolve |= now_ms > last_ms + table.settings.regex_refresh_interval_ms
     if must_resolve:
         table.timers.schedule(
@@ -113,19 +110,23 @@ def resolve(
     if not isinstance(group, ConsumerGroup):
         return Outcome()
     out: list[Record] = []
+    group.resolved_ms = now_ms  # also if the records cannot be written: not again with each heartbeat
     names = [name for name in paced(table.topics.names()) if sees(name)]
     version = table.topics.version
     bump = False
-    topics = group.subscriptions.existing(table.topics)
-    for regex in sorted({member.regex for member in group.members.values() if member.regex}):
+    gone: list[frozenset[str]] = []
+    new: list[frozenset[str]] = []
+    for regex in in_order(group.subscribed_regexes()):
         matched = matching_topics(regex, names)
-        topics |= matched
         known = group.regexes.get(regex)
+        if known is not None:
+            gone.append(known.topics)
+        new.append(matched)
         bump |= matched != (frozenset() if known is None else known.topics)
         out.append(records.resolved_regex(group_id, regex, matched, version, now_ms))
     if not out:
         return Outcome()
-    hashed = metadata_hash(topics, table.topics)
+    hashed = group.subscriptions.hash(table.topics, gone, new)
     if bump or hashed != group.metadata_hash:
         out.append(records.group_epoch(group_id, next_epoch(group.group_epoch), hashed))
         group.topics_seen = version

@@ -85,11 +85,10 @@ class ConsumerReplay:
         if group is None:
             return
         if value is None:
-            group.regexes.pop(key.regular_expression, None)
+            group.remove_regex(key.regular_expression)
         else:
-            group.regexes[key.regular_expression] = ResolvedRegex(
-                frozenset(value.topics), value.version, value.timestamp
-            )
+            resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+            group.put_regex(key.regular_expression, resolved)
 
 
 def _with_metadata(

@@ -12,6 +12,7 @@ from kbroker.control.groups.consumer_group.range_assignor import assign_ranges
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.uniform_assignor import assign_uniformly
 from kbroker.control.groups.modern_group.partitions import Partitions
+from kbroker.control.groups.modern_group.subscriptions import NO_NAMES
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import topic_ids
 from kbroker.protocol.slices import paced
@@ -41,7 +42,7 @@ def preferred_assignor(table: GroupTable, members: Mapping[str, ConsumerMember])
     have had assignors that this one does not know."""
     known = known_assignors(table)
     votes: dict[str, int] = {}
-    for member in members.values():
+    for member in paced(members.values()):
         if member.server_assignor in known:
             votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
     return max(votes, key=votes.__getitem__) if votes else known[0]
@@ -71,24 +72,40 @@ def update_target(
     if predecessor is not None and predecessor != member.member_id:
         members.pop(predecessor, None)
     members[member.member_id] = member
-    topics_of = {each.member_id: frozenset(group.topics_of(each)) for each in members.values()}
-    counts = topic_ids({topic for topics in topics_of.values() for topic in paced(topics)}, table.topics)
-    ids = {name: table.topics.id_of(name) for topics in topics_of.values() for name in paced(topics)}
-    subscribers = [
-        Subscriber(
-            each.member_id,
-            each.instance_id,
-            frozenset(found for name in paced(topics_of[each.member_id]) if (found := ids[name]) is not None),
-            group.target_of(each),
-        )
-        for each in members.values()
-    ]
+    subscribers, counts = _subscribers(table, group, members)
     name = preferred_assignor(table, members)
     assignment = ASSIGNORS[name](subscribers, counts)
     log.info("group %s: target assignment of epoch %d by %s", group.group_id, group_epoch, name)
-    for member_id in members:
+    for member_id in paced(members):
         new_target = assignment.get(member_id, {})
         if group.target.get(member_id) != new_target:
             out.append(records.target_assignment(group.group_id, member_id, new_target))
     out.append(records.target_epoch(group.group_id, group_epoch, now_ms))
     return Target(group_epoch, assignment.get(member.member_id, {}))
+
+
+def _subscribers(
+    table: GroupTable, group: ConsumerGroup, members: Mapping[str, ConsumerMember]
+) -> tuple[list[Subscriber], Mapping[bytes, int]]:
+    """The members as an assignor sees them, and the partitions of the topics that exist, of those
+    that they subscribe to. Each different subscription is looked up once."""
+    every = tuple(table.topics.names())
+    existing: dict[str, bytes] = {}
+    different: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
+    same: dict[frozenset[bytes], frozenset[bytes]] = {}
+    subscribers = []
+    for each in paced(members.values()):
+        key = each.subscribed_topics, each.regex
+        topics = different.get(key)
+        if topics is None:
+            resolved = group.regexes.get(each.regex)
+            found: set[bytes] = set()
+            for names in (each.subscribed_topics, NO_NAMES if resolved is None else resolved.topics):
+                for name in paced(names if len(names) <= len(every) else every):
+                    if name in names and (topic_id := table.topics.id_of(name)) is not None:
+                        existing[name] = topic_id
+                        found.add(topic_id)
+            topics = frozenset(found)
+            topics = different[key] = same.setdefault(topics, topics)
+        subscribers.append(Subscriber(each.member_id, each.instance_id, topics, group.target_of(each)))
+    return subscribers, topic_ids(existing, table.topics)

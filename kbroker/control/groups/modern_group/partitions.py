@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from kbroker.protocol.slices import paced
+
 Partitions = Mapping[bytes, frozenset[int]]
 """Topic id -> partitions, of a target assignment or of what a member owns. No empty sets."""
 
@@ -22,12 +24,12 @@ class TopicPartitionsLike(Protocol):
 
 def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
     """Without topics that have no partition."""
-    return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
+    return {topic.topic_id: frozenset(topic.partitions) for topic in paced(topics) if topic.partitions}
 
 
 def plain(partitions: EpochPartitions) -> dict[bytes, frozenset[int]]:
     """Without the epochs."""
-    return {topic_id: frozenset(epochs) for topic_id, epochs in partitions.items()}
+    return {topic_id: frozenset(epochs) for topic_id, epochs in paced(partitions.items())}
 
 
 def with_epochs(partitions: Sequence[int], epochs: Sequence[int] | None, member_epoch: int) -> dict[int, int]:

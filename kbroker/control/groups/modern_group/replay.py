@@ -89,8 +89,6 @@ class ModernReplay(Generic[G, M]):
             return
         member = group.members.get(key.member_id) or self._member(key.member_id)
         group.put_member(changed(member, value))
-        if group.is_long:
-            self._table.on_long(key.group_id)
 
     def assignment(
         self, changed: Callable[[M, V], M], left: Callable[[M], M], key: MemberKey, value: V | None
@@ -112,6 +110,6 @@ class ModernReplay(Generic[G, M]):
         if group is None:
             return
         if assigned is None:
-            group.target.pop(key.member_id, None)
+            group.remove_target(key.member_id)
         else:
-            group.target[key.member_id] = assigned
+            group.put_target(key.member_id, assigned)

@@ -12,9 +12,6 @@ NEW_PROTOCOL_FROM: Final = 9
 """OffsetCommit version from which the generation may be a member epoch (KIP-848), and which members
 with an epoch must use."""
 
-MANY: Final = 1000
-"""Members whose assignment takes long."""
-
 M = TypeVar("M", bound=ModernMember)
 A = TypeVar("A")
 """The type of a member's assignment."""
@@ -43,11 +40,6 @@ class ModernGroup(Group, Generic[M, A]):
     @property
     def is_empty(self) -> bool:
         return not self.members
-
-    @property
-    def is_long(self) -> bool:
-        """Whether also short heartbeats of its members may take long."""
-        return len(self.members) > MANY
 
     @property
     def listed_protocol_type(self) -> str:
@@ -147,6 +139,13 @@ class ModernGroup(Group, Generic[M, A]):
 
     def remove_member(self, member_id: str) -> None:
         self.members.pop(member_id, None)
+
+    def put_target(self, member_id: str, assigned: A) -> None:
+        """The target assignment of a member."""
+        self.target[member_id] = assigned
+
+    def remove_target(self, member_id: str) -> None:
+        self.target.pop(member_id, None)
 
 
 def stale(member: ModernMember) -> KafkaError:

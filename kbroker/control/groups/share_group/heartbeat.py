@@ -13,7 +13,7 @@ from kbroker.control.groups.share_group.member import Shared, SharedTopic, Share
 from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.groups.topic_view import metadata_hash, topic_ids
+from kbroker.control.groups.topic_view import topic_ids
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import (
@@ -45,22 +45,22 @@ class ShareHeartbeat:
             rack_id=old.rack_id if request.rack_id is None else request.rack_id,
             subscribed_topics=old.subscribed_topics
             if request.subscribed_topic_names is None
-            else frozenset(request.subscribed_topic_names),
+            else group.subscriptions.shared(frozenset(request.subscribed_topic_names)),
             client_id=caller.client_id,
             client_host=caller.client_host,
         )
-        pending = group.assignment_epoch >= group.group_epoch and _lacks_shared(group)
+        pending = group.assignment_epoch >= group.group_epoch and group.lacks_shared
         same = (
             new.subscribed_topics is old.subscribed_topics or new.subscribed_topics == old.subscribed_topics
         )
         bump = pending or not same
         if not new.same_metadata(old) or new.member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
-        members = {**group.members, new.member_id: new}
         epoch = self._epoch(group, new, bump, out)
-        target_epoch, target = self._target(group, members, epoch, new.member_id, now_ms, out)
+        target_epoch, target = self._target(group, new, epoch, now_ms, out)
         member = self._reconciled(group, new, target_epoch, target, out)
-        self._initialize(group, new, out)
+        if not same or group.states_seen != self._table.topics.version:
+            self._initialize(group, new, out)
         self._timers.session(group.group_id, member.member_id)
         response = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
@@ -106,6 +106,7 @@ class ShareHeartbeat:
         """Subscribed partitions without a share state get one; they are assigned from the next
         heartbeat on."""
         new = {}
+        version = self._table.topics.version
         for name in paced(in_order(group.existing_topics(self._table.topics, member))):
             topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
             if topic_id is None or count is None:
@@ -113,7 +114,9 @@ class ShareHeartbeat:
             known = group.initializing.get(topic_id) or group.shared.get(topic_id)
             if known is None or len(known.partitions) < count:
                 new[topic_id] = SharedTopic(name, frozenset(range(count)))
-        if new:
+        if not new:
+            group.states_seen = version
+        else:
             initializing = {**group.initializing, **new}
             out.append(records.shared_partitions(group.group_id, initializing, group.shared, group.deleting))
             self._schedule_initialize(group.group_id)
@@ -154,7 +157,7 @@ class ShareHeartbeat:
         version = self._table.topics.version
         if not bump and group.topics_seen == version:
             return group.group_epoch
-        hashed = metadata_hash(group.existing_topics(self._table.topics, member), self._table.topics)
+        hashed = group.hash_with(self._table.topics, member)
         group.topics_seen = version
         if not bump and hashed == group.metadata_hash:
             return group.group_epoch
@@ -165,9 +168,8 @@ class ShareHeartbeat:
     def _target(
         self,
         group: ShareGroup,
-        members: dict[str, ShareMember],
+        member: ShareMember,
         epoch: int,
-        member_id: str,
         now_ms: int,
         out: list[Record],
     ) -> tuple[int, Partitions]:
@@ -175,18 +177,23 @@ class ShareHeartbeat:
             group.group_id, "share.assignment.interval.ms", self._table.settings.share_assignment_interval_ms
         )
         if group.assignment_epoch >= epoch or not group.assignment_is_due(interval_ms, now_ms):
-            return group.assignment_epoch, group.target.get(member_id, {})
-        topics = {
-            each.member_id: topic_ids(each.subscribed_topics, self._table.topics).keys()
-            for each in members.values()
-        }
+            return group.assignment_epoch, group.target.get(member.member_id, {})
+        members = {**group.members, member.member_id: member}
+        different: dict[frozenset[str], Set[bytes]] = {}
+        topics: dict[str, Set[bytes]] = {}
+        for each in paced(members.values()):
+            found = different.get(each.subscribed_topics)
+            if found is None:
+                found = topic_ids(each.subscribed_topics, self._table.topics).keys()
+                different[each.subscribed_topics] = found
+            topics[each.member_id] = found
         available = {topic_id: topic.partitions for topic_id, topic in group.shared.items()}
         assignment = assign_shared(topics, available, group.target)
-        for each in members:
-            if group.target.get(each) != assignment[each]:
-                out.append(records.target_assignment(group.group_id, each, assignment[each]))
+        for member_id in paced(members):
+            if group.target.get(member_id) != assignment[member_id]:
+                out.append(records.target_assignment(group.group_id, member_id, assignment[member_id]))
         out.append(records.target_epoch(group.group_id, epoch, now_ms))
-        return epoch, assignment[member_id]
+        return epoch, assignment[member.member_id]
 
     def _reconciled(
         self,
@@ -198,8 +205,8 @@ class ShareHeartbeat:
     ) -> ShareMember:
         """The member takes over its target at once, except for topics it no longer subscribes
         to."""
-        subscribed = topic_ids(member.subscribed_topics, self._table.topics)
-        assigned = {topic_id: each for topic_id, each in target.items() if topic_id in subscribed}
+        name_of, names = self._table.topics.name_of, member.subscribed_topics
+        assigned = {topic_id: each for topic_id, each in paced(target.items()) if name_of(topic_id) in names}
         if member.member_epoch == epoch and member.assigned == assigned:
             return member
         moved = replace(
@@ -252,9 +259,8 @@ class ShareHeartbeat:
         return self._remove(group, member_id)
 
     def _remove(self, group: ShareGroup, member_id: str) -> Outcome:
-        rest = group.existing_topics(self._table.topics, gone=member_id)
         out = records.member_tombstones(group.group_id, member_id)
-        hashed = metadata_hash(rest, self._table.topics)
+        hashed = group.hash_with(self._table.topics, gone=member_id)
         out.append(records.group_epoch(group.group_id, next_epoch(group.group_epoch), hashed))
         self._timers.end_all(group.group_id, member_id)
         return Outcome(out)
@@ -265,15 +271,6 @@ class ShareHeartbeat:
             self._timers.session(group.group_id, member_id)
         if group.initializing:
             self._schedule_initialize(group.group_id)
-
-
-def _lacks_shared(group: ShareGroup) -> bool:
-    """Whether there are shared partitions that are not assigned yet."""
-    topics, assigned = group.subscriptions, group.assigned()
-    return any(
-        topic.name in topics and topic.partitions != assigned.get(topic_id, set())
-        for topic_id, topic in group.shared.items()
-    )
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:

@@ -22,13 +22,14 @@ from kbroker.protocol.coordinator_records.share_group_target_assignment_metadata
     ShareGroupTargetAssignmentMetadataValue,
 )
 from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import in_order, paced
 
 _STABLE = 0
 
 
 def member_metadata(group_id: str, member: ShareMember) -> Record:
     value = ShareGroupMemberMetadataValue(
-        member.rack_id, member.client_id, member.client_host, sorted(member.subscribed_topics)
+        member.rack_id, member.client_id, member.client_host, in_order(member.subscribed_topics)
     )
     return record(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
 
@@ -38,7 +39,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> Record:
-    topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in partitions.items()]
+    topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in paced(partitions.items())]
     return record(
         target.ShareGroupTargetAssignmentMemberKey(group_id, member_id),
         target.ShareGroupTargetAssignmentMemberValue(topics),
@@ -53,7 +54,9 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def current_assignment(group_id: str, member: ShareMember) -> Record:
-    topics = [current.TopicPartitions(topic_id, sorted(each)) for topic_id, each in member.assigned.items()]
+    topics = [
+        current.TopicPartitions(topic_id, sorted(each)) for topic_id, each in paced(member.assigned.items())
+    ]
     return record(
         current.ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id),
         current.ShareGroupCurrentMemberAssignmentValue(
@@ -70,7 +73,7 @@ def shared_partitions(
     value = shared.ShareGroupStatePartitionMetadataValue(
         _topics(initializing),
         _topics(initialized),
-        [shared.TopicInfo(topic_id, name) for topic_id, name in deleting.items()],
+        [shared.TopicInfo(topic_id, name) for topic_id, name in paced(deleting.items())],
     )
     return record(shared.ShareGroupStatePartitionMetadataKey(group_id), value)
 
@@ -78,7 +81,7 @@ def shared_partitions(
 def _topics(topics: Shared) -> list[shared.TopicPartitionsInfo]:
     return [
         shared.TopicPartitionsInfo(topic_id, topic.name, sorted(topic.partitions))
-        for topic_id, topic in topics.items()
+        for topic_id, topic in paced(topics.items())
     ]
 
 

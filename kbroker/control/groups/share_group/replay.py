@@ -20,6 +20,7 @@ from kbroker.protocol.coordinator_records.share_group_member_metadata import (
     ShareGroupMemberMetadataValue,
 )
 from kbroker.protocol.coordinator_records.share_group_metadata import ShareGroupMetadataKey
+from kbroker.protocol.slices import paced
 
 
 class ShareReplay:
@@ -50,11 +51,11 @@ class ShareReplay:
         group = self._groups.find(key, value)
         if group is None:
             return
-        group.initializing, group.shared, group.deleting = {}, {}, {}
-        if value is not None:
-            group.initializing = _topics(value.initializing_topics)
-            group.shared = _topics(value.initialized_topics)
-            group.deleting = {topic.topic_id: topic.topic_name for topic in value.deleting_topics}
+        if value is None:
+            group.put_states({}, {}, {})
+        else:
+            deleting = {topic.topic_id: topic.topic_name for topic in value.deleting_topics}
+            group.put_states(_topics(value.initializing_topics), _topics(value.initialized_topics), deleting)
 
 
 def _with_metadata(member: ShareMember, value: ShareGroupMemberMetadataValue) -> ShareMember:
@@ -83,4 +84,6 @@ def _left(member: ShareMember) -> ShareMember:
 
 
 def _topics(topics: list[shared.TopicPartitionsInfo]) -> dict[bytes, SharedTopic]:
-    return {topic.topic_id: SharedTopic(topic.topic_name, frozenset(topic.partitions)) for topic in topics}
+    return {
+        topic.topic_id: SharedTopic(topic.topic_name, frozenset(topic.partitions)) for topic in paced(topics)
+    }

@@ -8,6 +8,7 @@ assignments are kept if they fit (Kafka's SimpleAssignor).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
+from heapq import heapify, heapreplace
 
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.protocol.slices import paced
@@ -24,51 +25,71 @@ def assign_shared(
     shared."""
     assignment: dict[str, list[Partition]] = {member_id: [] for member_id in members}
     ordered = sorted(members)
-    partitions = [
-        (topic_id, index) for topic_id in sorted(available) for index in sorted(available[topic_id])
-    ]
+    partitions = {topic_id: sorted(available[topic_id]) for topic_id in paced(sorted(available))}
     _give_each_partition(ordered, members, partitions, current, assignment)
     _assign_to_idle_members(ordered, members, partitions, assignment)
-    return {member_id: _grouped(parts) for member_id, parts in assignment.items()}
+    return {member_id: _grouped(parts) for member_id, parts in paced(assignment.items())}
 
 
 def _give_each_partition(
     ordered: Sequence[str],
     members: Mapping[str, Set[bytes]],
-    partitions: Sequence[Partition],
+    partitions: Mapping[bytes, Sequence[int]],
     current: Mapping[str, Partitions],
     assignment: dict[str, list[Partition]],
 ) -> None:
     """Each partition goes to the least loaded subscriber; among equals its previous owner is
     preferred."""
-    for topic_id, index in paced(partitions):
-        readers = [member_id for member_id in ordered if topic_id in members[member_id]]
-        if readers:
-            chosen = min(
-                readers,
-                key=lambda member_id: (
-                    len(assignment[member_id]),
-                    index not in current.get(member_id, {}).get(topic_id, ()),
-                ),
+    readers: dict[bytes, list[int]] = {topic_id: [] for topic_id in partitions}
+    owners: dict[Partition, list[int]] = {}
+    for number, member_id in enumerate(paced(ordered)):
+        for topic_id in paced(members[member_id]):
+            if topic_id in readers:
+                readers[topic_id].append(number)
+        for topic_id, each in paced(current.get(member_id, {}).items()):
+            if topic_id in members[member_id]:
+                for index in paced(each):
+                    owners.setdefault((topic_id, index), []).append(number)
+    loads = [0] * len(ordered)
+    for topic_id, indexes in paced(partitions.items()):
+        heap = [(loads[number], number) for number in paced(readers[topic_id])]
+        heapify(heap)
+        for index in paced(indexes if heap else ()):
+            while heap[0][0] != loads[heap[0][1]]:
+                heapreplace(heap, (loads[heap[0][1]], heap[0][1]))
+            load, chosen = heap[0]
+            chosen = next(
+                (number for number in owners.get((topic_id, index), ()) if loads[number] == load), chosen
             )
-            assignment[chosen].append((topic_id, index))
+            assignment[ordered[chosen]].append((topic_id, index))
+            loads[chosen] += 1
 
 
 def _assign_to_idle_members(
     ordered: Sequence[str],
     members: Mapping[str, Set[bytes]],
-    partitions: Sequence[Partition],
+    partitions: Mapping[bytes, Sequence[int]],
     assignment: dict[str, list[Partition]],
 ) -> None:
     """Members that got nothing share the partitions with the fewest readers."""
-    given = Counter(partition for parts in assignment.values() for partition in paced(parts))
-    readers = {partition: given[partition] for partition in paced(partitions)}
+    given = Counter(partition for parts in paced(assignment.values()) for partition in paced(parts))
+    heaps: dict[bytes, list[tuple[int, int]]] = {}  # (readers, partition) of each topic
     for member_id in paced(ordered):
-        subscribed = [partition for partition in partitions if partition[0] in members[member_id]]
-        if not assignment[member_id] and subscribed:
-            chosen = min(subscribed, key=readers.__getitem__)
-            assignment[member_id].append(chosen)
-            readers[chosen] += 1
+        if assignment[member_id]:
+            continue
+        first: list[tuple[int, bytes, int]] = []
+        for topic_id in paced(members[member_id]):
+            heap = heaps.get(topic_id)
+            if heap is None:
+                indexes = partitions.get(topic_id, ())
+                heap = heaps[topic_id] = [(given[topic_id, index], index) for index in paced(indexes)]
+                heapify(heap)
+            if heap:
+                first.append((heap[0][0], topic_id, heap[0][1]))
+        if first:
+            readers, topic_id, index = min(first)
+            assignment[member_id].append((topic_id, index))
+            heapreplace(heaps[topic_id], (readers + 1, index))
 
 
 def _grouped(parts: Sequence[Partition]) -> Partitions:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: ARG002 (what a Group is asked, a share group mostly has no answer to)
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
 from kbroker.control.groups.share_group.records import group_tombstones
 from kbroker.control.groups.topic_view import TopicView
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 
 class ShareState(StrEnum):
@@ -23,7 +25,11 @@ class ShareState(StrEnum):
 
 
 class ShareGroup(ModernGroup[ShareMember, Partitions]):
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ShareGroup)."""
+    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ShareGroup).
+
+    states_seen: version of the topics for which all subscribed partitions have share states, or get
+    them; not in the log.
+    """
 
     TYPE: ClassVar[str] = "share"
 
@@ -37,26 +43,36 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         self.initializing: dict[bytes, SharedTopic] = {}
         self.shared: dict[bytes, SharedTopic] = {}
         self.deleting: dict[bytes, str] = {}
+        self.states_seen = -1
+        self._lacks: tuple[int, bool] | None = None
 
     @property
     def state_name(self) -> str:
         return ShareState.STABLE if self.members else ShareState.EMPTY
 
-    def existing_topics(self, view: TopicView, new: ShareMember | None = None, gone: str = "") -> set[str]:
-        """The existing topics of all members' subscriptions, once the member of an id is gone and a
-        new or changed one is there."""
-        names = NO_NAMES if new is None else new.subscribed_topics
-        old = self.members.get(gone if new is None else new.member_id)
-        if old is None:
-            return self.subscriptions.existing(view, (), names)
-        if old.subscribed_topics is names:
-            return self.subscriptions.existing(view)
-        return self.subscriptions.existing(view, (old.subscribed_topics,), names)
+    def existing_topics(self, view: TopicView, new: ShareMember) -> set[str]:
+        """The existing topics of all members' subscriptions, once a new or changed member is
+        there."""
+        return self.subscriptions.existing(view, self._names_of(new.member_id), (new.subscribed_topics,))
+
+    def hash_with(self, view: TopicView, new: ShareMember | None = None, gone: str = "") -> int:
+        """The hash of the existing topics of all members' subscriptions, once the member of an id
+        is gone or a new or changed one is there."""
+        if new is None:
+            return self.subscriptions.hash(view, self._names_of(gone))
+        return self.subscriptions.hash(view, self._names_of(new.member_id), (new.subscribed_topics,))
+
+    def _names_of(self, member_id: str) -> tuple[frozenset[str], ...]:
+        member = self.members.get(member_id)
+        return () if member is None else (member.subscribed_topics,)
 
     # --- changes (replay)
 
     def put_member(self, member: ShareMember) -> None:
         old = self.members.get(member.member_id)
+        names = self.subscriptions.shared(member.subscribed_topics)
+        if names is not member.subscribed_topics:
+            member = replace(member, subscribed_topics=names)
         super().put_member(member)
         self.subscriptions.change(
             NO_NAMES if old is None else old.subscribed_topics, member.subscribed_topics
@@ -68,11 +84,43 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         if old is not None:
             self.subscriptions.change(old.subscribed_topics, NO_NAMES)
 
-    def assigned(self) -> dict[bytes, set[int]]:
+    def put_target(self, member_id: str, assigned: Partitions) -> None:
+        super().put_target(member_id, assigned)
+        self._lacks = None
+
+    def remove_target(self, member_id: str) -> None:
+        super().remove_target(member_id)
+        self._lacks = None
+
+    def put_states(
+        self,
+        initializing: dict[bytes, SharedTopic],
+        shared: dict[bytes, SharedTopic],
+        deleting: dict[bytes, str],
+    ) -> None:
+        """The partitions whose share states are being written, are there, or are being deleted."""
+        self.initializing, self.shared, self.deleting = initializing, shared, deleting
+        self._lacks = None
+        self.states_seen = -1
+
+    @property
+    def lacks_shared(self) -> bool:
+        """Whether subscribed topics have shared partitions that are not assigned. Kept until an
+        assignment or what is shared changes: each heartbeat asks."""
+        if self._lacks is None or self._lacks[0] != self.subscriptions.changes:
+            assigned = self._assigned()
+            lacks = any(
+                topic.name in self.subscriptions and topic.partitions != assigned.get(topic_id, set())
+                for topic_id, topic in paced(self.shared.items())
+            )
+            self._lacks = self.subscriptions.changes, lacks
+        return self._lacks[1]
+
+    def _assigned(self) -> dict[bytes, set[int]]:
         """Assigned partitions of all members, by topic id."""
         found: dict[bytes, set[int]] = {}
-        for partitions in self.target.values():
-            for topic_id, each in partitions.items():
+        for partitions in paced(self.target.values()):
+            for topic_id, each in paced(partitions.items()):
                 found.setdefault(topic_id, set()).update(each)
         return found
 

@@ -12,6 +12,7 @@ from kbroker.protocol.messages.streams_group_heartbeat import (
     ResponseEndpoint,
     TopicPartition,
 )
+from kbroker.protocol.slices import paced
 
 
 def endpoints(
@@ -24,7 +25,7 @@ def endpoints(
             _partitions(group, member.tasks.plain.active, view),
             _partitions(group, member.tasks.standby, view),
         )
-        for member in members
+        for member in paced(members)
         if member.user_endpoint is not None
     ]
 
@@ -33,7 +34,7 @@ def _partitions(group: StreamsGroup, tasks: Tasks, view: TopicView) -> list[Topi
     if group.topology is None:
         return []
     found = []
-    for key, partitions in sorted(tasks.items()):
+    for key, partitions in paced(sorted(tasks.items())):
         part = group.topology.subtopologies.get(key)
         for topic in sorted(part.inputs) if part is not None else ():
             count = view.partition_count(topic) or 0

@@ -25,6 +25,7 @@ from kbroker.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from kbroker.protocol.slices import paced
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class StreamsHeartbeat:
     ) -> None:
         """A group that its first heartbeat is about to make has no endpoint epoch yet."""
         if known != group.endpoint_epoch:
-            others = [each for each in group.members.values() if each.member_id != member.member_id]
+            others = [each for each in paced(group.members.values()) if each.member_id != member.member_id]
             response.partitions_by_user_endpoint = endpoints(group, [*others, member], self._table.topics)
         if group.group_id in self._table.groups:
             response.endpoint_information_epoch = group.endpoint_epoch

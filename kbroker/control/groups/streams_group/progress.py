@@ -20,6 +20,7 @@ from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import streams_group_heartbeat as message
 from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -154,12 +155,12 @@ def updated_target(
     assignment = assign_sticky(
         [
             AssignedMember(each.member_id, each.process_id, group.target.get(each.member_id, NOTHING))
-            for each in members.values()
+            for each in paced(members.values())
         ],
         Work(tasks, stateful),
         int(configs.get(STANDBYS, "0")),
     )
-    for member_id, new_target in assignment.items():
+    for member_id, new_target in paced(assignment.items()):
         if group.target.get(member_id) != new_target:
             out.append(records.target_assignment(group.group_id, member_id, new_target))
     out.append(records.target_epoch(group.group_id, epoch, now_ms))

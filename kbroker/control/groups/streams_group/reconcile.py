@@ -20,6 +20,7 @@ from kbroker.control.groups.streams_group.tasks import (
 )
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 
 class Holders(Protocol):
@@ -115,14 +116,14 @@ def _split(has: EpochTasks, assignment: Tasks, epoch: int, is_free: IsFree) -> _
     revoked: dict[str, dict[int, int]] = {}
     free: dict[str, dict[int, int]] = {}
     unreleased = False
-    for key in dict.fromkeys((*assignment, *has)):
+    for key in paced(dict.fromkeys((*assignment, *has))):
         spec, own = assignment.get(key, frozenset()), has.get(key, {})
         if keeps := {partition: at for partition, at in own.items() if partition in spec}:
             kept[key] = keeps
         if loses := {partition: at for partition, at in own.items() if partition not in spec}:
             revoked[key] = loses
         missing = sorted(spec - keeps.keys())
-        if found := [partition for partition in missing if is_free(key, partition)]:
+        if found := [partition for partition in paced(missing) if is_free(key, partition)]:
             free[key] = dict.fromkeys(found, epoch)
         unreleased |= len(found) < len(missing)
     return _Split(kept, revoked, free, unreleased)

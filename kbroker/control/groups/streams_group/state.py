@@ -12,6 +12,7 @@ from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.records import group_tombstones
 from kbroker.control.groups.streams_group.tasks import TaskId, TaskSet
 from kbroker.control.groups.streams_group.topology import Topology
+from kbroker.protocol.slices import paced
 
 
 class StreamsState(StrEnum):
@@ -87,13 +88,13 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
             self.shutdown_requested_by = None
 
     def _claim(self, member: StreamsMember) -> None:
-        for task, active in _tasks(member):
+        for task, active in paced(_tasks(member)):
             self._held[member.process_id, task] += 1
             if active:
                 self._active_holder[task] = member.process_id
 
     def _release(self, member: StreamsMember) -> None:
-        for task, active in _tasks(member):
+        for task, active in paced(_tasks(member)):
             self._held[member.process_id, task] -= 1
             if self._held[member.process_id, task] <= 0:
                 del self._held[member.process_id, task]
@@ -132,7 +133,9 @@ def _tasks(member: StreamsMember) -> list[tuple[TaskId, bool]]:
     """Every task that a member has or has yet to give up, and whether it is an active one."""
     found = []
     for owned in (member.tasks, member.pending_revocation):
-        found += [(TaskId(key, each), True) for key, epochs in owned.active.items() for each in epochs]
+        found += [(TaskId(key, each), True) for key, epochs in paced(owned.active.items()) for each in epochs]
         for plain in (owned.standby, owned.warmup):
-            found += [(TaskId(key, each), False) for key, partitions in plain.items() for each in partitions]
+            found += [
+                (TaskId(key, each), False) for key, partitions in paced(plain.items()) for each in partitions
+            ]
     return found

@@ -8,6 +8,7 @@ standby of it.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
 
 from kbroker.control.groups.streams_group.tasks import TaskId, Tasks, TaskSet
 from kbroker.protocol.slices import in_order, paced
@@ -37,10 +38,13 @@ class _Process:
     active: dict[str, list[TaskId]] = field(default_factory=dict)
     standby: dict[str, list[TaskId]] = field(default_factory=dict)
     held: set[TaskId] = field(default_factory=set)
+    _order: list[tuple[int, str]] = field(default_factory=list)
+    """A heap of members by their count, or a former one: it only grows."""
 
     def add_member(self, member_id: str) -> None:
         self.active[member_id] = []
         self.standby[member_id] = []
+        heappush(self._order, (0, member_id))
 
     def count(self, member_id: str) -> int:
         return len(self.active[member_id]) + len(self.standby[member_id])
@@ -50,7 +54,11 @@ class _Process:
         return len(self.held) / len(self.active)
 
     def least_loaded(self) -> str:
-        return min(self.active, key=lambda each: (self.count(each), each))
+        while True:
+            count, member_id = self._order[0]
+            if count == self.count(member_id):
+                return member_id
+            heapreplace(self._order, (self.count(member_id), member_id))
 
 
 class _Quota:
@@ -79,13 +87,15 @@ class _Assignment:
         self.processes: dict[str, _Process] = {}
         self.had_active: dict[TaskId, str] = {}
         self.had_standby: dict[TaskId, list[str]] = {}
-        for member in sorted(members, key=lambda each: each.member_id):
+        for member in paced(sorted(members, key=lambda each: each.member_id)):
             self.process_of[member.member_id] = member.process_id
             self.processes.setdefault(member.process_id, _Process()).add_member(member.member_id)
             for task in _each(member.had.active):
                 self.had_active[task] = member.member_id
             for task in _each(member.had.standby):
                 self.had_standby.setdefault(task, []).append(member.member_id)
+        self._order = [(0.0, process_id) for process_id in paced(self.processes)]
+        heapify(self._order)
         self.work = work
         self.standbys = standbys
         active = sum(work.tasks.values())
@@ -102,7 +112,7 @@ class _Assignment:
                 _grouped(self.processes[process].active[member_id]),
                 _grouped(self.processes[process].standby[member_id]),
             )
-            for member_id, process in self.process_of.items()
+            for member_id, process in paced(self.process_of.items())
         }
 
     def _assign_active(self) -> None:
@@ -110,7 +120,7 @@ class _Assignment:
         waiting = self._take([TaskId(key, each) for each, key in paced(in_order(found))])
         for key, partition in paced(in_order(waiting)):
             task = TaskId(key, partition)
-            process = min(self.processes.items(), key=lambda each: (each[1].load, each[0]))[1]
+            process = self.processes[self._least_loaded_process()]
             self._give(process, process.least_loaded(), task, active=True)
 
     def _take(self, tasks: list[TaskId]) -> list[TaskId]:
@@ -152,11 +162,23 @@ class _Assignment:
                     break
                 self._give(self._process(member_id), member_id, task, active=False)
         for task in paced(waiting):
-            free = [item for item in self.processes.items() if task not in item[1].held]
-            if not free:
-                continue  # fewer processes than copies: Kafka leaves the rest out, too
-            process = min(free, key=lambda each: (each[1].load, each[0]))[1]
-            self._give(process, process.least_loaded(), task, active=False)
+            holders = []
+            while self._order and task in self.processes[self._least_loaded_process()].held:
+                holders.append(heappop(self._order))
+            if self._order:  # else fewer processes than copies: Kafka leaves the rest out, too
+                process = self.processes[self._least_loaded_process()]
+                self._give(process, process.least_loaded(), task, active=False)
+            for each in holders:
+                heappush(self._order, each)
+
+    def _least_loaded_process(self) -> str:
+        """The process with the least load per member, which only grows, so that entries of the heap
+        are corrected when they come first."""
+        while True:
+            load, process_id = self._order[0]
+            if load == self.processes[process_id].load:
+                return process_id
+            heapreplace(self._order, (self.processes[process_id].load, process_id))
 
     def _least_loaded(self, candidates: Iterable[str], quota: int, task: TaskId) -> str | None:
         """The least loaded previous owner that is below the quota and does not have the task."""

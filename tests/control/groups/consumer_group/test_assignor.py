@@ -1,11 +1,15 @@
 """The assignors, for any group: everything assigned once, to subscribers, evenly, and sticky."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.groups.consumer_group.assignor import Subscriber
+from kbroker.control.groups.consumer_group import uniform_assignor
+from kbroker.control.groups.consumer_group.assignor import Subscriber, is_homogeneous
 from kbroker.control.groups.consumer_group.range_assignor import assign_ranges
 from kbroker.control.groups.consumer_group.uniform_assignor import assign_uniformly
 from kbroker.control.groups.modern_group.partitions import Partitions
@@ -185,6 +189,72 @@ def test_uniform_evens_out_in_as_many_rounds_as_it_takes() -> None:
     ]
     found = assign_uniformly(members, {first: 9, second: 9})
     assert [sum(map(len, found[name].values())) for name in "abc"] == [7, 6, 5]
+
+
+def plainly_balanced(members: list[Subscriber], counts: dict[bytes, int]) -> dict[str, int]:
+    """Partitions of each member when each goes to the least loaded reader, and then moves while
+    that makes the load more even: with a look at all readers each time."""
+    kept: dict[str, dict[bytes, set[int]]] = {member.member_id: {} for member in members}
+    readers = {topic: [each.member_id for each in members if topic in each.topics] for topic in counts}
+    load = dict.fromkeys(kept, 0)
+    free = [(topic, index) for topic, count in counts.items() for index in range(count)]
+    for topic, index in sorted(free, key=lambda each: len(readers[each[0]])):
+        if readers[topic]:
+            receiver = min(readers[topic], key=load.__getitem__)
+            kept[receiver].setdefault(topic, set()).add(index)
+            load[receiver] += 1
+    moved = True
+    while moved:
+        moved = False
+        for giver in sorted(load, key=load.__getitem__, reverse=True):
+            for topic in list(kept[giver]):
+                while kept[giver][topic]:
+                    receiver = min(readers[topic], key=load.__getitem__)
+                    if load[giver] - load[receiver] < 2:
+                        break
+                    index = max(kept[giver][topic])
+                    kept[giver][topic].discard(index)
+                    kept[receiver].setdefault(topic, set()).add(index)
+                    load[giver] -= 1
+                    load[receiver] += 1
+                    moved = True
+    return load
+
+
+@given(any_group())
+def test_uniform_loads_are_those_of_a_look_at_all_readers(
+    group: tuple[list[Subscriber], dict[bytes, int]],
+) -> None:
+    members, counts = group
+    if is_homogeneous(members):
+        return
+    found = assign_uniformly(members, counts)
+    assert {name: sum(map(len, each.values())) for name, each in found.items()} == plainly_balanced(
+        members, counts
+    )
+
+
+def test_uniform_ends_after_some_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a chain of members, each of which shares a topic with the next, load moves one place a
+    round."""
+    topics = [f"{number:016}".encode() for number in range(200)]
+    members = [
+        Subscriber(f"m{number}", None, frozenset(topics[number : number + 2]), {}) for number in range(199)
+    ]
+    members[0] = replace(members[0], current={topics[0]: frozenset(range(5000))})
+    counts = dict.fromkeys(topics, 1) | {topics[0]: 5000}
+    rounds = 0
+
+    def counted(*given: Any) -> bool:
+        nonlocal rounds
+        rounds += 1
+        return even_out(*given)
+
+    even_out = uniform_assignor._even_out
+    monkeypatch.setattr(uniform_assignor, "_even_out", counted)
+    found = assign_uniformly(members, counts)
+    assert rounds <= uniform_assignor.MAX_ROUNDS
+    check_complete(members, counts, found)
 
 
 def test_ranges_are_neighbours_in_the_order_of_the_members() -> None:

@@ -10,6 +10,7 @@ from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.share_group.member import SharedTopic
 from kbroker.control.groups.share_group.simple_assignor import assign_shared
+from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.control.groups.coordinator import Coordinator, Topics
@@ -226,6 +227,60 @@ def test_every_subscribed_partition_has_a_member_and_no_member_idles(
     for topic in expected:
         given_to = {index for parts in assigned.values() for index in parts.get(topic, ())}
         assert given_to == available[topic]
+
+
+class CountedTopics(set[bytes]):
+    """Counts the questions whether a member subscribes to a topic."""
+
+    asked = 0
+
+    def __contains__(self, topic: object) -> bool:
+        CountedTopics.asked += 1
+        return super().__contains__(topic)
+
+
+def test_each_partition_goes_to_the_least_loaded_without_a_look_at_all_members() -> None:
+    topics = [b"x", b"y", b"z"]
+    members = {f"m{number:03}": CountedTopics(topics[: 1 + number % 3]) for number in range(120)}
+    available = {topic: set(range(100)) for topic in topics}
+    loads = dict.fromkeys(members, 0)
+    for topic in topics:
+        for _ in available[topic]:
+            readers = [name for name, subscribed in members.items() if set(subscribed) >= {topic}]
+            loads[min(readers, key=loads.__getitem__)] += 1
+    loads = {name: max(1, load) for name, load in loads.items()}  # no member idles
+    CountedTopics.asked = 0
+    found = assign_shared(members, available, {})
+    assert CountedTopics.asked < 1000  # 120 members for each of 300 partitions: 36,000
+    assert {name: sum(map(len, each.values())) for name, each in found.items()} == loads
+    again = assign_shared(members, available, found)
+    assert {name: sum(map(len, each.values())) for name, each in again.items()} == loads
+
+
+def test_a_heartbeat_looks_at_assigned_partitions_only_when_they_have_changed(
+    kafka: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group may have thousands of members, and each sends one every few seconds."""
+    members = ShareMembers(kafka)
+    for name in "abc":
+        members.beat(name, ["t"])
+    for _ in range(5):
+        kafka.advance(INTERVAL_MS)
+        for name in "abc":
+            members.beat(name)
+    looked = 0
+    assigned = ShareGroup._assigned
+
+    def counted(group: ShareGroup) -> Any:
+        nonlocal looked
+        looked += 1
+        return assigned(group)
+
+    monkeypatch.setattr(ShareGroup, "_assigned", counted)
+    for _ in range(10):
+        for name in "abc":
+            members.beat(name)
+    assert looked == 0
 
 
 def test_a_group_that_everybody_left_stays_until_it_is_deleted(kafka: Coordinator) -> None:

@@ -1,0 +1,46 @@
+"""Offsets are removed in batches that their topic takes, however many there are."""
+
+from kbroker.control.groups.offset_expiration import STEP_BYTES, steps
+from kbroker.control.groups.offset_record import CommittedOffset, offset_record
+from tests.control.groups.coordinator import Coordinator
+
+LONG_ID = "g" * 20_000
+COUNT = 100
+
+
+def committed() -> Coordinator:
+    kafka = Coordinator()
+    for partition in range(COUNT):
+        record = offset_record(LONG_ID, "t", partition, CommittedOffset(1, -1, "", kafka.now_ms))
+        kafka.shard.replay(0, record.key, record.value, kafka.now_ms)
+    return kafka
+
+
+def test_expired_offsets_of_a_group_are_removed_step_by_step() -> None:
+    """A batch of all of them would be refused, again and again."""
+    kafka = committed()
+    kafka.advance(kafka.settings.offsets_retention_ms)
+    taken = 0
+    while LONG_ID in kafka.shard.table.groups:
+        outcome = kafka.shard.expire_offsets(LONG_ID, kafka.now_ms)
+        assert 0 < sum(len(record.key) for record in outcome.records) < STEP_BYTES + 2 * 20_100
+        kafka.run(outcome)
+        taken += 1
+    assert 1 < taken <= steps(LONG_ID, COUNT)
+    assert not kafka.shard.table.offsets.has_group(LONG_ID)
+
+
+def test_offsets_of_a_deleted_topic_are_removed_step_by_step() -> None:
+    kafka = committed()
+    pairs = [("t", partition) for partition in range(COUNT)]
+    taken = 0
+    while kafka.shard.has_offsets_of(LONG_ID, "t"):
+        outcome = kafka.shard.partitions_deleted(LONG_ID, pairs)
+        assert 0 < sum(len(record.key) for record in outcome.records) < STEP_BYTES + 20_100
+        kafka.run(outcome)
+        taken += 1
+    assert 1 < taken <= steps(LONG_ID, COUNT)
+
+
+def test_few_offsets_take_one_operation() -> None:
+    assert steps("g", 500) == 1
