@@ -24,13 +24,14 @@ class Scene:
             access=SimpleNamespace(change=self._change),
             tls=SimpleNamespace(change=lambda _: None),
         )
-        fetches: Any = SimpleNamespace(on_gone=lambda _: None)
+        self.gone: list[list[int]] = []
+        fetches: Any = SimpleNamespace(on_gone=self.gone.append)
         self.images = Images(process, fetches, None, None)
         self.images.logins = SimpleNamespace(change=lambda _: None)  # type: ignore[assignment]
 
     def _topics(self, *parts: object) -> list[int]:
         self.log.append(("topics", parts[3]))
-        return []
+        return [7]
 
     def _change(self, delta: AclDelta | None, full: bool) -> None:
         del full
@@ -100,3 +101,9 @@ def test_an_image_that_fails_is_not_confirmed_and_the_next_one_is_applied(scene:
 
     asyncio.run(main())
     assert ("applied", 1) not in scene.log
+
+
+def test_fetches_learn_of_slots_that_are_gone(scene: Scene) -> None:
+    """A fetch that waits for one would wait until its time is up."""
+    scene.apply(1)
+    assert scene.gone == [[7]]

@@ -99,3 +99,30 @@ def test_a_closed_connection_gets_no_answer(scene: Scene) -> None:
     with pytest.raises(BlockingIOError):
         scene.client.recv(1)
     assert scene.calls == []
+
+
+def test_every_sent_byte_is_counted_and_its_time_is_noted(scene: Scene) -> None:
+    """The time decides when an idle connection is closed."""
+    sent: list[int] = []
+    scene.process.counts.sent = sent.append
+    scene.words[ConnectionRow.LAST_NS] = 0
+    scene.answers.send(scene.connection, [b"answer"])
+    assert sent == [6]
+    assert scene.words[ConnectionRow.LAST_NS] > 0
+
+
+def test_the_kernel_sends_nothing_while_a_thread_sends_a_file(scene: Scene) -> None:
+    scene.words[ConnectionRow.FLAGS] |= Flag.OUT_BLOCKED | Flag.SENDING
+    scene.answers.clear_busy(scene.connection.row)
+    assert scene.words[ConnectionRow.FLAGS] & Flag.OUT_BLOCKED
+    assert not scene.words[ConnectionRow.FLAGS] & Flag.BUSY
+
+
+def test_nothing_is_sent_to_a_connection_that_was_closed_meanwhile(scene: Scene) -> None:
+    """Its descriptor may be another client's."""
+    scene.connection.state = State.CLOSED
+    scene.answers.send(scene.connection, [b"answer"])
+    scene.client.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        scene.client.recv(100)
+    assert scene.calls == []
