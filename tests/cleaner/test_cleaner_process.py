@@ -165,7 +165,12 @@ def test_a_cleaner_that_dies_is_restarted_and_one_that_never_ran_is_not_missed(
     leave_dirt(node.bootstrap)
     wait_until(lambda: has_cleaner(node), "no cleaner")
     killed = node.kill9_child("cleaner")
-    wait_until(lambda: has_cleaner(node) and node.children()[CLEANER].pid != killed, "not restarted")
+
+    def is_restarted() -> bool:
+        cleaner = node.children().get(CLEANER)
+        return cleaner is not None and cleaner.pid != killed
+
+    wait_until(is_restarted, "not restarted")
     assert starts(node) == 2
     node.stop()
     assert "kbroker stopped\n" in node.logs()
