@@ -9,10 +9,18 @@ otherwise the append fails, and its client decides.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode
+
+MAYBE_WRITTEN: Final = (
+    ErrorCode.NONE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""Outcomes of a batch that is in the log, or may be."""
 
 Settled = Callable[[int, int], None]
 """Called with the error of an append, 0 for none, and its base offset."""
@@ -90,7 +98,7 @@ class AppendQueue:
                 self._refused.append(first)
                 self._retrying = self.paused = True
                 continue
-            if not error:
+            if error in MAYBE_WRITTEN:
                 found += [Ended(each, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1) for each in self._refused]
                 self._refused.clear()
             self._retrying = bool(self._refused)

@@ -115,6 +115,23 @@ def test_a_refused_append_is_repeated_if_the_later_one_failed(queue: AppendQueue
     assert queue.next() is first
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_a_refused_append_fails_if_a_later_one_failed_but_may_be_in_the_log(
+    queue: AppendQueue, error: ErrorCode
+) -> None:
+    first, second = pushed(queue, 2)
+    queue.ended(first, REFUSED, -1)
+    assert queue.ended(second, int(error), -1) == [Ended(first, REFUSED, -1), Ended(second, error, -1)]
+    assert len(queue) == 0
+
+
 def test_waiting_appends_expire(queue: AppendQueue) -> None:
     (first,) = pushed(queue, 1)
     queue.ended(first, REFUSED, -1)
