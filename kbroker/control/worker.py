@@ -87,6 +87,7 @@ class Control:
             broker, self._services.moves, self._appender, context.shared.sizes.workers, self._worker_is_back
         )
         self._replication.after_check.append(partial(finish_all, self._replication))
+        broker.listeners.leaders.append(self._appender.leaders_changed)
         self._logins = Logins(broker, self._services.audit)
         self._audit = self._services.audit
         self._handlers = self._message_handlers()

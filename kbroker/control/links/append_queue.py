@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.protocol.errors import ErrorCode
 
 MAYBE_WRITTEN: Final = (
@@ -28,14 +28,16 @@ Settled = Callable[[int, int], None]
 
 @dataclass(slots=True, eq=False)
 class Append:
-    """One batch. deadline_ns: CLOCK_MONOTONIC. refused: an IO worker did not have the partition.
-    outcome: its error and base offset, once they are known."""
+    """One batch. deadline_ns: CLOCK_MONOTONIC. refused: how often an IO worker did not have the
+    partition. leader: the replica that it was pushed to. outcome: its error and base offset, once
+    they are known."""
 
     batch: bytes
     acks: int
     deadline_ns: int
     settled: Settled
-    refused: bool = False
+    refused: int = 0
+    leader: Replica | None = None
     outcome: tuple[int, int] | None = None
 
 
@@ -82,19 +84,33 @@ class AppendQueue:
         return self._waiting[0]
 
     def pushed(self) -> None:
-        """`next` has been pushed."""
-        self._pushed.append(self._waiting.popleft())
+        """`next` has been pushed to the leader."""
+        append = self._waiting.popleft()
+        append.leader = self.partition.leader
+        self._pushed.append(append)
 
     def ended(self, append: Append, error: int, base_offset: int) -> list[Ended]:
         """The outcome of a pushed append is known: the appends that have ended with it, in
         order."""
         append.outcome = error, base_offset
+        return self._in_order()
+
+    def abandon(self) -> list[Ended]:
+        """Stop waiting for former leaders: one of them may hang, or be dead. Their appends count as
+        refused: a record that is in their logs alone is cut off."""
+        for append in self._pushed:
+            if append.outcome is None and append.leader is not self.partition.leader:
+                append.outcome = ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+        return self._in_order()
+
+    def _in_order(self) -> list[Ended]:
         found: list[Ended] = []
         while self._pushed and (outcome := self._pushed[0].outcome) is not None:
             first = self._pushed.popleft()
             error, base_offset = outcome
             if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                first.outcome, first.refused = None, True
+                first.outcome = None
+                first.refused += 1
                 self._refused.append(first)
                 self._retrying = self.paused = True
                 continue

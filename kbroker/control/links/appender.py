@@ -225,7 +225,9 @@ class Appender:
         self._report(queue.resume(time.monotonic_ns()))
         self._push_next(queue)
 
-    def _ended(self, queue: AppendQueue, append: Append, error: int, base_offset: int) -> None:
+    def _ended(self, queue: AppendQueue, append: Append, refused: int, error: int, base_offset: int) -> None:
+        if append.refused != refused or append.outcome is not None:
+            return  # of a former leader, which is not waited for any more
         self._report(queue.ended(append, error, base_offset))
         self._push_next(queue)
 
@@ -258,7 +260,7 @@ class Appender:
             return False
         self._next_token = (self._next_token + 1) & TOKEN_MASK
         number = self._pushed[leader.worker]
-        settled = partial(self._ended, queue, append)
+        settled = partial(self._ended, queue, append, append.refused)
         self._pending[token] = Pending(settled, space, leader.worker, number)
         self._pushed[leader.worker] += 1
         self._wake_soon(leader.worker)
@@ -288,6 +290,15 @@ class Appender:
         for token, pending in list(self._pending.items()):
             if pending.worker == worker and 0 <= pending.number < taken:
                 self._settle(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    def leaders_changed(self) -> None:
+        """Partitions have other leaders: batches that a former one has not answered are pushed to
+        the new one. Later batches would wait for them as long as the former leader hangs or
+        restarts. It may still read them, so their space is not free before it answers."""
+        self._drain()
+        for queue in list(self._queues.values()):
+            self._report(queue.abandon())
+            self._push_next(queue)
 
     def _on_event(self) -> None:
         self._sleeper.clear()

@@ -349,6 +349,7 @@ class Replication:
         crash_point("leader change: decision stored")
         await self._roles.send(changed)
         crash_point("leader change: leader confirmed")
+        self._report_leaders()
         await self._announce(changed)
 
     async def _publish_or_restore(self, changed: list[Partition], before: Leaderships) -> None:
@@ -366,6 +367,11 @@ class Replication:
         before.restore()
         self.broker.catalogue.changed()
         await self._roles.send(changed)
+        self._report_leaders()
+
+    def _report_leaders(self) -> None:
+        for listener in self.broker.listeners.leaders:
+            listener()
 
     async def _announce(self, changed: list[Partition]) -> None:
         broker = self.broker

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.control.links.append_queue import Append, AppendQueue, Ended
-from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.protocol.errors import ErrorCode
 
 REFUSED: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -129,6 +129,38 @@ def test_a_refused_append_fails_if_a_later_one_failed_but_may_be_in_the_log(
     first, second = pushed(queue, 2)
     queue.ended(first, REFUSED, -1)
     assert queue.ended(second, int(error), -1) == [Ended(first, REFUSED, -1), Ended(second, error, -1)]
+    assert len(queue) == 0
+
+
+def elect(queue: AppendQueue) -> None:
+    """Another replica leads."""
+    queue.partition.leader = Replica("t", 0, "/e", 4, 78, worker=1)
+
+
+def test_appends_at_a_leader_are_not_abandoned(queue: AppendQueue) -> None:
+    pushed(queue, 1)
+    assert queue.abandon() == []
+    assert not queue.is_waiting
+
+
+def test_the_appends_at_a_former_leader_are_repeated_in_their_order(queue: AppendQueue) -> None:
+    first, second = pushed(queue, 2)
+    elect(queue)
+    assert queue.abandon() == []
+    queue.resume(0)
+    assert queue.next() is first
+    queue.pushed()
+    assert queue.abandon() == []
+    assert queue.ended(first, 0, 5) == [Ended(first, 0, 5)]
+    assert queue.next() is second
+
+
+def test_a_former_leader_does_not_keep_back_the_outcome_of_later_appends(queue: AppendQueue) -> None:
+    (old,) = pushed(queue, 1)
+    elect(queue)
+    (new,) = pushed(queue, 1)
+    assert queue.ended(new, 0, 5) == []
+    assert queue.abandon() == [Ended(old, REFUSED, -1), Ended(new, 0, 5)]
     assert len(queue) == 0
 
 

@@ -4,57 +4,18 @@ other."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
 from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc.layout import AppendEntry, Completion, Operation
-from kbroker.ipc.ring import ring_length, ring_push, ring_take, wake_process
+from kbroker.ipc.layout import AppendEntry, Operation
+from kbroker.ipc.ring import ring_length
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.links.append_rings import Rings, until
 
 PARTITION = Partition("t", 0, "/d", 3, 77, worker=0)
-
-
-class Rings:
-    """The IO worker's end of the rings."""
-
-    def __init__(self, shared: Shared) -> None:
-        self.shared = shared
-        self.requests = shared.append_ring(shared.control_client, 0)
-        self.completions = shared.completion_ring(shared.control_client, 0)
-
-    def take(self) -> list[list[int]]:
-        """Every entry in the append ring."""
-        out = AppendEntry.table(64)
-        return [
-            list(map(int, row))
-            for row in out[: ring_take(self.requests, self.shared.sizes.ring_entries, out)]
-        ]
-
-    def complete(self, token: int, error: int = 0, base_offset: int = -1) -> None:
-        entry = AppendEntry.row()
-        entry[Completion.TOKEN] = token
-        entry[Completion.ERROR] = error
-        entry[Completion.BASE_OFFSET] = base_offset
-        assert ring_push(self.completions, self.shared.sizes.ring_entries, entry)
-        wake_process(self.shared, self.shared.control_client)
-
-    def bytes_of(self, request: list[int]) -> bytes:
-        start = request[AppendEntry.ADDRESS]
-        arena = self.shared.arenas[self.shared.control_client]
-        return bytes(arena.bytes[start : start + request[AppendEntry.LENGTH]])
-
-
-async def until(condition: Callable[[], Any]) -> Any:
-    """Let the loop run until something has happened."""
-    for _ in range(2000):
-        if found := condition():
-            return found
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not happen")
 
 
 def run(

@@ -88,6 +88,24 @@ def test_a_lost_worker_is_led_for_by_the_next_in_sync_replica(tmp_path: Path) ->
     assert shown(made) == (2, [1, 2, 3], [2, 3])
 
 
+def test_a_listener_is_called_once_another_replica_leads(tmp_path: Path) -> None:
+    """Also when the decision is taken back: appends may have been sent to the new leader."""
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    replication, store, seen = Replication(made.broker), FullStore(made), list[tuple[int, bool]]()
+
+    def listener() -> None:
+        seen.append((shown(made)[0], any(isinstance(call, Lead) for call in made.workers[1].calls)))
+
+    made.broker.listeners.leaders.append(listener)
+    lose(made, 0)
+    asyncio.run(replication.worker_lost(0))
+    assert seen == [(1, False)]
+    store.full = False
+    asyncio.run(replication.check())
+    assert seen == [(1, False), (2, True)]
+
+
 def test_answers_of_before_are_out_of_date_as_soon_as_others_show_the_next_leader(tmp_path: Path) -> None:
     """Before the decision is stored, which takes a while on a busy disk."""
     made = sited(tmp_path)
