@@ -243,15 +243,17 @@ class World:
 
 
 class FullStore:
-    """The store of a broker, which takes no change while `full`."""
+    """The store of a broker, which takes no change while `full`, after the first `takes`."""
 
-    def __init__(self, made: World) -> None:
+    def __init__(self, made: World, takes: int = 0) -> None:
         self.full = True
+        self.takes = takes
         self._in_store = made.broker.in_store
         vars(made.broker)["in_store"] = self
 
     async def __call__(self, work: Any) -> Any:
-        if self.full:
+        self.takes -= 1
+        if self.full and self.takes < 0:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The broker's store failed: disk I/O error")
         return await self._in_store(work)
 

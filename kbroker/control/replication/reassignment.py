@@ -75,6 +75,9 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
             if partition.leader in partition.removing and not there:
                 return
             before = Leaderships([partition])
+            if partition.leader in partition.removing:
+                # it would stop at every check while the store takes no change
+                await broker.in_store(lambda store: store.apply(Change(led_partitions=[partition])))
             try:
                 if partition.leader in partition.removing:
                     await replication.move(partition, there[0])

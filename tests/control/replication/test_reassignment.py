@@ -87,7 +87,8 @@ def test_the_end_of_a_reassignment_that_cannot_be_stored_is_taken_back(made: Wor
         replica.in_sync = True
     if step == "cancel":
         partition.leader = partition.adding[0]
-    before, store, old = shape(made), FullStore(made), partition.leader
+    before, old = shape(made), partition.leader
+    store = FullStore(made, takes=1 if step == "finish" else 0)
 
     def end() -> None:
         if step == "finish":
@@ -107,3 +108,20 @@ def test_the_end_of_a_reassignment_that_cannot_be_stored_is_taken_back(made: Wor
     leader, _, replicas, _, adding, removing = shape(made)
     assert (replicas, adding, removing) == ([3, 2] if step == "finish" else [2, 1], [], [])
     assert leader in replicas
+
+
+def test_a_leader_does_not_stop_again_and_again_while_the_store_is_full(made: World) -> None:
+    """The end of a reassignment is tried at each check."""
+    replication, topic = Replication(made.broker), made.broker.catalogue.topics["a"]
+    partition = topic.partitions[0]
+    asyncio.run(reassign(replication, topic, partition, [3, 2]))
+    for replica in partition.replicas:
+        replica.in_sync = True
+    before, calls = shape(made), made.workers[partition.worker].calls
+    FullStore(made)
+    count = len(calls)
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            asyncio.run(finish(replication, topic, partition))
+    assert shape(made) == before
+    assert len(calls) == count
