@@ -14,6 +14,8 @@ from kbroker.cli.output import print_table
 PACKAGE: Final = Path(__file__).parents[1]
 PLACES: Final = (PACKAGE / "pages", PACKAGE.parent / "docs")
 """In a wheel (release/hatch_build.py), and in a source tree."""
+_FORM: Final = "0000-template.md"
+"""Of a new decision: no page for a reader."""
 EXAMPLES = examples("kbroker docs", "kbroker docs backup", "kbroker docs lab/durable-acks")
 
 
@@ -53,7 +55,9 @@ def pages() -> dict[str, Path]:
     for folder in PLACES:
         if (folder / "index.md").is_file():
             names = {
-                path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.md")
+                path.relative_to(folder).with_suffix("").as_posix(): path
+                for path in folder.rglob("*.md")
+                if path.name != _FORM
             }
             return {name: names[name] for name in sorted(names, key=lambda name: (name.count("/"), name))}
     return {}

@@ -14,6 +14,7 @@ def test_every_page_is_listed_with_its_title(capsys: pytest.CaptureFixture[str])
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[1:])
     assert listed["backup"] == "Backup and restore"
     assert "lab/durable-acks" in listed
+    assert not [name for name in listed if "template" in name]
     assert list(listed) == list(pages.pages())
     folders = ["/" in name for name in listed]
     assert folders == sorted(folders), "the pages for users first"
