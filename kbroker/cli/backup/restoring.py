@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,8 +44,10 @@ def restore(
     _check_target(target)
     chosen = _chosen(point, topics)
     folder = target.with_name(target.name + RESTORING)
+    _check_begun(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(folder):
+        _check_contents(folder)
         try:
             _fill(repository, point, chosen, folder, advance)
         except OSError as error:
@@ -66,6 +69,34 @@ def _check_target(target: Path) -> None:
     if target.exists() and any(target.iterdir()):
         raise UsageFailed(f"{target} is not empty: give a new or an empty folder")
     refuse_log_dir(target)
+
+
+def _check_begun(folder: Path) -> None:
+    """Files in it will be removed: it must be the folder of an interrupted restore. In /tmp another
+    user may have made a link. Raises UsageFailed."""
+    try:
+        status = folder.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        raise UsageFailed(f"{folder} is not a folder: move it away")
+    if status.st_uid != os.geteuid():
+        raise UsageFailed(f"{folder} belongs to another user: run the command as this user, or move it away")
+
+
+def _check_contents(folder: Path) -> None:
+    """Raises UsageFailed for files in the folder's folders that no restore makes."""
+    for place in folder.iterdir():
+        if place.is_dir() and place.name != FOLDER:
+            inside = [place] if place.is_symlink() else place.iterdir()
+            if other := next((path for path in inside if not _may_be_restored(path)), None):
+                raise UsageFailed(f"{other} is not of a restore: move {folder} away")
+
+
+def _may_be_restored(file: Path) -> bool:
+    known = (files.LEADER_EPOCH_CHECKPOINT, files.PARTITION_METADATA)
+    named = file.suffix == files.LOG or file.name.removesuffix(".tmp") in known
+    return named and file.is_file() and not file.is_symlink()
 
 
 def _chosen(point: Point, topics: Collection[str]) -> list[PartitionFiles]:

@@ -50,12 +50,48 @@ def test_files_of_another_interrupted_restore_are_removed(
     half = tmp_path / f"to{RESTORING}"
     for name in ("orders-0", "other-0", "deleted-3"):
         (half / name).mkdir(parents=True)
-    for name in ("orders-0/00000000000000000009.log", "orders-0/00000000000000000009.index", "other-0/x.log"):
+    for name in ("orders-0/00000000000000000009.log", "orders-0/partition.metadata.tmp", "other-0/x.log"):
         (half / name).write_bytes(b"later")
     found = restored(repository, point, tmp_path / "to", "orders")
     assert found == ["orders-0/00000000000000000000.log", "orders-0/00000000000000000005.log"]
     assert not (tmp_path / "to" / "other-0").exists()
     assert not (tmp_path / "to" / "deleted-3").exists()
+
+
+@pytest.mark.parametrize("name", ["photos/1.jpg", "orders-0/00000000000000000000.index", "orders-0/a/b.log"])
+def test_files_that_no_restore_makes_stay(
+    repository: Repository, point: Point, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / f"to{RESTORING}" / name
+    file.parent.mkdir(parents=True)
+    file.touch()
+    with pytest.raises(UsageFailed, match=f"is not of a restore: move .*/to{RESTORING} away"):
+        restored(repository, point, tmp_path / "to", "other")
+    assert file.exists()
+
+
+def test_nothing_is_removed_through_a_link(repository: Repository, point: Point, tmp_path: Path) -> None:
+    """Another user may make one in /tmp, and wait for root to restore there."""
+    victim = tmp_path / "victim"
+    (victim / "orders-0").mkdir(parents=True)
+    (tmp_path / f"to{RESTORING}").symlink_to("victim")
+    with pytest.raises(UsageFailed, match=f"to{RESTORING} is not a folder: move it away"):
+        restored(repository, point, tmp_path / "to", "other")
+    (tmp_path / f"to{RESTORING}").unlink()
+    (tmp_path / f"to{RESTORING}").mkdir()
+    (tmp_path / f"to{RESTORING}" / "orders-1").symlink_to("../victim")
+    with pytest.raises(UsageFailed, match="orders-1 is not of a restore"):
+        restored(repository, point, tmp_path / "to", "other")
+    assert (victim / "orders-0").is_dir()
+
+
+def test_the_folder_of_another_user_is_not_continued(
+    repository: Repository, point: Point, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"to{RESTORING}").mkdir()
+    monkeypatch.setattr("kbroker.cli.backup.restoring.os.geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(UsageFailed, match="belongs to another user"):
+        restored(repository, point, tmp_path / "to", "other")
 
 
 def test_a_link_to_an_empty_folder_remains(repository: Repository, point: Point, tmp_path: Path) -> None:
