@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from msgspec import Struct, field, json
 
 from kbroker.cli.failures import CommandFailed
+from kbroker.control.metadata.topic_name import is_valid
 
 FORMAT = 1
 
@@ -62,8 +63,10 @@ def unreadable(place: str, error: Exception) -> CommandFailed:
 
 
 def decode(data: bytes) -> Point:
-    """Raises msgspec.DecodeError, ValueError."""
+    """Raises msgspec.DecodeError, ValueError, also for names that would be paths elsewhere."""
     point = json.decode(data, type=Point)
     if point.format != FORMAT:
         raise ValueError(f"format {point.format}, only {FORMAT} is known")
+    if wrong := next((one for one in point.partitions if not is_valid(one.topic)), None):
+        raise ValueError(f"{wrong.topic!r} is no name of a topic")
     return point

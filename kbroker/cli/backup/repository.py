@@ -79,7 +79,7 @@ class Repository:
             raise CommandFailed(f"{self.folder} is in use by {other}: try again when that is done") from None
 
     def _read_notes(self) -> None:
-        for left in self._objects.glob(f"*/*{_WRITING}"):
+        for left in self.folder.glob(f"**/*{_WRITING}"):
             left.unlink()
         with suppress(FileNotFoundError):
             lines = self._journal.read_text().split("\n")[:-1]  # the last line may be torn

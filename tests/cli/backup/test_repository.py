@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kbroker.cli.backup.place import at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
@@ -70,6 +71,25 @@ def test_a_copy_that_failed_does_not_stand_in_the_way_of_the_next(
     with pytest.raises(CommandFailed):
         stored(repository, source(tmp_path, b"abc"), 4)
     assert stored(repository, source(tmp_path, b"abc"), 3) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_files_of_a_command_that_was_killed_are_removed(repository: Repository) -> None:
+    sha256 = repository.store_bytes(b"whole").sha256
+    names = (f"objects/{sha256[:2]}/7.writing", "objects/7.writing", "points/x.writing", "journal.writing")
+    for name in names:
+        (repository.folder / name).touch()
+    reopened(repository)
+    assert not [name for name in names if (repository.folder / name).exists()]
+    assert repository.path(sha256).exists()
+
+
+@pytest.mark.parametrize("topic", ["../../etc/x", "/etc/x", ""])
+def test_a_manifest_names_no_folder_elsewhere(repository: Repository, topic: str) -> None:
+    """Those in a bucket may be written by others than the one who restores."""
+    made = point(repository, 1_000, b"x")
+    repository.add(structs.replace(made, partitions=[structs.replace(made.partitions[0], topic=topic)]))
+    with pytest.raises(CommandFailed, match=f"{topic!r} is no name of a topic; move this file away"):
+        repository.points()
 
 
 def test_the_files_of_a_point_are_on_disk_before_the_point_has_its_name(
