@@ -111,7 +111,11 @@ def make_plan(
 
 
 def _refuse_hidden(source: Connection, visible: Collection[str]) -> None:
-    log_dirs = all_log_dirs(source)
+    try:
+        log_dirs = all_log_dirs(source)
+    except CommandFailed as error:
+        why = f"hidden topics would stay behind: {error.message}; or name the topics with --topic"
+        raise CommandFailed(why, error.code) from None
     now = source.admin().list_topics(timeout=source.timeout_s).topics  # a topic that was created meanwhile
     hidden = [
         name for name in hidden_topics(log_dirs, {*visible, *now}) if not KEPT_BY_ENGINE.fullmatch(name)

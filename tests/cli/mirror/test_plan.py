@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.log_dirs import DescribedLog, DescribedLogDir
 from kbroker.cli.mirror.plan import _refuse_hidden, choose
@@ -34,6 +35,21 @@ def test_a_user_who_may_not_describe_all_topics_does_not_move_some(monkeypatch: 
     _refuse_hidden(source, ["a", "b"])  # as they were listed before; b has been deleted
     source.visible = ["a", "b"]  # b is new
     _refuse_hidden(source, ["a"])
+
+
+def test_a_user_without_rights_on_the_cluster_may_name_the_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a source of other people, nothing else may be possible."""
+
+    def refused(_: object) -> list[DescribedLogDir]:
+        raise CommandFailed("log dirs need Describe on the cluster", ExitCode.UNREACHABLE)
+
+    monkeypatch.setattr("kbroker.cli.mirror.plan.all_log_dirs", refused)
+    source: Any = Source(["a"])
+    with pytest.raises(
+        CommandFailed, match="need Describe on the cluster; or name the topics with --topic"
+    ) as found:
+        _refuse_hidden(source, ["a"])
+    assert found.value.code is ExitCode.UNREACHABLE
 
 
 def test_chosen_topics_exist_and_are_not_internal() -> None:
