@@ -4,7 +4,6 @@ at the end."""
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,8 @@ from typing import NamedTuple
 
 from kbroker.control import failpoint
 from kbroker.control.links.append_queue import Append, AppendQueue, Ended, Settled
-from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.links.arena_queue import ArenaQueue, Space
+from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared
@@ -20,8 +20,6 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-ALIGN = 64
-"""A batch in the arena begins at a multiple of so many bytes."""
 TAKEN_AT_ONCE = 256
 """Maximum of completions that are read from a ring in one call."""
 RETRY_S = 0.01
@@ -37,63 +35,6 @@ Done = Callable[[KafkaError | None], None]
 """Called with None once the records are in the log, or with the error."""
 
 
-@dataclass(slots=True, eq=False)
-class Space:
-    """Bytes [start, end) of the arena; reusable once it and everything before it are freed."""
-
-    start: int
-    end: int
-    free: bool = False
-
-
-class ArenaQueue:
-    """Space in control's arena for pending batches: allocated in order, freed in any order.
-
-    Runs in: control. Owner: the Appender.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._taken: deque[Space] = deque()
-
-    def check(self, length: int) -> None:
-        """Raises ValueError for more bytes than the whole arena has."""
-        if length > self._size:
-            raise ValueError(f"{length} bytes do not fit into an arena of {self._size}")
-
-    def take(self, length: int) -> Space | None:
-        """Contiguous bytes, None when there is no room now. ValueError for more than the whole
-        arena."""
-        self.check(length)
-        length = -(-length // ALIGN) * ALIGN
-        if not self._taken:
-            start = 0
-        else:
-            first, last = self._taken[0], self._taken[-1]
-            start = last.end
-            if last.end > first.start:  # the free part is after the last and before the first
-                if start + length > self._size:
-                    start = 0
-                    if length >= first.start:
-                        return None
-            elif start + length >= first.start:
-                return None
-        if start + length > self._size:
-            return None
-        space = Space(start, start + length)
-        self._taken.append(space)
-        return space
-
-    def give(self, space: Space) -> None:
-        """Free a space."""
-        space.free = True
-        while self._taken and self._taken[0].free:
-            self._taken.popleft()
-
-    def __len__(self) -> int:
-        return len(self._taken)
-
-
 class IoWorker(NamedTuple):
     """An IO worker as control reaches it. appends, completions: addresses of the rings; process:
     its row in the table of processes."""
@@ -105,12 +46,14 @@ class IoWorker(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """A batch pushed to an IO worker. number: the count of entries pushed to its ring before."""
+    """A batch pushed to the IO worker of a leader. number: the count of entries pushed to its ring
+    before."""
 
     settled: Settled
     space: Space
-    worker: int
-    number: int = -1
+    partition: Partition
+    leader: Replica
+    number: int
 
 
 class Appender:
@@ -261,7 +204,7 @@ class Appender:
         self._next_token = (self._next_token + 1) & TOKEN_MASK
         number = self._pushed[leader.worker]
         settled = partial(self._ended, queue, append, append.refused)
-        self._pending[token] = Pending(settled, space, leader.worker, number)
+        self._pending[token] = Pending(settled, space, queue.partition, leader, number)
         self._pushed[leader.worker] += 1
         self._wake_soon(leader.worker)
         failpoint.reach("pushed")
@@ -288,7 +231,7 @@ class Appender:
         taken = self._pushed[worker] - unread
         self._drain()
         for token, pending in list(self._pending.items()):
-            if pending.worker == worker and 0 <= pending.number < taken:
+            if pending.leader.worker == worker and pending.number < taken:
                 self._settle(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
     def leaders_changed(self) -> None:
@@ -296,6 +239,8 @@ class Appender:
         the new one. Later batches would wait for them as long as the former leader hangs or
         restarts. It may still read them, so their space is not free before it answers."""
         self._drain()
+        pushed = self._pending.values()
+        self._space.set_aside(each.space for each in pushed if each.leader is not each.partition.leader)
         for queue in list(self._queues.values()):
             self._report(queue.abandon())
             self._push_next(queue)

@@ -77,6 +77,24 @@ def test_the_space_of_a_batch_that_a_hanging_worker_may_read_is_not_reused(parti
     run(test)
 
 
+def test_a_worker_that_hangs_does_not_keep_the_arena_full(partition: Partition) -> None:
+    async def test(appender: Appender, hanging: Rings, other: Rings) -> None:
+        done: Done = []
+        submit(appender, partition, b"old", done)
+        partition.leader = partition.replicas[1]
+        appender.leaders_changed()
+        for _ in range(20):
+            submit(appender, partition, b"new" * 3_000, done)
+        while len(done) < 21:
+            for request in await until(other.take):
+                other.complete(request[AppendEntry.TOKEN])
+            appender._drain()
+        assert [error for _, error in done] == [None] * 21
+        assert hanging.bytes_of(hanging.take()[0]) == b"old"
+
+    run(test)
+
+
 def test_later_batches_do_not_wait_for_a_leader_that_hangs(partition: Partition) -> None:
     async def test(appender: Appender, hanging: Rings, other: Rings) -> None:
         done: Done = []
