@@ -29,7 +29,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _serve(*plain)
     with interrupt_ends_at_once(ExitCode.INTERRUPTED):
         from kbroker.cli.commands import app
-        from kbroker.cli.failures import explain
+        from kbroker.cli.failures import CommandFailed, explain
         from kbroker.cli.output import say
 
     if (
@@ -52,6 +52,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.FAILED
     except Exception as error:
         if _was_interrupted(error):
+            if isinstance(error, CommandFailed) and error.message:  # such as records that are not written
+                say(f"kbroker: {error.message}")
             return ExitCode.INTERRUPTED
         failure = explain(error)
         if failure is None:

@@ -15,6 +15,7 @@ import typer.main
 from kbroker.cli.commands import app
 from kbroker.cli.docs import page
 from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.failures import CommandFailed
 from tests.cli.conftest import Shell
 
 HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "kbroker.supervisor")
@@ -199,6 +200,21 @@ def test_ctrl_c_ends_with_130_also_if_the_client_then_fails(
 
     monkeypatch.setattr("kbroker.cli.commands.app", interrupted)
     assert shell("topics", "list", code=130).stderr == ""
+
+
+def test_ctrl_c_does_not_hide_that_records_are_not_written(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `kbroker produce`, which waits for the answers first."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise CommandFailed("not written: 1 of 2 records")
+
+    monkeypatch.setattr("kbroker.cli.commands.app", interrupted)
+    assert shell("produce", "orders", code=130).stderr == "kbroker: not written: 1 of 2 records\n"
 
 
 def test_bad_settings_of_serve_end_with_2(shell: Shell) -> None:
