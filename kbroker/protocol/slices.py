@@ -105,6 +105,14 @@ def yield_slice() -> None:
         work.parent.switch()
 
 
+def at_once(function: Callable[[], T]) -> T:
+    """The result of a function that must not pause, also if this code runs in slices."""
+    if not is_sliced():
+        return function()
+    found: T = greenlet(function).switch()
+    return found
+
+
 def paced(items: Iterable[T]) -> Iterable[T]:
     """The items; if this code runs in slices, other code may run between two of them."""
     return _paced(items) if type(getcurrent()) is Work else items

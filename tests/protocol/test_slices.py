@@ -31,6 +31,7 @@ from kbroker.protocol.slices import (
     SlicedList,
     Table,
     Work,
+    at_once,
     distinct,
     emptied,
     in_order,
@@ -257,3 +258,15 @@ def test_a_long_list_is_sorted_in_slices_and_its_copies_are_freed_in_slices(
     held.append(sum(map(sys.getrefcount, samples)))
     assert found == sorted(names)
     assert max(before - after for before, after in pairwise(held)) <= len(samples) // 10
+
+
+def test_work_does_not_pause_within_a_call_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLICE_NS", 0)
+    assert at_once(lambda: list(paced(range(100)))) == list(range(100))
+    assert finish(lambda: at_once(lambda: list(paced(range(100))))) == (list(range(100)), 1)
+
+    def fails() -> None:
+        raise ValueError("within")
+
+    with pytest.raises(ValueError, match="within"):
+        finish(lambda: at_once(fails))

@@ -11,7 +11,7 @@ from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender, Done, c
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
-from kbroker.protocol.slices import is_sliced, paced
+from kbroker.protocol.slices import at_once, is_sliced, paced
 
 TOGETHER = 64
 """Maximum of operations in one batch: the IO worker begins with them while others are decided."""
@@ -86,7 +86,9 @@ class Gathering:
             self._flush(gathered.partition.index)
 
     def _flush(self, index: int) -> None:
-        self._submit(self._open.pop(index))
+        """At once: while this paused, later records of the same operations' keys could be sent
+        first."""
+        at_once(partial(self._submit, self._open.pop(index)))
 
     def _submit(self, gathered: Gathered) -> None:
         now_ms = gathered.now_ms

@@ -50,12 +50,21 @@ class OutcomeWriter:
         self._timeout_ms = timeout_ms
         self._gathering = Gathering(appender, self._max_bytes, loop, timeout_ms)
 
-    def submit(self, partition: Partition, outcome: Outcome, ended: Callable[[], object]) -> Deferred:
+    def submit(
+        self,
+        partition: Partition,
+        outcome: Outcome,
+        ended: Callable[[], object],
+        in_turn: bool = True,
+    ) -> Deferred:
         """The response, once the records are in the log and replayed. ended: called before it is
-        given."""
+        given.
+
+        in_turn: no other operation of the key is decided or written meanwhile. Only then a long
+        replay runs in slices: else that of a later operation would be done before it."""
         answer, now_ms = Deferred(), self._broker.now_ms()
         stored: Done = partial(self._stored, partition.index, outcome, now_ms, ended, answer)
-        if is_long(outcome.records):
+        if in_turn and is_long(outcome.records):
             stored = partial(self._stored_in_slices, stored)
         self._gathering.add(partition, outcome.records, now_ms, stored)
         return answer

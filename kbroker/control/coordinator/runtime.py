@@ -191,7 +191,7 @@ class Runtime(CoordinatorTopic):
             group = self._independent[key] = Independent(self._loop.create_future())
             self._tails[key] = group.tail
         group.count += 1
-        return self._writer.submit(partition, outcome, partial(self._ended, key, group))
+        return self._writer.submit(partition, outcome, partial(self._ended, key, group), in_turn=False)
 
     def _ended(self, key: str, group: Independent) -> None:
         group.count -= 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import NewRecord, build_batch, read_all
+from kbroker.protocol.slices import is_sliced
 from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
 from tests.control.fakes import World
 
@@ -172,5 +174,40 @@ def test_a_long_operation_of_a_long_request_is_written_in_slices(
         assert turns[-1] > 3
         assert [len(list(read_all(batch))) for _, batch in log.batches] == [1, 20_000]
         assert len(machine.state) == 20_001
+
+    check(tmp_path, test)
+
+
+def test_records_that_were_added_before_are_sent_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a long operation of another key, in slices, completes their batch."""
+    built = build_batch
+    began: list[int] = []
+
+    def paused(records: list[NewRecord]) -> bytes:
+        began.append(len(records))
+        if is_sliced():
+            getcurrent().parent.switch()
+        return built(records)
+
+    monkeypatch.setattr(gathering, "build_batch", paused)
+
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        requested = [runtime.ask_concurrently("g", puts(b"k", b"first", 1))]
+        many = [Record(b"%05d" % number, b"v" * 10) for number in range(20_000)]
+        place = runtime.partition_for("g")
+        beside = next(key for key in map("h{}".format, count()) if runtime.partition_for(key) == place)
+        work, _ = Slicing().begin(lambda: runtime.ask(beside, lambda _: Outcome(many, "done")))
+        while not began:
+            work.run_slice()
+        requested.append(runtime.ask_concurrently("g", puts(b"k", b"second", 2)))
+        await settle()
+        while not work.done:
+            work.run_slice()
+        assert [await answer_of(each) for each in requested] == [1, 2]
+        values = [record.value for _, batch in log.batches for record in read_all(batch)]
+        assert values.index(b"first") < values.index(b"second")
+        assert machine.state[b"k"] == b"second"
 
     check(tmp_path, test)

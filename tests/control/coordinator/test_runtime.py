@@ -8,7 +8,6 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from greenlet import getcurrent
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.running import completion
@@ -16,7 +15,7 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
-from kbroker.protocol.slices import SLICE_NS, is_sliced, yield_slice
+from kbroker.protocol.slices import SLICE_NS, yield_slice
 from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
 from tests.control.fakes import World
 
@@ -335,64 +334,5 @@ def test_operations_that_wait_when_the_runtime_closes_end_without_an_error(
         await asyncio.wait(tasks, timeout=30)
         assert all(task.cancelled() for task in tasks)
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-    run(tmp_path, test)
-
-
-def pause() -> None:
-    """End the slice, if this code runs in slices."""
-    if is_sliced():
-        getcurrent().parent.switch()
-
-
-def test_a_long_operation_that_waited_lets_other_keys_run(tmp_path: Path) -> None:
-    """Of a short request: it may be about all members of a large group."""
-
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        seen: list[str] = []
-
-        def long(now_ms: int) -> Outcome:
-            seen.append("begins")
-            for _ in range(20):
-                pause()
-            seen.append("ends")
-            return Outcome(response="long")
-
-        runtime.ask("g", puts(b"k", b"v"))
-        waiting = runtime.ask("g", long)
-        while not seen:
-            await asyncio.sleep(0)
-        seen.append(runtime.ask("h", lambda now_ms: Outcome(response="other")))
-        assert await answer_of(waiting) == "long"
-        assert seen == ["begins", "other", "ends"]
-
-    run(tmp_path, test)
-
-
-def test_in_slices_too_an_answer_without_records_comes_at_once(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        _, found = Slicing().begin(lambda: runtime.ask("g", lambda now_ms: Outcome(response="now")))
-        assert found == "now"
-        assert runtime.is_idle("g")
-
-    run(tmp_path, test)
-
-
-@pytest.mark.parametrize(("count", "sliced"), [(1, False), (100, True)])
-def test_many_records_are_replayed_in_slices(tmp_path: Path, count: int, sliced: bool) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        seen: list[bool] = []
-
-        def replay(*_: object) -> None:
-            seen.append(is_sliced())
-            pause()
-
-        machine.replay = replay  # type: ignore[assignment, method-assign]
-        records = [Record(b"k%d" % number, b"v") for number in range(count)]
-        waiting = runtime.ask("g", lambda now_ms: Outcome(list(records), "done"))
-        later = runtime.ask("g", lambda now_ms: Outcome(response=len(seen)))
-        assert await answer_of(waiting) == "done"
-        assert seen == [sliced] * count
-        assert await answer_of(later) == count
 
     run(tmp_path, test)
