@@ -35,7 +35,8 @@ class Progress:
         predecessor = group.static_members.get(member.instance_id or "")
         gone = () if predecessor is None else (predecessor,)
         hashed = group.hash_with(self._table.topics, gone, member)
-        group.topics_seen = version
+        if hashed == group.metadata_hash:  # else compared again: the new one may not be written
+            group.topics_seen = version
         if group.has_partition_metadata:
             out.append(records.partition_metadata_tombstone(group.group_id))
         if not bump and hashed == group.metadata_hash:

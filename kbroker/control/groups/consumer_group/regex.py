@@ -110,9 +110,8 @@ def resolve(
     if not isinstance(group, ConsumerGroup):
         return Outcome()
     out: list[Record] = []
-    group.resolved_ms = now_ms  # also if the records cannot be written: not again with each heartbeat
+    version = table.topics.version  # before their names: a topic may be created during a pause
     names = [name for name in paced(table.topics.names()) if sees(name)]
-    version = table.topics.version
     bump = False
     gone: list[frozenset[str]] = []
     new: list[frozenset[str]] = []
@@ -126,8 +125,8 @@ def resolve(
         out.append(records.resolved_regex(group_id, regex, matched, version, now_ms))
     if not out:
         return Outcome()
+    group.resolved_ms = now_ms  # also if the records cannot be written: not again with each heartbeat
     hashed = group.subscriptions.hash(table.topics, gone, new)
     if bump or hashed != group.metadata_hash:
         out.append(records.group_epoch(group_id, next_epoch(group.group_epoch), hashed))
-        group.topics_seen = version
     return Outcome(out)

@@ -21,7 +21,7 @@ class ModernGroup(Group, Generic[M, A]):
     """A consumer, share or streams group. Runs in: control. Owner: the GroupTable. Changed by
     replay alone.
 
-    topics_seen: version of the topics for which metadata_hash was last compared; not in the log.
+    topics_seen: version of the topics for which metadata_hash is known to be right; not in the log.
     Kafka's ModernGroup.
     """
 

@@ -49,7 +49,7 @@ class ShareHeartbeat:
             client_id=caller.client_id,
             client_host=caller.client_host,
         )
-        pending = group.assignment_epoch >= group.group_epoch and group.lacks_shared
+        pending = group.assignment_epoch >= group.group_epoch and group.lacks_shared(self._table.topics)
         same = (
             new.subscribed_topics is old.subscribed_topics or new.subscribed_topics == old.subscribed_topics
         )
@@ -158,7 +158,8 @@ class ShareHeartbeat:
         if not bump and group.topics_seen == version:
             return group.group_epoch
         hashed = group.hash_with(self._table.topics, member)
-        group.topics_seen = version
+        if hashed == group.metadata_hash:  # else compared again: the new one may not be written
+            group.topics_seen = version
         if not bump and hashed == group.metadata_hash:
             return group.group_epoch
         epoch = next_epoch(group.group_epoch)

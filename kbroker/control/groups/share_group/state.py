@@ -44,7 +44,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         self.shared: dict[bytes, SharedTopic] = {}
         self.deleting: dict[bytes, str] = {}
         self.states_seen = -1
-        self._lacks: tuple[int, bool] | None = None
+        self._lacks: tuple[int, int, bool] | None = None
 
     @property
     def state_name(self) -> str:
@@ -103,18 +103,21 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         self._lacks = None
         self.states_seen = -1
 
-    @property
-    def lacks_shared(self) -> bool:
+    def lacks_shared(self, view: TopicView) -> bool:
         """Whether subscribed topics have shared partitions that are not assigned. Kept until an
-        assignment or what is shared changes: each heartbeat asks."""
-        if self._lacks is None or self._lacks[0] != self.subscriptions.changes:
+        assignment, what is shared, or a topic changes: each heartbeat asks. A deleted topic lacks
+        nothing: it is never assigned."""
+        version = view.version
+        if self._lacks is None or self._lacks[:2] != (self.subscriptions.changes, version):
             assigned = self._assigned()
             lacks = any(
-                topic.name in self.subscriptions and topic.partitions != assigned.get(topic_id, set())
+                topic.name in self.subscriptions
+                and topic.partitions != assigned.get(topic_id, set())
+                and view.id_of(topic.name) == topic_id
                 for topic_id, topic in paced(self.shared.items())
             )
-            self._lacks = self.subscriptions.changes, lacks
-        return self._lacks[1]
+            self._lacks = self.subscriptions.changes, version, lacks
+        return self._lacks[2]
 
     def _assigned(self) -> dict[bytes, set[int]]:
         """Assigned partitions of all members, by topic id."""

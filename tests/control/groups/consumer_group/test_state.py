@@ -94,6 +94,31 @@ class TestExpressions:
         kafka.advance(INTERVAL_MS)
         assert member.beat() == {"orders.eu": [0], "orders.us": [0]}
 
+    def test_a_topic_that_is_created_while_they_are_matched_is_found_next(self) -> None:
+        kafka = kafka_with(**{"orders.eu": 1})
+
+        def sees(_: str) -> bool:
+            kafka.topics.put("orders.us", 1)
+            return True
+
+        member = Member(kafka, "a", regex=r"orders\..*", sees=sees)
+        kafka.advance(INTERVAL_MS)
+        assert member.beat() == {"orders.eu": [0]}
+        kafka.advance(10_001)
+        member.beat()
+        kafka.advance(INTERVAL_MS)
+        assert member.beat() == {"orders.eu": [0], "orders.us": [0]}
+
+    def test_a_member_that_joins_after_the_last_one_left_need_not_wait(self) -> None:
+        kafka = kafka_with(**{"orders.eu": 1})
+        Member(kafka, "a", regex=r"orders\..*")
+        kafka.beat("a", -1)
+        kafka.advance(0)
+        member = Member(kafka, "b", regex=r"orders\..*")
+        kafka.advance(0)
+        kafka.advance(INTERVAL_MS)
+        assert member.beat() == {"orders.eu": [0]}
+
     def test_an_unused_expression_is_forgotten(self) -> None:
         kafka = kafka_with(**{"orders.eu": 1, "t": 1})
         member = Member(kafka, "a", regex="orders.*")
@@ -113,6 +138,20 @@ class TestExpressions:
             kafka.beat(name, -1)
             groups = kafka.restarted().shard.table.groups
             assert list(groups["g"].regexes) == left  # type: ignore[attr-defined]
+
+
+class TestChangedTopics:
+    def test_a_change_that_could_not_be_written_is_noticed_again(self) -> None:
+        kafka = kafka_with(t=1)
+        member = Member(kafka, "a")
+        settle(kafka, member)
+        kafka.topics.put("t", 2)
+        kafka.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+            member.beat()
+        kafka.append_error = ErrorCode.NONE
+        settle(kafka, member)
+        assert member.owned == {"t": [0, 1]}
 
 
 class TestRestart:

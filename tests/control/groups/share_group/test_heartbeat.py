@@ -291,3 +291,29 @@ def test_a_group_that_everybody_left_stays_until_it_is_deleted(kafka: Coordinato
     kafka.expire_offsets()
     assert kafka.shard.group_ids() == [GROUP]
     assert kafka.restarted().shard.group_ids() == [GROUP]
+
+
+def test_a_change_of_topics_that_could_not_be_written_is_noticed_again(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    members.beat("a", ["t", "later"])
+    members.settle()
+    kafka.topics.remove("t")
+    kafka.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    fails(ErrorCode.COORDINATOR_NOT_AVAILABLE, members, "a")
+    kafka.append_error = ErrorCode.NONE
+    epoch = members.epochs["a"]
+    members.settle()
+    assert members.epochs["a"] == epoch + 1
+
+
+def test_a_deleted_topic_is_one_change(kafka: Coordinator) -> None:
+    """Its shared partitions are not assigned any more, and nobody waits for them."""
+    kafka.topics.put("u", 1)
+    members = ShareMembers(kafka)
+    members.beat("a", ["t", "u"])
+    members.settle()
+    epoch = members.epochs["a"]
+    kafka.topics.remove("t")
+    members.settle()
+    assert members.parts["a"] == {"u": [0]}
+    assert members.epochs["a"] == epoch + 1
