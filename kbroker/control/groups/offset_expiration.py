@@ -24,6 +24,11 @@ def steps(group_id: str, offsets: int) -> int:
     return 1 + offsets * (3 * len(group_id) + KEY_BYTES) // STEP_BYTES
 
 
+def is_full(outcome: Outcome) -> bool:
+    """Whether an operation has removed as much as one does, so that there may be more."""
+    return sum(len(record.key) for record in paced(outcome.records)) >= STEP_BYTES
+
+
 def expire_offsets(table: GroupTable, group_id: str, now_ms: int) -> Outcome:
     """Tombstones for expired offsets of a group, and for the group when nothing of it is left."""
     group = table.groups.get(group_id)

@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 from kbroker.config.group import within_bounds
 from kbroker.control.broker import Broker
-from kbroker.control.coordinator.machine import Operation
+from kbroker.control.coordinator.machine import Operation, Outcome
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.sweeps import Sweeps
 from kbroker.control.groups.commit_lane.lane import CommitLane
 from kbroker.control.groups.member_answers import FramedAnswer
-from kbroker.control.groups.offset_expiration import steps
+from kbroker.control.groups.offset_expiration import is_full, steps
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.links.appender import Appender
@@ -61,7 +61,10 @@ class CatalogueView:
 
 
 class GroupService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by `Services.groups`."""
+    """Runs in: control. Owner: the process's main. API handlers reach it by `Services.groups`.
+
+    _expired: groups of which the current sweep has removed all expired offsets.
+    """
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender) -> None:
         self.runtime = runtime
@@ -70,6 +73,7 @@ class GroupService:
         )
         self._broker = broker
         self._counted_rebalances = 0
+        self._expired: set[str] = set()
         self._sweeps = Sweeps(runtime)
         runtime.attach(self.shard)
         self.lane = CommitLane(broker, runtime, self.shard, appender)
@@ -97,18 +101,29 @@ class GroupService:
 
     def _expiring(self) -> Iterator[str]:
         """All groups, each as often as there may be operations that remove something of it."""
+        self._expired.clear()
         for group_id in self.shard.group_ids():
             yield from repeat(group_id, steps(group_id, self.shard.table.offsets.count_of(group_id)))
 
     def _expiry_of(self, group_id: str) -> Operation | None:
         """Nothing for a group of which nothing is expired: most never are. Very many offsets are
         checked by the operation, which runs in slices."""
-        if (
+        if group_id in self._expired or (
             self.shard.table.offsets.count_of(group_id) <= FEW_OFFSETS
             and not self.shard.expire_offsets(group_id, self._broker.now_ms()).records
         ):
             return None
-        return lambda now_ms: self.shard.expire_offsets(group_id, now_ms)
+        return lambda now_ms: self._expire(group_id, now_ms)
+
+    def _expire(self, group_id: str, now_ms: int) -> Outcome:
+        """One of several operations on a group; nothing is left to those after the last that
+        removed as much as one does."""
+        if group_id in self._expired:
+            return Outcome()
+        outcome = self.shard.expire_offsets(group_id, now_ms)
+        if not is_full(outcome):
+            self._expired.add(group_id)
+        return outcome
 
     async def run(self, group_id: str, operation: Operation) -> Any:
         """Run an operation of a group and wait for its response. Raises KafkaError."""

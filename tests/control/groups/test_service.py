@@ -3,6 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from kbroker.control.coordinator.machine import Outcome
+from kbroker.control.groups.offset_expiration import steps
+from kbroker.control.groups.offset_record import CommittedOffset, offset_record
+from kbroker.control.groups.service import FEW_OFFSETS
 from kbroker.control.metadata.config_resource import GROUP as GROUP_RESOURCE
 from tests.control.fakes import world
 from tests.control.groups.commit_scene import GROUP, Scene
@@ -20,6 +26,39 @@ def test_a_groups_own_setting_outside_of_the_brokers_bounds_is_cut(tmp_path: Pat
             made.broker.overrides[GROUP_RESOURCE, GROUP] = {name: "48000"}
             scene.service.config_changed(GROUP_RESOURCE, GROUP)
             assert scene.shard.table.overrides.number(GROUP, name, 45_000) == 48_000
+            scene.runtime.close()
+
+    asyncio.run(test())
+
+
+def test_offsets_of_which_none_is_expired_are_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many operations may be needed for a group with very many; most sweeps need none."""
+    group_id = "g" * 1000
+
+    async def test() -> None:
+        with world(tmp_path) as made:
+            scene = Scene(made)
+            await scene.runtime.ready()
+            for partition in range(FEW_OFFSETS + 1):
+                offset = CommittedOffset(1, -1, "", made.broker.now_ms())
+                record = offset_record(group_id, "t", partition, offset)
+                scene.shard.replay(0, record.key, record.value, 0)
+            expire_offsets = scene.shard.expire_offsets
+            checks = 0
+
+            def expire(each: str, now_ms: int) -> Outcome:
+                nonlocal checks
+                checks += 1
+                return expire_offsets(each, now_ms)
+
+            monkeypatch.setattr(scene.shard, "expire_offsets", expire)
+            assert steps(group_id, FEW_OFFSETS + 1) > 10
+            for swept in (1, 2):
+                scene.service._expire_offsets()
+                await scene.service._sweeps._background.wait(30)
+                assert checks == swept
             scene.runtime.close()
 
     asyncio.run(test())
