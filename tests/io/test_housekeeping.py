@@ -1,6 +1,8 @@
 """What an IO worker does by the clock: nothing is forgotten, and no turn takes longer for a larger
 number of logs."""
 
+import itertools
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +14,14 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
 from kbroker.io import expiry, housekeeping
 from kbroker.io.append.rows import AppendRow, AppendState
-from kbroker.io.housekeeping import DELETED_BYTES, ROLLED_MS, SEGMENTS_DELETED, SLICE, Housekeeping
+from kbroker.io.housekeeping import (
+    DELETED_BYTES,
+    RETENTION_SECONDS,
+    ROLLED_MS,
+    SEGMENTS_DELETED,
+    SLICE,
+    Housekeeping,
+)
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.clock import wall_clock_ms
@@ -251,3 +260,27 @@ def test_a_second_roll_does_not_delay_the_sync_of_the_first(tmp_path: Path) -> N
     scene.housekeeping.rolled(10)
     scene.housekeeping.rolled(40)
     assert scene.housekeeping.next_due_ms == 10 + ROLLED_MS
+
+
+def test_a_roll_after_flush_ms_has_synced_its_log_is_synced(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 1, topic_config(flush_ms=1000))
+    scene.housekeeping.run(1000)
+    log = scene.node.logs[0]
+    log.partition.roll(log.now_ms)
+    scene.housekeeping.rolled(1000)
+    scene.housekeeping.run(1000 + ROLLED_MS)
+    assert scene.syncs == [("now", [0]), ("rolled", [0])]
+
+
+def test_each_retention_run_measures_its_own_time_without_the_turns_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, SLICE + 1)
+    ticks = itertools.count(step=10)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: next(ticks))
+    measured: list[tuple[object, int]] = []
+    monkeypatch.setattr(type(scene.metrics), "observe", lambda _, *what: measured.append(what))
+    for turn in (0, 1, 300_000, 300_001):  # log.retention.check.interval.ms
+        scene.housekeeping.run(INITIAL_DELAY_MS + turn)
+        next(ticks)
+    assert measured == [(RETENTION_SECONDS, 20)] * 2

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -107,3 +107,42 @@ def test_fetches_learn_of_slots_that_are_gone(scene: Scene) -> None:
     """A fetch that waits for one would wait until its time is up."""
     scene.apply(1)
     assert scene.gone == [[7]]
+
+
+def test_the_parts_of_an_image_reach_their_owners() -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def note(name: str, answer: object = None) -> Callable[..., object]:
+        return lambda *arguments: (calls.append((name, *arguments)), answer)[1]
+
+    process: Any = SimpleNamespace(
+        topics=SimpleNamespace(apply=note("topics", [3])),
+        access=SimpleNamespace(change=note("access")),
+        tls=SimpleNamespace(change=note("tls")),
+        quotas=SimpleNamespace(change=note("quotas")),
+        connections={4: "link"},
+    )
+    fetches: Any = SimpleNamespace(on_gone=note("gone"))
+    answers: Any = SimpleNamespace(take=note("versions"))
+    images = Images(process, fetches, None, answers)
+    parts: Any = images
+    parts.logins = SimpleNamespace(change=note("logins"))
+    parts.known_versions = SimpleNamespace(forget=note("forget"))
+    parts._ip_rates = SimpleNamespace(change=note("rates"))
+    parts._acceptor_settings = SimpleNamespace(change=note("acceptor"))
+    settings, quotas, acls = {"a": "b"}, cast(Any, "quotas"), AclDelta(("acl",))
+    image = Image(9, True, cast(Any, ("new",)), cast(Any, ("old",)), settings, quotas, {}, 0, acls)
+    images.apply(image, note("applied"))
+    assert calls == [
+        ("topics", ("new",), ("old",), True, 9),
+        ("gone", [3]),
+        ("access", acls, True),
+        ("logins", settings),
+        ("tls", settings),
+        ("acceptor", settings),
+        ("quotas", quotas, ["link"], True),
+        ("rates", quotas, True),
+        ("versions", image),
+        ("forget",),
+        ("applied",),
+    ]
