@@ -206,3 +206,22 @@ def test_a_question_looks_at_the_acls_of_its_principal() -> None:
     assert one.allows(WHO[0], "h", acls.READ, acls.TOPIC, "t")
     assert not one.allows("User:none", "h", acls.WRITE, acls.TOPIC, "t")
     assert not one.allows_some("User:none", "h", acls.WRITE, acls.TOPIC)
+
+
+def test_a_denied_prefix_leaves_other_topics_to_a_client_that_may_use_all() -> None:
+    allow = Acl(acls.TOPIC, "*", acls.LITERAL, "User:x", "*", acls.WRITE, acls.ALLOW)
+    deny = Acl(acls.TOPIC, "*", acls.PREFIXED, "User:x", "*", acls.WRITE, acls.DENY)
+    assert Authorizer(entries=[allow, deny]).allows_some("User:x", "h", acls.WRITE, acls.TOPIC)
+
+
+def test_nothing_is_kept_of_removed_acls() -> None:
+    """The lengths of prefixes are tried for each name."""
+    entries = [
+        Acl(acls.TOPIC, name, pattern, who, "1.1.1.1", acls.READ, acls.ALLOW)
+        for name in ("ab", "cd", "*")
+        for pattern in (acls.LITERAL, acls.PREFIXED)
+        for who in ("User:x", "User:*")
+    ]
+    one = Authorizer(entries=entries)
+    one.remove(entries)
+    assert vars(one) == vars(Authorizer()) | {"_lengths": {acls.TOPIC: {}}}

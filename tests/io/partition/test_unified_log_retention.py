@@ -7,6 +7,7 @@ import pytest
 
 from kbroker.io.partition.deletions import remove
 from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.log import checkpoint
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
 from tests.log.batch_bytes import batch
@@ -193,3 +194,64 @@ def test_only_a_log_start_inside_a_segment_is_for_the_checkpoint(tmp_path: Path)
         log.partition.retention(NOW)
         starts.append((log.partition.base_offsets[0], log.partition.checkpointed_log_start))
     assert starts == [(0, None), (1, None), (1, 2)]
+
+
+def test_the_leader_epochs_on_disk_begin_at_the_log_start(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open(epoch=3)
+    log.append(batch())
+    log.reopen(epoch=5)
+    for _ in range(3):
+        log.append(batch())
+    assert checkpoint.read_leader_epochs(str(log.folder)) == [(3, 0), (5, 1)]
+    log.partition.delete_records(2)
+    assert checkpoint.read_leader_epochs(str(log.folder)) == [(5, 2)]
+
+
+def test_no_client_deletes_records_of_a_paused_log(tmp_path: Path) -> None:
+    """It is about to continue in the copy that another log dir has."""
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch())
+    log.partition.role.pause()
+    with pytest.raises(KafkaError) as refusal:
+        log.partition.delete_records(1)
+    assert refusal.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert log.partition.log_start == 0
+
+
+@pytest.mark.parametrize("offset", [2, 3])
+def test_a_truncation_beyond_the_end_changes_nothing(tmp_path: Path, offset: int) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(2):
+        log.append(batch())
+    log.partition.durability.flush()
+    before, fields = log.words.tolist(), log.row.tolist()
+    log.partition.truncate_to(offset, NOW)
+    assert log.words.tolist() == before
+    assert log.row.tolist() == fields
+    assert log.partition.durability.is_synced
+
+
+def test_a_log_that_is_cut_below_its_start_begins_there(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(4):
+        log.append(batch())
+    log.partition.delete_records(3)
+    log.partition.truncate_to(2, NOW)
+    assert (log.partition.log_start, log.partition.log_end, log.partition.high_watermark) == (2, 2, 2)
+    assert log.words[Slot.LOG_START] == 2
+
+
+def test_a_log_that_starts_again_has_only_epochs_from_there_and_all_of_it_on_disk(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open(epoch=3)
+    for _ in range(2):
+        log.append(batch())
+    log.partition.cleaned_up_to(1)
+    log.partition.truncate_fully(9, NOW)
+    assert checkpoint.read_leader_epochs(str(log.folder)) == []
+    assert log.partition.first_dirty == -1
+    assert (log.partition.high_watermark, log.partition.recovery_point) == (9, 9)

@@ -187,3 +187,12 @@ def test_all_sessions_have_a_bounded_number_of_partitions(monkeypatch: pytest.Mo
     assert scene.create(1, EVICTION_MS) is None
     assert scene.create(2, EVICTION_MS + 1) is not None  # the first one is not used any more
     assert (scene.gone, scene.sessions.partitions) == ([2, 1], 5)
+
+
+def test_a_session_may_grow_as_long_as_all_together_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "MAX_ALL_PARTITIONS", 5)
+    scene = Scene(10)
+    session = scene.create(2, 0)
+    assert scene.create(2, 0) is not None
+    assert scene.sessions.use(request(1, 1, {2: 0}), 7, 5) is session
+    assert (scene.gone, scene.sessions.partitions) == ([], 5)
