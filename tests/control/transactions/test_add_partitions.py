@@ -74,3 +74,10 @@ def test_verification_refuses_strangers_zombies_and_transactions_that_end(versio
     world.end((producer_id, epoch), version=version)
     expected = ErrorCode.PRODUCER_FENCED if version == TV_2 else ErrorCode.CONCURRENT_TRANSACTIONS
     assert code(ID, producer_id, epoch) is expected
+
+
+def test_a_request_with_one_new_partition_adds_it_to_those_that_have_joined() -> None:
+    world = World()
+    producer = ongoing(world)
+    world.add(producer, A0, B1)
+    assert world.known().partitions == frozenset((A0, B1))

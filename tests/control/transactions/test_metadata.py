@@ -1,13 +1,20 @@
 """The state of a transactional id: epochs at their bounds, repeated requests, fencing."""
 
+from dataclasses import replace
+
 import pytest
 
 from kbroker.control.transactions.metadata import (
     MAX_EPOCH,
     NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TV_0,
+    TV_2,
     TransactionMetadata,
     is_epoch_exhausted,
 )
+from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -49,3 +56,102 @@ def test_fencing_raises_the_epoch_up_to_the_largest_and_forgets_the_last_one(epo
     found = known(epoch, max(epoch - 1, 0)).fenced()
     assert (found.producer_epoch, found.last_producer_epoch) == (fenced, NO_PRODUCER_EPOCH)
     assert found.producer_epoch <= MAX_EPOCH
+
+
+A0, B1 = ("a", 0), ("b", 1)
+OPEN = replace(
+    known(3),
+    prev_producer_id=4,
+    state=TransactionState.ONGOING,
+    partitions=frozenset((A0,)),
+    start_ms=7,
+    last_update_ms=8,
+    client_version=TV_2,
+)
+
+
+def test_an_id_without_an_epoch_accepts_any_epoch_and_begins_at_zero() -> None:
+    begun = known(NO_PRODUCER_EPOCH).bumped(9, 60_000, 7)
+    assert (begun.producer_epoch, begun.last_producer_epoch) == (0, NO_PRODUCER_EPOCH)
+
+
+def test_a_producer_that_begins_leaves_nothing_of_the_transaction_before() -> None:
+    for begun in (OPEN.bumped(None, 30_000, 9), OPEN.rotated(6, False, 30_000, 9)):
+        assert (begun.state, begun.partitions) == (TransactionState.EMPTY, frozenset())
+        assert (begun.start_ms, begun.last_update_ms, begun.timeout_ms) == (NO_TIMESTAMP, 9, 30_000)
+        assert begun.prev_producer_id == 5
+
+
+@pytest.mark.parametrize(("remember", "last"), [(True, 3), (False, NO_PRODUCER_EPOCH)])
+def test_a_new_producer_id_begins_at_epoch_zero(remember: bool, last: int) -> None:
+    begun = OPEN.rotated(6, remember, 60_000, 9)
+    assert (begun.producer_id, begun.producer_epoch, begun.last_producer_epoch) == (6, 0, last)
+
+
+def test_partitions_join_those_that_have_joined_before() -> None:
+    joined = OPEN.with_partitions(frozenset((B1,)), TV_0, 9)
+    assert joined == replace(
+        OPEN,
+        prev_producer_id=5,
+        partitions=frozenset((A0, B1)),
+        last_update_ms=9,
+        client_version=TV_0,
+    )
+
+
+@pytest.mark.parametrize(
+    "over", [TransactionState.EMPTY, TransactionState.COMPLETE_ABORT, TransactionState.COMPLETE_COMMIT]
+)
+def test_the_first_partition_begins_the_transaction(over: TransactionState) -> None:
+    begun = replace(OPEN, state=over, partitions=frozenset()).with_partitions(frozenset((B1,)), TV_2, 9)
+    assert (begun.state, begun.start_ms, begun.partitions) == (TransactionState.ONGOING, 9, frozenset((B1,)))
+
+
+@pytest.mark.parametrize(("version", "epochs"), [(TV_0, (3, NO_PRODUCER_EPOCH)), (TV_2, (4, 3))])
+@pytest.mark.parametrize(("empty", "start_ms"), [(False, 7), (True, 9)])
+def test_the_end_is_prepared_with_the_epoch_of_its_version(
+    version: int, epochs: tuple[int, int], empty: bool, start_ms: int
+) -> None:
+    ending = OPEN.prepared(TransactionState.PREPARE_ABORT, version, 6, empty, 9)
+    assert ending == replace(
+        OPEN,
+        prev_producer_id=5,
+        next_producer_id=6,
+        producer_epoch=epochs[0],
+        last_producer_epoch=epochs[1],
+        state=TransactionState.PREPARE_ABORT,
+        start_ms=start_ms,
+        last_update_ms=9,
+        client_version=version,
+    )
+
+
+def test_the_epoch_of_an_end_is_never_above_the_largest() -> None:
+    ending = replace(OPEN, producer_epoch=MAX_EPOCH).prepared(
+        TransactionState.PREPARE_ABORT, TV_2, 6, False, 9
+    )
+    assert (ending.producer_epoch, ending.last_producer_epoch) == (MAX_EPOCH, MAX_EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("version", "successor", "producer"),
+    [(TV_2, 6, (6, 0)), (TV_2, NO_PRODUCER_ID, (5, 3)), (TV_0, 6, (5, 3))],
+)
+@pytest.mark.parametrize(
+    ("prepared", "complete"),
+    [
+        (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT),
+        (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT),
+    ],
+)
+def test_a_complete_transaction_has_the_next_producer_id_if_there_is_one(
+    version: int,
+    successor: int,
+    producer: tuple[int, int],
+    prepared: TransactionState,
+    complete: TransactionState,
+) -> None:
+    done = replace(OPEN, state=prepared, client_version=version, next_producer_id=successor).completed(9)
+    assert (done.producer_id, done.producer_epoch, done.state) == (*producer, complete)
+    assert (done.prev_producer_id, done.next_producer_id) == (5, NO_PRODUCER_ID)
+    assert (done.partitions, done.start_ms, done.last_update_ms) == (frozenset(), 7, 9)
