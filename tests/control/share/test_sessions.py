@@ -2,6 +2,7 @@
 
 import pytest
 
+from kbroker.control.share import sessions as share_sessions
 from kbroker.control.share.sessions import FINAL_EPOCH, ShareSessions
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -64,3 +65,53 @@ def test_a_member_hears_nothing_of_a_partition_that_it_forgot() -> None:
     session.change([ONE, TWO], [])
     session.change([], [ONE])
     assert session.unanswered == {TWO}
+
+
+def test_sessions_have_a_bounded_number_of_partitions_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_sessions, "MAX_PARTITIONS", 3)
+    sessions = ShareSessions(10)
+    one, other = sessions.open("g", "a"), sessions.open("g", "b")
+    sessions.change(one, [ONE, TWO], [])
+    sessions.change(other, [ONE], [])
+    sessions.change(other, [ONE], [])  # it has that already
+    with pytest.raises(KafkaError) as caught:
+        sessions.change(other, [TWO], [])
+    assert caught.value.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert list(other.partitions) == [ONE]
+    sessions.close("g", "a")
+    sessions.change(other, [TWO], [])
+    assert list(other.partitions) == [ONE, TWO]
+
+
+def test_the_end_of_the_last_long_session_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_sessions, "LONG", 1)
+    reported: list[bool] = []
+    sessions = ShareSessions(10, reported.append)
+    one, other = sessions.open("g", "a"), sessions.open("g", "b")
+    sessions.change(one, [ONE], [])
+    assert reported == []
+    sessions.change(one, [TWO], [])
+    sessions.change(other, [ONE, TWO], [])
+    assert reported == [True]
+    sessions.change(one, [], [TWO])
+    assert reported == [True]
+    sessions.close("g", "b")
+    assert reported == [True, False]
+
+
+def test_the_partitions_of_a_session_that_has_ended_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_sessions, "MAX_PARTITIONS", 2)
+    sessions = ShareSessions(10)
+    old = sessions.open("g", "a")
+    new = sessions.open("g", "a")
+    sessions.change(old, [ONE, TWO], [])
+    sessions.change(new, [ONE, TWO], [])
+    assert list(new.partitions) == [ONE, TWO]
+
+
+def test_each_partition_of_a_session_is_taken_once() -> None:
+    session = ShareSessions(1).open("g", "a")
+    session.change([ONE, TWO], [])
+    session.unanswered.discard(ONE)
+    assert sorted(session.taken()) == [ONE, TWO]
+    assert (session.partitions, session.unanswered) == ({}, set())
