@@ -52,11 +52,11 @@ class Scene:
         monkeypatch.setattr(upkeep, "settle_lost", self._settle_lost)
         monkeypatch.setattr(time, "monotonic_ns", lambda: NOW_NS)
         self.upkeep = Upkeep(self.process)
-        self.parts: Any = self.upkeep
-        self.parts._reads = SimpleNamespace(count=lambda slots: slots * 100)
-        self.parts._unfinished = SimpleNamespace(
+        reads: Any = SimpleNamespace(count=lambda slots: slots * 100)
+        unfinished: Any = SimpleNamespace(
             update=note("unfinished"), close_oldest=lambda _: self.late_requests
         )
+        self.upkeep._reads, self.upkeep._unfinished = reads, unfinished
 
     def _note(self, name: str) -> Any:
         return lambda *arguments: self.calls.append((name, *arguments) if arguments else name)
