@@ -55,6 +55,7 @@ REFUSED_WORDS = re.compile(
 )
 # Headings of pages are nouns, never questions.
 ASKING_HEADING = re.compile(r"#{2,} (What|How|Who) ")
+ASKING_DOCSTRING = re.compile(r'^ *"""(What|How|Who|Which|Where) ')
 # The same in names: a bound is MAX_ or MIN_ of something.
 REFUSED_IN_NAMES = re.compile(
     r"(?<![A-Za-z])(told|tell|alike|entitled|complain|under_way|has_left|mortal|rung)(?![A-Za-z])"
@@ -64,9 +65,10 @@ REFUSED_IN_NAMES = re.compile(
 # few.
 EVERYWHERE = "told|alike|wish|wishes|wanted|anew|whoever|go_on|goes_on|going_on"
 REFUSED_IDENTIFIER = re.compile(rf"(?:^|_)({EVERYWHERE}|tells|nobody|somebody)(?:_|$)")
-REFUSED_IN_TESTS = re.compile(rf"(?:^|_)({EVERYWHERE})(?:_|$)")
+REFUSED_IN_TESTS = re.compile(rf"(?:^|_)({EVERYWHERE})(?:_|$)|^test_what_")
 # Rules that are the most specific ones come first; not a bound.
 NAMES_THAT_MEAN_IT = ("MOST_SPECIFIC_FIRST",)
+COMMENT_OR_DOCSTRING = re.compile(r'^ *""".*?"""|(?:^| )# .*?$', re.DOTALL | re.MULTILINE)
 KAFKAS_OWN_TEXTS = re.compile(r"can not be null for version|Controllers can not be asked")
 
 # Rooms whose name is also a standard module's; they are only ever imported as kbroker.<name>.
@@ -253,6 +255,17 @@ def test_the_glossary_is_kept() -> None:
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
 
 
+def test_comments_and_docstrings_of_other_trees_keep_to_the_glossary() -> None:
+    found = [
+        f"{name}: {prose[:100]}"
+        for name in tracked(".py")
+        if not name.startswith(("kbroker/", "docs/")) and name != "tests/test_house.py"
+        for prose in COMMENT_OR_DOCSTRING.findall(_text(name))
+        if REFUSED_WORDS.search(" ".join(prose.split()))
+    ]
+    assert not found, "CONTRIBUTING.md, Words, has the words to use"
+
+
 def test_headings_of_pages_are_nouns() -> None:
     found = [
         f"{name}:{number}: {line}"
@@ -262,6 +275,17 @@ def test_headings_of_pages_are_nouns() -> None:
         if ASKING_HEADING.match(line)
     ]
     assert not found, 'name the thing, as "Promises" for "What is promised"'
+
+
+def test_docstrings_name_the_thing() -> None:
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for name in tracked(".py")
+        if not name.startswith("tests/")
+        for number, line in enumerate(_text(name).splitlines(), 1)
+        if ASKING_DOCSTRING.match(line)
+    ]
+    assert not found, 'as "The target assignment of a member" for "What a member shall have"'
 
 
 def test_names_of_code_keep_to_the_glossary() -> None:

@@ -20,7 +20,7 @@ KEY_BYTES: Final = 256
 
 
 def steps(group_id: str, offsets: int) -> int:
-    """How many operations remove so many offsets of a group."""
+    """Operations that remove `offsets` offsets of a group."""
     return 1 + offsets * (3 * len(group_id) + KEY_BYTES) // STEP_BYTES
 
 

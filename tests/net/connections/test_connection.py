@@ -70,7 +70,7 @@ class Socket:
 
 
 @pytest.mark.parametrize("limits", [[3, 99], [0, 2, 0, 99], [99]])
-def test_what_a_socket_does_not_take_of_an_answer_follows(
+def test_the_bytes_that_a_socket_does_not_take_follow_later(
     limits: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     socket, one = Socket(monkeypatch, limits), connection()
