@@ -8,6 +8,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+FORM_OF_A_DECISION = "0000-template.md"
+"""No page for a reader: kbroker/cli/pages.py leaves it out as well."""
+
 
 class Contents(BuildHookInterface[Any]):
     """A wheel with images is for one interpreter and x86-64; one without is for all."""
@@ -17,6 +20,8 @@ class Contents(BuildHookInterface[Any]):
             return
         docs = Path(self.root) / "docs"
         for page in sorted(docs.rglob("*.md")):
+            if page.name == FORM_OF_A_DECISION:
+                continue
             build_data["force_include"][str(page)] = f"kbroker/pages/{page.relative_to(docs)}"
         folder = os.environ.get("KBROKER_IMAGES")
         if folder is None:
