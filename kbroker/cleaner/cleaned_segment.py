@@ -58,7 +58,7 @@ class CleanedSegment:
     def append(self, data: Bytes, rows: Rows, count: int) -> None:
         """Write filtered batches and their index entries; rows: of the batches, with their
         positions in this file."""
-        _write_all(self._fds[0], data.data)
+        files.write_all(self._fds[0], data.data)
         self.size += len(data)
         if self.size - self._written_out >= WRITE_OUT_BYTES:
             _write_out(self._fds[0], self._written_out, self.size - self._written_out)
@@ -67,8 +67,8 @@ class CleanedSegment:
             *(rows, count, self.base_offset, self._interval, self._limit),
             *(self._offsets, self._times, self._carry, self._added),
         )
-        _write_all(self._fds[1], self._offsets[: self._added[0]].data)
-        _write_all(self._fds[2], self._times[: self._added[1]].data)
+        files.write_all(self._fds[1], self._offsets[: self._added[0]].data)
+        files.write_all(self._fds[2], self._times[: self._added[1]].data)
 
     @property
     def max_timestamp(self) -> int:
@@ -86,11 +86,11 @@ class CleanedSegment:
         largest = self.max_timestamp
         if largest > self._carry[IndexCarry.LAST_INDEXED_TIMESTAMP]:
             relative = int(self._carry[IndexCarry.MAX_TIMESTAMP_OFFSET]) - self.base_offset
-            _write_all(self._fds[2], memoryview(TIME_ENTRY.pack(largest, relative)))
+            files.write_all(self._fds[2], TIME_ENTRY.pack(largest, relative))
         entries = sorted(aborted, key=lambda entry: entry.last_offset)
         if entries:
             self._fds.append(os.open(self._path(files.TXN_INDEX), FLAGS, 0o644))
-            _write_all(self._fds[3], memoryview(b"".join(entry.pack() for entry in entries)))
+            files.write_all(self._fds[3], b"".join(entry.pack() for entry in entries))
             seal(self._path(files.TXN_INDEX))
         os.utime(self._fds[0], ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
         for fd in self._fds:
@@ -125,8 +125,3 @@ def remove_unfinished(folder: str) -> None:
 def _write_out(fd: int, position: int, count: int) -> None:
     """Begin to write a part of a file to disk. The later fsync reports a failure."""
     SYNC_FILE_RANGE(fd, position, count, SYNC_FILE_RANGE_WRITE)
-
-
-def _write_all(fd: int, data: memoryview) -> None:
-    while data:
-        data = data[os.write(fd, data) :]

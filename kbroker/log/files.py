@@ -128,7 +128,7 @@ def snapshots_among(names: Iterable[str]) -> list[int]:
     )
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | memoryview) -> None:
     """Write all of the bytes: a call may write a part of them, as on a disk that becomes full.
     Raises OSError."""
     view = memoryview(data)

@@ -240,9 +240,7 @@ def _copy(source: int, size: int, target: int) -> str:
             raise CommandFailed(f"a file ends at byte {position}, before byte {size}")
         digest.update(chunk)
         if not shared:
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(target, view) :]
+            files.write_all(target, chunk)
         position += len(chunk)
     return digest.hexdigest()
 
