@@ -71,15 +71,16 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
             moving = here and (partition.adding or partition.removing)
             if not moving or not all(r.in_sync for r in remaining):
                 return
+            leader_goes = partition.leader in partition.removing
             there = [r for r in remaining if replication.is_available(r)]
-            if partition.leader in partition.removing and not there:
+            if leader_goes and not there:
                 return
             before = Leaderships([partition])
-            if partition.leader in partition.removing:
+            if leader_goes:
                 # it would stop at every check while the store takes no change
                 await broker.in_store(lambda store: store.apply(Change(led_partitions=[partition])))
             try:
-                if partition.leader in partition.removing:
+                if leader_goes:
                     await replication.move(partition, there[0])
                 gone = partition.removing
                 partition.adding, partition.removing = [], []

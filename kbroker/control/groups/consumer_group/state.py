@@ -207,17 +207,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             self._classic += change * member.uses_classic
             for name in protocol_names(member):
                 _count(self._protocols, name, change)
+            was_subscribed = member.regex in self._subscribers
             _count(self._subscribers, member.regex, change)
-            if self.subscribers_of(member.regex) == max(
-                change, 0
-            ):  # the first one has come, or the last left
-                self._subscribe_by(member.regex, change > 0)
+            if was_subscribed != (member.regex in self._subscribers):
+                self._subscribe_by(member.regex, not was_subscribed)
 
     def _subscribe_by(self, regex: str, new: bool) -> None:
         """An expression has its first subscriber, or none any more."""
         known = self.regexes.get(regex)
-        if known is None:
-            (self.unresolved.add if new and regex else self.unresolved.discard)(regex)
+        if known is None and new:
+            self.unresolved.add(regex)
+        elif known is None:
+            self.unresolved.discard(regex)
         elif new:
             self.subscriptions.change(NO_NAMES, known.topics)
         else:
