@@ -1,5 +1,5 @@
-"""What an idle broker keeps in memory, whatever other processes on the host use the same
-libraries."""
+"""The memory of an idle broker. Pages of libraries that other processes of the host share do not
+count less."""
 
 import time
 from pathlib import Path

@@ -40,13 +40,18 @@ def submit(appender: Appender, partition: Partition, content: bytes, done: Done)
     appender.submit(partition, content, lambda error: done.append((content.decode(), error)))
 
 
+def lead_elsewhere(appender: Appender, partition: Partition) -> None:
+    """IO worker 1 leads the partition from now on."""
+    partition.leader = partition.replicas[1]
+    appender.leaders_changed()
+
+
 def test_a_batch_at_a_former_leader_is_appended_at_the_new_one(partition: Partition) -> None:
     async def test(appender: Appender, hanging: Rings, other: Rings) -> None:
         done: Done = []
         submit(appender, partition, b"old", done)
         (lost,) = await until(hanging.take)
-        partition.leader = partition.replicas[1]
-        appender.leaders_changed()
+        lead_elsewhere(appender, partition)
         (request,) = await until(other.take)
         assert other.bytes_of(request) == b"old"
         hanging.complete(lost[AppendEntry.TOKEN])  # it continues; its record is cut off
@@ -65,8 +70,7 @@ def test_the_space_of_a_batch_that_a_hanging_worker_may_read_is_not_reused(parti
     async def test(appender: Appender, hanging: Rings, other: Rings) -> None:
         done: Done = []
         submit(appender, partition, b"old", done)
-        partition.leader = partition.replicas[1]
-        appender.leaders_changed()
+        lead_elsewhere(appender, partition)
         (request,) = await until(other.take)
         other.complete(request[AppendEntry.TOKEN])
         await until(lambda: done)
@@ -81,8 +85,7 @@ def test_a_worker_that_hangs_does_not_keep_the_arena_full(partition: Partition) 
     async def test(appender: Appender, hanging: Rings, other: Rings) -> None:
         done: Done = []
         submit(appender, partition, b"old", done)
-        partition.leader = partition.replicas[1]
-        appender.leaders_changed()
+        lead_elsewhere(appender, partition)
         for _ in range(20):
             submit(appender, partition, b"new" * 3_000, done)
         while len(done) < 21:
