@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bench.generator import Generator, LoadFailed
 from bench.measure import tree_pids
-from tests.peer.apache_kafka import free_port
 from tests.peer.artifacts import KAFKA_VERSION
+from tests.peer.ports import free_port
 from tests.peer.tools import java_command, run_tool
 
 # Kafka's own start script gives these; the heap is added.

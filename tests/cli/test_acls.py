@@ -17,8 +17,9 @@ from kbroker.protocol.messages.describe_acls import (
 )
 from tests.cli.conftest import Shell
 from tests.conftest import BrokerFactory
-from tests.peer.apache_kafka import ApacheKafka, free_port
+from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_port
 from tests.peer.tools import run_tool
 
 AUTHORIZER = {

@@ -1,14 +1,13 @@
 """`kbroker users`, of a running broker and before its first start."""
 
-import socket
 import uuid
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Shell
 from tests.conftest import BrokerFactory
+from tests.peer.ports import free_port
 
 WORD = b"secret\n"
 
@@ -36,8 +35,7 @@ def test_an_empty_password_is_refused(shell: Shell) -> None:
 def test_a_user_of_before_the_first_start_logs_in(
     shell: Shell, broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     node = broker_factory(
         {"listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}", "sasl.enabled.mechanisms": "SCRAM-SHA-512"},
         start=False,

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tests.conftest import BrokerFactory
-from tests.peer.apache_kafka import free_port
+from tests.peer.ports import free_port
 
 pytestmark = pytest.mark.compat
 

@@ -10,8 +10,9 @@ from tests.compat.acl_answers import RECORDED, Answers, deviations, keep
 from tests.compat.acl_matrix import kafka_settings, settings
 from tests.compat.acl_world import World
 from tests.compat.recorded import RECORDING
-from tests.peer.apache_kafka import ApacheKafka, free_port
+from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_port
 
 pytestmark = pytest.mark.kafka
 

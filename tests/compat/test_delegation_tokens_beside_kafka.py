@@ -26,8 +26,9 @@ from tests.compat.token_talk import (
 )
 from tests.control.fakes import world
 from tests.control.kraft.fill import TOKEN, exported, fill
-from tests.peer.apache_kafka import ApacheKafka, free_port
+from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_port
 from tests.peer.tools import dump_log, run_tool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]

@@ -10,8 +10,8 @@ from kbroker.protocol.api_keys import ApiKey
 from tests.compat.acl_answers import RECORDED, Answers, deviations
 from tests.compat.acl_matrix import settings
 from tests.compat.acl_world import ALL, World
-from tests.peer.apache_kafka import free_port
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_port
 
 pytestmark = [pytest.mark.compat, pytest.mark.short]
 

@@ -1,9 +1,6 @@
 """A broker with replica sites for the crash tests: log dirs of their own, and what tools see of its
 partitions."""
 
-import os
-import random
-import socket
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -12,24 +9,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.peer.kbroker_node import KBroker
-
-
-def free_ports(count: int) -> int:
-    """The first of some neighbouring ports that are free now, below those that the system hands
-    out."""
-    choose = random.Random(os.getpid() ^ time.monotonic_ns())
-    while True:
-        first = choose.randrange(15_000, 32_000)
-        held = [socket.socket() for _ in range(count)]
-        try:
-            for number, each in enumerate(held):
-                each.bind(("127.0.0.1", first + number))
-            return first
-        except OSError:
-            continue
-        finally:
-            for each in held:
-                each.close()
+from tests.peer.ports import free_ports
 
 
 def start_sites(

@@ -12,8 +12,9 @@ from kbroker.protocol.errors import ErrorCode
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.mover import TOPIC, Mover
 from tests.crash.seeds import chances
-from tests.crash.sited import create, described, free_ports, log_bytes, wait_for_in_sync
+from tests.crash.sited import create, described, log_bytes, wait_for_in_sync
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_ports
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 

@@ -12,16 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.peer.artifacts import KAFKA
+from tests.peer.ports import free_port
 from tests.peer.tools import ToolFailed, java_command, run_tool
 
 API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"peer")
-
-
-def free_port() -> int:
-    """A TCP port without a listener now."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:

@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.peer.apache_kafka import free_port
+from tests.peer.ports import free_port
 from tests.peer.tools import ToolFailed, java_command
 
 JARS = "connect-4.3.1"

@@ -6,7 +6,8 @@ import time
 import uuid
 from pathlib import Path
 
-from tests.peer.apache_kafka import answers, free_port
+from tests.peer.apache_kafka import answers
+from tests.peer.ports import free_port
 from tests.peer.tools import ToolFailed, java_command, run_tool
 
 NODES = 3

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.peer.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 AS_A_CLUSTER_OF_ONE = {
     "kbroker.clamp.replication.factor": "false",
@@ -170,7 +172,7 @@ class KBroker:
         return self.log_file.read_text(errors="replace")[-last:] if self.log_file.exists() else ""
 
     def _command(self) -> list[str]:
-        listener = f"PLAINTEXT://{self.bootstrap or '127.0.0.1:0'}"
+        listener = f"PLAINTEXT://{self.bootstrap or f'127.0.0.1:{free_port()}'}"
         settings = {
             "listeners": listener,
             "log.dirs": str(self.data_dir),

@@ -1,7 +1,5 @@
 """A page that stays open while its broker restarts."""
 
-import socket
-
 import pytest
 from confluent_kafka import Producer
 
@@ -9,6 +7,7 @@ from tests.conftest import BrokerFactory
 from tests.http.console.browser import Browser, program
 from tests.http.console.page import Page
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_port
 
 pytestmark = [
     pytest.mark.compat,
@@ -19,9 +18,7 @@ pytestmark = [
 @pytest.fixture
 def node(broker_factory: BrokerFactory) -> KBroker:
     """A broker whose console keeps its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    return broker_factory({"kbroker.http.listen": f"127.0.0.1:{port}"})
+    return broker_factory({"kbroker.http.listen": f"127.0.0.1:{free_port()}"})
 
 
 def produce(node: KBroker, text: str) -> None:

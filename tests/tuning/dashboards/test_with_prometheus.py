@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -34,6 +33,7 @@ from confluent_kafka.admin import (
 from tests.compat.clients.client_quotas import set_quotas
 from tests.compat.quota_cases import entry
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_port
 from tests.peer.scrape import base
 from tuning.dashboards import recording
 from tuning.dashboards.alerts import ALERTS
@@ -62,9 +62,7 @@ class Prometheus:
             if os.environ.get("CI") == "true":
                 pytest.fail("prometheus is missing: apt-get install prometheus")
             pytest.skip("prometheus is missing: apt-get install prometheus")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._address = f"127.0.0.1:{free.getsockname()[1]}"
+        self._address = f"127.0.0.1:{free_port()}"
         (folder / "alerts.yml").write_text(rules())
         (folder / "recording.yml").write_text(recording.page())
         config = folder / "prometheus.yml"
