@@ -2,13 +2,31 @@
 nothing."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests import tiers
+from tests import skips, tiers
 
 TEST = "tests/a/test_b.py::test_c"
+SKIPPING = """
+import pytest
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_that_skips(number):
+    pytest.skip("no disk: 7 of 9")
+
+
+@pytest.mark.skip(reason="not here")
+def test_that_is_marked():
+    pass
+
+
+def test_that_passes():
+    pass
+"""
 
 
 class Runs:
@@ -17,11 +35,12 @@ class Runs:
     def __init__(self, cache: Path, *results: tuple[int, int, list[str]]) -> None:
         self.cache = cache
         self.results = list(results)
+        self.skipped: Counter[str] = Counter()
 
-    def __call__(self, *arguments: str) -> tuple[int, int]:
+    def __call__(self, *arguments: str) -> tuple[int, int, Counter[str]]:
         code, passed, failed = self.results.pop(0)
         self.cache.write_text(json.dumps(dict.fromkeys(failed, True)))
-        return code, passed
+        return code, passed, self.skipped
 
 
 @pytest.fixture
@@ -97,6 +116,64 @@ def test_an_empty_tier_fails_in_ci_alone(cache: Path, monkeypatch: pytest.Monkey
         for result in results:
             monkeypatch.setattr(tiers, "pytest_run", Runs(cache, result))
             assert tiers.main(["kafka"]) == code
+
+
+@pytest.mark.parametrize(
+    ("tier", "reason", "ci", "code"),
+    [
+        ("kafka", "no Apache Kafka: no jars", "true", 1),
+        ("kafka", "no Apache Kafka: no jars", "", 0),
+        ("kafka", "Apache Kafka refuses them", "true", 0),
+        ("plain", "about compiled kernels", "true", 0),
+        ("slow", "about compiled kernels", "true", 1),
+        ("crash", "no loop device can be mounted: mount: failed", "true", 0),
+    ],
+)
+def test_a_skipped_test_fails_a_tier_in_ci_unless_its_reason_is_listed(
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tier: str,
+    reason: str,
+    ci: str,
+    code: int,
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    runs = Runs(cache, (0, 9, []))
+    runs.skipped[reason] = 3
+    monkeypatch.setattr(tiers, "pytest_run", runs)
+    assert tiers.main([tier]) == code
+    printed = capsys.readouterr().out
+    assert f"[tests] SKIPPED 3 in {tier}, " in printed
+    assert ("FAILED (skipped)" in printed) == bool(code)
+
+
+def test_flaky_tests_that_are_allowed_do_not_hide_a_skipped_one(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("KBROKER_FLAKY_ALLOWED", "9")
+    runs = Runs(cache, (1, 9, [TEST]), (0, 1, []))
+    runs.skipped["no openssl to make certificates with"] = 1
+    monkeypatch.setattr(tiers, "pytest_run", runs)
+    assert tiers.main(["compat"]) == 1
+
+
+def test_the_reasons_of_skipped_tests_are_those_that_pytest_prints(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    (tmp_path / "test_a.py").write_text(SKIPPING)
+    code, passed, skipped = tiers.pytest_run("-ra")
+    assert (code, passed, skipped) == (0, 1, {"no disk: 7 of 9": 2, "not here": 1})
+
+
+def test_every_allowed_reason_has_a_kind_a_tier_and_a_cause() -> None:
+    for each in skips.allowances():
+        assert each.kind in skips.KINDS
+        assert each.tier == "any" or each.tier in tiers.TIERS
+        assert each.reason
+        assert each.cause
 
 
 def test_a_tier_that_fails_does_not_keep_the_later_ones_from_running(

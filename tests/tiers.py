@@ -9,7 +9,8 @@ FLAKY, is printed by name, and fails the run unless tests/flaky.txt lists it wit
 run more.
 
 KBROKER_FLAKY_ALLOWED=N lets a run pass with up to N of them, but never with one in a tier of
-STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails.
+STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails,
+and so does one that skips a test for a reason that tests/skips.txt does not list.
 """
 
 import json
@@ -19,10 +20,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import skips
 from tests.tier_files import files_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,23 +99,25 @@ TIER_LIMIT_S = 2700.0  # the longest takes a third of it; one that hangs must no
 @dataclass
 class Outcome:
     """The result of one tier. verdict: the word in the summary; flaky: tests that failed, then
-    passed."""
+    passed; skipped: how many tests by reason."""
 
     verdict: str
     failed: bool
     flaky: list[str] = field(default_factory=list)
     only_flaky: bool = False  # every test that failed passed at the second try, and the tier is not STRICT
+    skipped: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
 
-def pytest_run(*arguments: str) -> tuple[int, int]:
-    """Runs pytest and shows its output; gives its exit code, or PROCESS_DIED, and how many tests
-    passed."""
+def pytest_run(*arguments: str) -> tuple[int, int, Counter[str]]:
+    """Runs pytest and shows its output; gives its exit code, or PROCESS_DIED, how many tests
+    passed, and how many were skipped for each reason."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
     # Where no bytecode is written, as in many containers, every process compiles all it imports.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(ROOT / ".cache" / "pycache")
     passed, died = 0, False
+    skipped: Counter[str] = Counter()
     with subprocess.Popen(
         command, cwd=ROOT, env=kept, stdout=subprocess.PIPE, text=True, errors="replace"
     ) as process:
@@ -126,9 +131,10 @@ def pytest_run(*arguments: str) -> tuple[int, int]:
                 if found := PASSED.search(line):
                     passed = int(found[1])
                 died = died or DIED.match(line) is not None
+                skipped += skips.skipped(line)
         finally:  # its thread would keep an interrupted run from ending
             limit.cancel()
-    return PROCESS_DIED if died else process.returncode, passed
+    return PROCESS_DIED if died else process.returncode, passed, skipped
 
 
 def last_failed() -> list[str]:
@@ -175,18 +181,22 @@ def run_here(name: str, in_ci: bool, arguments: tuple[str, ...]) -> Outcome:
     print(f"\n[tests] {name}: {TIERS[name][0]}", flush=True)
     start = time.monotonic()
     LAST_FAILED.unlink(missing_ok=True)  # it keeps names of other tiers
-    code, passed = pytest_run(*arguments)
+    code, passed, skipped = pytest_run(*arguments)
     outcome = judge(code, passed, name, in_ci)
     if code == SOME_FAILED and name not in NAMES_SEEDS:
         failed = last_failed()
         print(f"\n[tests] {name}: {len(failed)} failed; they run once more, for the report alone", flush=True)
         files = sorted({test.split("::")[0] for test in failed})
-        again, _ = pytest_run(*arguments[:2], "--last-failed", "--last-failed-no-failures=none", *files)
+        again, *_ = pytest_run(*arguments[:2], "--last-failed", "--last-failed-no-failures=none", *files)
         still = set(last_failed()) if again else set()
         outcome.flaky = [test for test in failed if test not in still]
         if failed and not still and set(outcome.flaky) <= known_flaky():
             outcome.verdict, outcome.failed = "passed, known flaky", False
         outcome.only_flaky = bool(failed) and not still and name not in STRICT
+    outcome.skipped = skipped
+    if in_ci and skips.refused(name, skipped):
+        outcome.verdict = "FAILED (skipped)" if not outcome.failed else outcome.verdict
+        outcome.failed, outcome.only_flaky = True, False
     outcome.seconds = time.monotonic() - start
     return outcome
 
@@ -207,6 +217,8 @@ def report(results: dict[str, Outcome]) -> int:
     print("\n[tests] tier      result                    seconds")
     for name, outcome in results.items():
         print(f"[tests] {name:<9} {outcome.verdict:<25} {outcome.seconds:7.0f}")
+    for name, outcome in results.items():
+        print(*skips.summary(name, outcome.skipped), sep="\n", end="\n" * bool(outcome.skipped))
     flaky = [test for outcome in results.values() for test in outcome.flaky]
     for test in flaky:
         print(f"[tests] FLAKY {test}")

@@ -31,8 +31,9 @@ def table(report: Report, title: str) -> list[list[str]]:
     return next(each.rows for each in report.tables if each.title == title)
 
 
+@pytest.mark.spark
 def test_the_verdict_of_the_judge_is_known() -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
     from spark_validation.checks.latency import Latency
     from spark_validation.report.page import as_json
     from spark_validation.verdict import Verdict
