@@ -1,6 +1,7 @@
 """A stop closes every log of an IO worker, or says how many it could not close."""
 
 import errno
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from kbroker.io import openings
 from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.logs import Logs
+from kbroker.io.logs import RECOVERED_LOGS, Logs
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import OpenPartition
 from kbroker.ipc.shared import Shared, Sizes
@@ -119,3 +120,25 @@ def test_a_new_log_has_nothing_of_a_deleted_log_of_its_name(tmp_path: Path) -> N
     assert (shared.slots[SLOT, Slot.LOG_START], shared.slots[SLOT, Slot.LOG_END]) == (0, 1)
     for left in (log_dir.recovery_points(), log_dir.log_start_offsets(), log_dir.cleaner_offsets()):
         assert left == {("t", 1): 7}
+
+
+def test_opened_logs_are_counted_and_those_that_cannot_be_opened_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = openings.create_folder
+
+    def refuse_one(folder: str, *others: Any) -> bool:
+        if folder.endswith("-5"):
+            raise OSError(errno.EIO, "broken")
+        return create(folder, *others)
+
+    monkeypatch.setattr(openings, "create_folder", refuse_one)
+    logs, _ = logs_of(tmp_path, first_start=True)
+    for number in (3, 4, 5):
+        logs.open(OpenPartition(number, 7, "t", number, b"t" * 16, str(tmp_path), 0, topic_config()), number)
+    replies: list[object] = []
+    while len(replies) < 3:
+        replies += logs.take_opened(begin_no_role)
+        time.sleep(0.001)
+    logs._openings.close()
+    assert logs._drain.metrics.words[RECOVERED_LOGS] == 2

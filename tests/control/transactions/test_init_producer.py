@@ -142,3 +142,18 @@ def test_a_second_request_meanwhile_gets_concurrent_transactions() -> None:
     assert refusal(world) is ErrorCode.CONCURRENT_TRANSACTIONS
     world.run(outcome)
     assert world.init() == (1001, 2)
+
+
+def test_an_append_that_fails_is_answered_with_its_error_and_changes_nothing() -> None:
+    world = World()
+    world.append_error = ErrorCode.NOT_COORDINATOR
+    assert refusal(world) is ErrorCode.NOT_COORDINATOR
+    assert world.shard.table.get(ID) is None
+    world.append_error = ErrorCode.NONE
+    ongoing(world)
+    world.append_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refusal(world) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.state() == "Ongoing"
+    world.append_error = ErrorCode.NONE
+    assert refusal(world) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.state() == "PrepareAbort"

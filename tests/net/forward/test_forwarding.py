@@ -4,6 +4,8 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.metrics import layout as ml
 from kbroker.net.connections.connection import Connection
 from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, Forwarding, PackedPeers
+from kbroker.net.rows import Context as ContextRow
 from tests.net.conftest import NodeFactory
 from tests.net.forward.forwarded import METADATA, asking, framed, read
 from tests.net.requests import is_closed
@@ -143,3 +146,17 @@ def test_the_peer_of_a_row_may_become_longer_and_shorter() -> None:
     for size in (3, PLACE_BYTES, 5000, 2):
         assert ctypes.string_at(peers.put(first, b"a" * size), size) == b"a" * size
     assert ctypes.string_at(beside, PLACE_BYTES) == b"b" * PLACE_BYTES
+
+
+@pytest.mark.parametrize(("stalled", "turns"), [(-1, 0), (0, 1), (7, 1)])
+def test_answers_give_connections_that_wait_for_room_a_turn(stalled: int, turns: int) -> None:
+    nothing: Any = None
+    requested: list[bool] = []
+    forwarding = Forwarding.__new__(Forwarding)
+    forwarding._slow = SimpleNamespace(on=False)  # type: ignore[assignment]
+    forwarding._context = SimpleNamespace(address=0)  # type: ignore[assignment]
+    forwarding._words = ContextRow.row()
+    forwarding._words[ContextRow.STALLED] = stalled
+    forwarding.request_turn = lambda: requested.append(True)
+    forwarding.take_answers(nothing, bytearray())
+    assert len(requested) == turns

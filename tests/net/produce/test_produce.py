@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.ipc.layout import AppendEntry, Slot, SlotFlag, SlotState
 from kbroker.ipc.ring import ring_length, ring_take, wake_process
+from kbroker.net.context import EVENTS
 from kbroker.net.rows import Token
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
@@ -288,6 +289,23 @@ def test_more_partitions_than_the_ring_has_entries(node_factory: NodeFactory) ->
         answer = read_produce(ask(link, frame), 9)
         found = [(p.index, p.error_code, p.base_offset) for p in answer.responses[0].partition_responses]
         assert found == [(p, 0, offset) for p in range(100)]
+
+
+@pytest.mark.parametrize(("more", "code"), [(0, ErrorCode.NONE), (1, ErrorCode.INVALID_REQUEST)])
+def test_the_largest_request_that_kernels_take(node_factory: NodeFactory, more: int, code: ErrorCode) -> None:
+    """Python refuses a larger one."""
+    node = node_factory({"t": 1})
+    parts = [PartitionProduceData(0, GOOD)]
+    parts += [PartitionProduceData(index + 1, None) for index in range(EVENTS // 2 - 1 + more)]
+    frame = encode_request(
+        PRODUCE, 9, 5, "test", ProduceRequest(None, 1, 1000, [TopicProduceData("t", TOPIC_ID, parts)])
+    )
+    (topic,) = read_produce(ask(node.connect(), frame), 9).responses
+    codes = [part.error_code for part in topic.partition_responses]
+    assert len(codes) == len(parts)
+    assert codes[0] == code
+    assert set(codes[1:]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert len(node.worker.batches) == 1 - more
 
 
 def test_a_request_of_many_chunks_is_answered(node_factory: NodeFactory) -> None:
