@@ -3,8 +3,8 @@ kbroker/io/replication, kbroker/control/replication).
 
 A leader's IO worker appends and advances the high watermark (`Leading`); followers truncate and
 copy (`Following`); control elects leaders, shrinks and expands the in-sync set (`Replication`),
-stores each decision, then sends it. IO workers are killed and restart with their log; a log may be
-lost with its disk.
+stores each decision, then sends it. IO workers are killed and restart with their log; until then
+the slot and the files of a dead one stay, and are read. A log may be lost with its disk.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -88,7 +88,7 @@ class MarkModel:
                 if s.deaths < DEATHS:
                     yield from self._die(s, number, replica)
             elif s.leader != number:
-                back = replica._replace(alive=True, epoch=-1)
+                back = Replica(log=replica.log, mark=replica.mark, epoch=-1)
                 yield f"worker {number} is back, its log follows", _with(s, number, back)
         yield from self._control(s)
 
@@ -141,12 +141,12 @@ class MarkModel:
             yield f"follower {number}: mark {mark}", _with(s, number, follower._replace(mark=mark))
 
     def _die(self, s: MarkState, number: int, replica: Replica) -> Iterator[tuple[str, MarkState]]:
-        dead = replica._replace(alive=False, leads=False, epoch=-1, begun=0, waits_for=frozenset())
+        dead = replica._replace(alive=False)
         died = s._replace(deaths=s.deaths + 1)
         yield f"worker {number} is killed", _with(died, number, dead)
         # or a leader loses its disk for good, and nothing else happens: a replica in sync is left
         if not s.deaths and number == s.leader and s.in_sync - {number}:
-            empty = dead._replace(log=(), mark=0)
+            empty = Replica(alive=False, epoch=-1)
             lost = _with(died, number, empty)._replace(deaths=DEATHS, in_sync=s.in_sync - {number})
             yield f"worker {number} is killed, its disk is lost", lost
 

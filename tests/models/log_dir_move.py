@@ -44,13 +44,15 @@ class MoveModel:
     completed the copy has died. not_decided: a worker that starts opens the log while the new log
     dir is being stored. not_reopened: a worker that has completed the copy ignores the log dir that
     a restarted control sends. not_held_off: appends continue while the copy is completed and
-    stored.
+    stored. while_opened: control switches a log although its OpenPartition call, with the log dir
+    of before, is on its way (an earlier bug: after a takeover).
     """
 
     not_greeted: bool = False
     not_decided: bool = False
     not_reopened: bool = False
     not_held_off: bool = False
+    while_opened: bool = False
 
     @property
     def promises(self) -> Mapping[str, Callable[[MoveState], bool]]:
@@ -109,7 +111,8 @@ class MoveModel:
     # --- control -------------------------------------------------------------------------------------------
 
     def _control(self, s: MoveState) -> Iterator[tuple[str, MoveState]]:
-        if s.switching == "begin" and s.believed == OLD and s.dir == OLD and s.opening < 0:
+        may = s.opening < 0 or self.while_opened
+        if s.switching == "begin" and s.believed == OLD and s.dir == OLD and may:
             switched = s._replace(
                 new=s.old, paused=not self.not_held_off, switching="switched", greeting=s.incarnation
             )

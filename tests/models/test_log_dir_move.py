@@ -21,6 +21,7 @@ def test_no_acknowledged_record_is_lost_if_any_process_dies() -> None:
         ("not_greeted", "every acknowledged record"),
         ("not_decided", "every acknowledged record"),
         ("not_held_off", "every acknowledged record"),
+        ("while_opened", "every acknowledged record"),
         ("not_reopened", "an end stays in reach"),
     ],
 )
