@@ -9,13 +9,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 DEADLINE_S = 30.0
+MISSING = "chromium is missing: apt-get install chromium"
 
 
 def program() -> str | None:
     """Where a Chromium is, None when there is none."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+
+
+def may_skip() -> bool:
+    """Whether tests in a browser may be skipped: not in CI, where they fail without one."""
+    return program() is None and os.environ.get("CI") != "true"
+
+
+IN_A_BROWSER = pytest.mark.skipif(may_skip(), reason=MISSING)
 
 
 class Browser:
@@ -24,7 +35,7 @@ class Browser:
 
     def __init__(self, folder: Path) -> None:
         found = program()
-        assert found is not None, "no chromium"
+        assert found is not None, MISSING
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
         keep = (to_read, to_write)

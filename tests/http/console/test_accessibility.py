@@ -5,14 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.http.console.accessibility import PHONE, findings, findings_in_all_looks
-from tests.http.console.browser import Browser, program
+from tests.http.console.browser import IN_A_BROWSER, Browser
 from tests.http.console.page import SECTIONS, Page
 from tests.http.console.served import Served
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.compat, IN_A_BROWSER]
 DIALOGS = [
     ("topics", "New topic"),
     ("topics/orders", "Add partitions"),

@@ -7,15 +7,12 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.conftest import BrokerFactory
-from tests.http.console.browser import Browser, program
+from tests.http.console.browser import IN_A_BROWSER, Browser
 from tests.http.console.page import SCRIPT, SECTIONS, Page
 from tests.http.console.report_samples import MARKUP, VERDICT
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.compat, IN_A_BROWSER]
 
 
 # The names in a table that have a line break after a letter or digit.

@@ -5,14 +5,11 @@ import re
 import pytest
 from confluent_kafka import Producer
 
-from tests.http.console.browser import program
+from tests.http.console.browser import IN_A_BROWSER
 from tests.http.console.page import Page
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.compat, IN_A_BROWSER]
 
 
 def test_an_idle_chart_has_an_axis_of_integers(page: Page) -> None:

@@ -9,14 +9,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tests.http.console.browser import program
+from tests.http.console.browser import IN_A_BROWSER
 from tests.http.console.page import Page
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.compat, IN_A_BROWSER]
 SMALL = (1000, 260)
 """A window in which a page scrolls."""
 

@@ -4,15 +4,12 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.conftest import BrokerFactory
-from tests.http.console.browser import Browser, program
+from tests.http.console.browser import IN_A_BROWSER, Browser
 from tests.http.console.page import Page
 from tests.peer.kbroker_node import KBroker
 from tests.peer.ports import free_port
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.compat, IN_A_BROWSER]
 
 
 @pytest.fixture

@@ -10,13 +10,10 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.conftest import BrokerFactory
-from tests.http.console.browser import Browser, program
+from tests.http.console.browser import IN_A_BROWSER, Browser
 from tests.http.console.service import Service
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.compat, IN_A_BROWSER]
 
 ORDER = (
     '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"},{"name":"city","type":"string"}]}'
