@@ -98,11 +98,13 @@ class GroupProgress:
         self._next = 0
         self._open_files = OpenFiles(OPEN_FILES)
         self.scraped_s = -inf
+        self.lagging_folders: frozenset[str] = frozenset()
 
     def refresh(self, directory: Directory, ask: Callable[[], Iterable[GroupSummary]]) -> None:
         """Read the state of the groups, if there are scrapes."""
         now_s = self._clock_s()
         if now_s - self.scraped_s > SCRAPED_S:
+            self.lagging_folders = frozenset()
             return
         images = {
             (topic.name, image.index): image for topic in directory.topics for image in topic.partitions
@@ -123,6 +125,7 @@ class GroupProgress:
             history = lags[group.group_id] = self._lags.get(group.group_id) or History()
             history.add(now_s, ranges.group_lag(group) or 0)
         self._lags = lags
+        self.lagging_folders = frozenset(image.folder for _, _, image in lagging)
         places = {key: place for key, place in self._places.items() if key in kept}
         chosen = [lagging[(self._next + n) % len(lagging)] for n in range(min(MAX_PARTITIONS, len(lagging)))]
         self._next = (self._next + len(chosen)) % max(1, len(lagging))

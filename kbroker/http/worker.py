@@ -45,7 +45,7 @@ def main(context: ChildContext) -> None:
     view = ControlView(context.control_sockets.connector, Hello("http", context.index, context.epoch))
     view.start()
     health = Health(context.shared, view, acceptor)
-    page_cache = PageCache()
+    page_cache = PageCache(context.shared, context.config.get_int("kbroker.metrics.partitions.max"))
     collector = BrokerCollector(context, view, health, page_cache, acceptor)
     page = lambda names: collector.text(names=names).decode()  # noqa: E731
     registry = _serve_registry(context)
@@ -56,7 +56,7 @@ def main(context: ChildContext) -> None:
     line = context.shared.processes[context.process]
     line[ProcessLine.READY] = context.epoch
     while not stop.wait(REFRESH_S):
-        page_cache.refresh(view.directory)
+        page_cache.refresh(view.directory, collector.progress.lagging_folders)
         collector.progress.refresh(view.directory, view.groups)
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
     server.shutdown()

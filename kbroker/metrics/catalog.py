@@ -175,6 +175,10 @@ CATALOG: tuple[Metric, ...] = (
             "recently_evicted; of the files checked last.", "topic", "state", source=PARTITION),
     gauge("kbroker_topic_page_cache_looked_at_bytes", "Size of the log files that were checked.", *TOPIC,
             source=PARTITION),
+    gauge("kbroker_log_page_cache_bytes", "Bytes of the log in the page cache, for the partitions that were fetched "
+          "from in the last 5 minutes and those in which a group lags; seconds old.", *LOG, source=PARTITION),
+    gauge("kbroker_log_page_cache_left_out", "Such partitions without series of their own "
+          "(kbroker.metrics.partitions.max): those that were fetched from last have one.", source=PARTITION),
     gauge("kbroker_under_replicated_partitions", "Partitions with replicas out of sync.", source=PARTITION),
     gauge("kbroker_under_min_isr_partitions",
           "Partitions with fewer replicas in sync than min.insync.replicas: acks=all is refused.", source=PARTITION),

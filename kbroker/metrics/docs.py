@@ -41,6 +41,7 @@ A scrape is bounded: `kbroker.metrics.partitions.max` topics, partitions, groups
 have series of their own: the busiest ones and those with the largest lag. `kbroker_topics_left_out`,
 `kbroker_partitions_left_out`,
 `kbroker_groups_left_out` and `kbroker_group_partitions_left_out` count the others; sums include them.
+`kbroker_log_page_cache_bytes` has the same bound.
 `/metrics?name[]=kbroker_log_bytes&name[]=kbroker_group_lag` returns only these families. The response is
 compressed with gzip if the scraper accepts it.
 """

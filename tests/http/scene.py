@@ -81,7 +81,9 @@ class Scene:
         acceptor = 4711
         clock_ns = lambda: int(self.now * 1e9)  # noqa: E731
         self.health = Health(self.shared, self.view, acceptor, clock_ns, lambda: acceptor)
-        self.page_cache = PageCache()
+        self.page_cache = PageCache(
+            self.shared, config.get_int("kbroker.metrics.partitions.max"), lambda: self.now
+        )
         self.collector = BrokerCollector(
             self.context,
             self.view,

@@ -16,7 +16,6 @@ import pytest
 from kbroker.http.disks import disks_of
 from kbroker.http.families import Families
 from kbroker.http.host_rows import HostRows
-from kbroker.http.page_cache import PageCache
 from kbroker.http.recent import Recent
 from kbroker.ipc.layout import ProcessLine
 from tests.http.evicted import keep_cached_from
@@ -128,11 +127,10 @@ def test_the_page_cache_of_log_files_adds_up_by_topic(tmp_path: Path) -> None:
     for partition in scene.view.directory.partitions:
         (Path(partition.folder) / "00000000000000000000.log").write_bytes(b"x" * 40_960)
         (Path(partition.folder) / "00000000000000000000.index").write_bytes(b"x" * 8192)
-    cache = PageCache()
+    cache = scene.page_cache
     cache.refresh(scene.view.directory)
     if not cache.works:
         pytest.skip("this kernel has no cachestat")
-    scene.collector._page_cache = cache
     found = scene.scrape()
     assert found.value("kbroker_topic_page_cache_looked_at_bytes", topic="orders") == 2 * 40_960
     assert found.value("kbroker_topic_page_cache_bytes", topic="orders", state="cached") == 2 * 40_960
@@ -145,11 +143,10 @@ def test_the_page_cache_is_what_mincore_finds(tmp_path: Path) -> None:
     file = Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log"
     file.write_bytes(b"x" * 64 * PAGESIZE)
     keep_cached_from(file, 16)
-    cache = PageCache()
+    cache = scene.page_cache
     cache.refresh(scene.view.directory)
     if not cache.works:
         pytest.skip("this kernel has no cachestat")
-    scene.collector._page_cache = cache
     found = scene.scrape().value("kbroker_topic_page_cache_bytes", topic="orders", state="cached")
     assert found == resident_pages(file) * PAGESIZE == 48 * PAGESIZE
     assert not cache.holds_all_of(str(file.parent))

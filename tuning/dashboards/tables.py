@@ -79,6 +79,9 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
                 "{{topic}}"),)),
         Panel("In the page cache", "Log files checked last, by state; recently evicted pages were in the cache before.",
               "bytes", (("sum by (state) (kbroker_topic_page_cache_bytes{@~})", "{{state}}"),)),
+        Panel("Cached share of logs that are read", "Of the ten partitions with the smallest share in the page cache, "
+              "of those that were fetched from lately or in which a group lags.", "percentunit",
+              (("bottomk(10, kbroker_log_page_cache_bytes{@~} / kbroker_log_bytes{@~})", "{{topic}}-{{partition}}"),)),
         Panel("Segments", "Segments rolled, and segments deleted by retention.", "cps",
               ((rate("kbroker_segment_rolls_total"), "rolled"), (rate("kbroker_segments_deleted_total"), "deleted"))),
         Panel("Compaction", "Bytes read and written by the cleaner.", "Bps",
