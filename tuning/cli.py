@@ -20,12 +20,23 @@ from tuning.check import check as all_findings
 from tuning.check import exit_code
 from tuning.coefficients import DEFAULT_FILE, WrongFile
 from tuning.gather import Sources, gather
-from tuning.given import amount_of, bounded, check_writable, rate_of, refuse_empty, workload_of_options
+from tuning.given import (
+    amount_of,
+    bounded,
+    check_writable,
+    percent_of,
+    rate_of,
+    refuse_empty,
+    workload_of_options,
+)
 from tuning.live import NoMetrics
 from tuning.quantity import WrongQuantity, parse_bytes
 from tuning.script import apply_script, undo_script
 from tuning.situation import Situation
 from tuning.sizing.answer import answer
+from tuning.sizing.growth import growth as growth_of
+from tuning.sizing.growth_text import growth_text
+from tuning.sizing.page import page as size_page
 from tuning.sizing.supply import supply_of
 from tuning.verify.broker import TurnFailed
 from tuning.verify.change import WrongTry
@@ -165,11 +176,17 @@ def size(
     memory: Annotated[str | None, typer.Option(help="Memory instead of this host's: 64GiB.")] = None,
     nic: Annotated[str | None, typer.Option(help="Network speed instead of this host's: 10Gbit/s.")] = None,
     cores: Annotated[float | None, typer.Option(help="Number of cores instead of this host's.")] = None,
+    growth: Annotated[
+        str | None, typer.Option(help="Growth of the rate each month, 5%: show the months until a resource ends.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="File for the answer as HTML, with a plot of --growth.")] = None,
 ) -> None:  # fmt: skip
     """Check whether a workload fits, and show the first limit and its rate. Ends with 1 if it does
     not fit."""
     situation, lines = situation_of(dict(locals()))
     try:
+        percent = percent_of("growth", growth)
+        check_writable(html)
         supply = supply_of(
             situation,
             amount_of("disk", disk),
@@ -179,12 +196,18 @@ def size(
         )
     except WrongQuantity as error:
         raise _end(WRONG_USE, error) from error
+    except OSError as error:
+        raise _end(FAILED, _of_file(error)) from error
     found = answer(situation, supply)
+    months = None if percent is None else growth_of(situation, supply, percent)
     if json_:
-        _print_json({"workload": asdict(situation.workload), "fits": found.fits, **asdict(found)})
+        more = {} if months is None else {"growth": months.as_json()}
+        _print_json({"workload": asdict(situation.workload), "fits": found.fits, **asdict(found), **more})
     else:
         typer.echo("workload: " + ", ".join(lines) + "\n")
-        typer.echo(render.answer_text(found))
+        typer.echo(render.answer_text(found) + ("" if months is None else "\n\n" + growth_text(months)))
+    if html is not None:
+        html.write_text(size_page(lines, found, months))
     raise typer.Exit(0 if found.fits else SERIOUS)
 
 

@@ -18,6 +18,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "cores": (0.1, 100_000),
     "seconds": (1, 600),
     "minutes": (1, 1440),
+    "growth": (0.01, 1000),
 }
 FOR_EVER = ("forever", "inf", "-1")
 
@@ -60,6 +61,17 @@ def _some(option: str, value: float) -> float:
     if value < MIN_RATE:
         raise WrongQuantity(f"--{option} must be more than nothing")
     return value
+
+
+def percent_of(option: str, text: str | None) -> float | None:
+    """`5%` or `5`. Raises WrongQuantity."""
+    if text is None:
+        return None
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise WrongQuantity(f"{text!r} is not a percentage, such as 5%") from None
+    return bounded(option, value)
 
 
 def retention_of(text: str | None) -> float | None:

@@ -61,6 +61,21 @@ def test_size_says_whether_it_fits_and_uses_what_bench_wrote(tmp_path: Path) -> 
     assert (large.exit_code, reported["fits"]) == (1, False)
 
 
+def test_size_shows_the_months_until_a_resource_ends(tmp_path: Path) -> None:
+    load = ("--rate", "40MB/s", "--retention", "1h", "--consumers", "1", "--disk", "1TB", "--memory", "64GiB")
+    arguments = ("size", "--dir", str(tmp_path), *load, "--nic", "1Gbit/s", "--cores", "8", "--growth", "10%")
+    file = tmp_path / "size.html"
+    result = run(*arguments, "--html", str(file))
+    # 40 MB/s * 1.1^9 is above 70% of 1 Gbit/s, 87.5 MB/s
+    assert "network ends first: within 9 months, at 94.3 MB/s written." in result.stdout
+    page = file.read_text()
+    assert "network ends first: within 9 months" in page
+    assert "<polyline" in page
+    ends = json.loads(run(*arguments, "--json").stdout)["growth"]["ends"]
+    assert ends == {"month": 9, "resource": "network"}
+    assert "Growth" not in run(*arguments[:-2]).stdout
+
+
 def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
     assert run("script", "--dir", str(tmp_path)).stdout.startswith("#!/bin/sh\n")
     assert run("script", "--undo", "--dir", str(tmp_path)).stdout.startswith("#!/bin/sh\n")
@@ -96,6 +111,9 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
             for option, unit in (("rate", "GB/s"), ("disk", "TB"), ("retention", "d"), ("lag", "s"))
         ),
         (("bench", "--dir", ".", "--most-bytes", "much"), 2, "'much' is not bytes"),
+        (("size", "--dir", ".", "--growth", "fast"), 2, "'fast' is not a percentage"),
+        *((("size", "--dir", ".", "--growth", value), 2, "--growth must be") for value in ("0", "-5%", "nan", "1001%")),
+        (("size", "--dir", ".", "--html", "none/file"), 74, "kbroker tune: none/file: No such file"),
         (("verify", "--dir", ".", "--minutes", "0"), 2, "--minutes must be from 1 to 1440"),
         (("verify", "--dir", ".", "--try", "listeners=x"), 2, "makes no difference to this load"),
         (("verify", "--dir", ".", "--try", "kbroker.slice.us=-1"), 2, "kbroker.slice.us"),
