@@ -97,6 +97,7 @@ def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
             given["override"] or (),  # type: ignore[arg-type]
             given["dirs"] or (),  # type: ignore[arg-type]
             str(given["metrics"]),
+            given.get("watch_s", 0.0),  # type: ignore[arg-type]
             given["coefficients"],  # type: ignore[arg-type]
         )
         return gather(sources, workload_of_options(given))
@@ -119,9 +120,14 @@ def check(
     connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
     durable: Durable = None, tls: Tls = None, json_: Json = False,
     everything: Annotated[bool, typer.Option("--all", help="Also show findings without a problem.")] = False,
+    watch: Annotated[float, typer.Option(help="Seconds between two readings of --metrics; 0 for one reading.")] = 5,
 ) -> None:  # fmt: skip
     """Check this host, the settings and a running broker. Ends with 1 if a finding is serious."""
-    situation, lines = situation_of(dict(locals()))
+    try:
+        watch_s = bounded("watch", watch)
+    except WrongQuantity as error:
+        raise _end(WRONG_USE, error) from error
+    situation, lines = situation_of(dict(locals()) | {"watch_s": watch_s})
     findings = all_findings(situation)
     if json_:
         _print_json(

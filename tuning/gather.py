@@ -30,12 +30,13 @@ COUNTED = ("partitions", "groups", "connections", "copies")
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Sources of a situation. dirs: instead of the settings' log.dirs. metrics: address of a
-    running broker's /metrics, or ""."""
+    running broker's /metrics, or "". watch_s: between two readings of it; 0 for one reading."""
 
     properties: Path | None = None
     overrides: Sequence[str] = ()
     dirs: Sequence[str] = ()
     metrics: str = ""
+    watch_s: float = 0.0
     coefficients: Path | None = None
     roots: Roots = field(default_factory=Roots)
 
@@ -49,22 +50,39 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
     pairs = read(sources.properties) if sources.properties else {}
     overrides = parse_overrides(sources.overrides)
     config, _ = BrokerConfig.load(pairs, overrides)
-    live = scrape(sources.metrics) if sources.metrics else None
+    live, recent = _read_twice(sources) if sources.metrics else (None, None)
     dirs = _absolute(sources.dirs or _dirs_of(config, {*pairs, *overrides}, live))
     host = read_host(dirs, sources.roots, limit_of_broker() if live else None)
-    return _situation(host, config, live, coefficients_of(sources.coefficients), given)
+    situation, lines = _situation(host, config, live, coefficients_of(sources.coefficients), given)
+    return replace(situation, recent=recent), lines
+
+
+def _read_twice(sources: Sources) -> tuple[Live, Live | None]:
+    """The metrics, and what was counted between two readings of them."""
+    began_s, first = time.monotonic(), scrape(sources.metrics)
+    if not sources.watch_s:
+        return first, None
+    time.sleep(sources.watch_s)
+    live = scrape(sources.metrics)
+    return live, live.since(first, time.monotonic() - began_s)
 
 
 def gather_inside(
-    config: BrokerConfig, live: Live, offline: Sequence[str], roots: Roots | None = None
+    config: BrokerConfig,
+    live: Live,
+    offline: Sequence[str],
+    recent: Live | None = None,
+    roots: Roots | None = None,
 ) -> tuple[Situation, tuple[str, ...]]:
     """The same inside a process of the broker, with its settings, limits and metrics. offline: log
-    dirs that it cannot use. It can write to the others, even if this process cannot.
+    dirs that it cannot use. It can write to the others, even if this process cannot. recent: totals
+    of the last seconds.
 
     Raises WrongFile.
     """
     host = replace(read_host(_absolute(config.log_dirs), roots), unwritable=tuple(offline))
-    return _situation(host, config, live, coefficients_of(None), {})
+    situation, lines = _situation(host, config, live, coefficients_of(None), {})
+    return replace(situation, recent=recent), lines
 
 
 def _dirs_of(config: BrokerConfig, named: Set[str], live: Live | None) -> Sequence[str]:
@@ -89,7 +107,7 @@ def _situation(
 ) -> tuple[Situation, tuple[str, ...]]:
     workload, origin = workload_of(given, config, live, host.log_dirs, time.time())
     assumed = frozenset(each.name for each in fields(Workload)) - origin.keys()
-    situation = Situation(host, workload, config, coefficients, live, assumed)
+    situation = Situation(host, workload, config, coefficients, live, assumed=assumed)
     return situation, tuple(f"{shown} ({origin.get(name, 'assumed')})" for name, shown in _shown(workload))
 
 

@@ -18,6 +18,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "cores": (0.1, 100_000),
     "seconds": (1, 600),
     "minutes": (1, 1440),
+    "watch": (0, 600),
     "growth": (0.01, 1000),
 }
 FOR_EVER = ("forever", "inf", "-1")

@@ -19,6 +19,8 @@ SERIES = (
 )  # fmt: skip
 """The metrics that the checks read of the page, for a process that can ask for these alone."""
 
+TOTALS = ("_total", "_bucket", "_count", "_sum")
+
 
 class NoMetrics(RuntimeError):
     """The page cannot be had, or is not kbroker's; says why."""
@@ -26,9 +28,23 @@ class NoMetrics(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """series: value by labels, by name of the series. Totals count since the broker's start."""
+    """series: value by labels, by name of the series. Totals count since the broker's start, or in
+    the last `seconds` if these are not 0."""
 
     series: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def since(self, earlier: "Live", seconds: float) -> "Live":
+        """The same with totals since an earlier reading, so many seconds ago. A total that is
+        smaller now is that of a broker that has restarted."""
+        series = {}
+        for name, values in self.series.items():
+            before = earlier.series.get(name, {}) if name.endswith(TOTALS) else {}
+            series[name] = {
+                key: value - before[key] if before.get(key, math.inf) <= value else value
+                for key, value in values.items()
+            }
+        return Live(series, seconds)
 
     def total(self, name: str, **labels: str) -> float:
         """Sum of the series that carry these labels; 0 when there is none."""

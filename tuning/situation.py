@@ -15,7 +15,8 @@ CACHED_FILES = 4096  # segment files and indexes that a network process keeps op
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """live: None without a running broker. assumed: fields of the workload without a source;
+    """live: None without a running broker. recent: the same with the totals of the last seconds;
+    None without two readings. assumed: fields of the workload without a source;
     findings that depend on them would rest on a guess."""
 
     host: Host = field(default_factory=Host)
@@ -23,6 +24,7 @@ class Situation:
     config: BrokerConfig = field(default_factory=BrokerConfig)
     coefficients: Coefficients = field(default_factory=Coefficients)
     live: Live | None = None
+    recent: Live | None = None
     assumed: frozenset[str] = frozenset()
 
     def knows(self, *names: str) -> bool:

@@ -95,6 +95,7 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
             (("verify", "--dir", ".", option, "none/file"), 74, "kbroker tune: none/file: No such file")
             for option in ("--json", "--html", "--out")
         ),
+        (("check", "--dir", ".", "--watch", "nan"), 2, "--watch must be from 0 to 600"),
         (("check", "--dir", ""), 2, "--dir is empty"),
         (("bench", "--dir", ".", "--seconds", "nan"), 2, "--seconds must be from 1 to 600"),
         *(

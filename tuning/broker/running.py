@@ -1,4 +1,5 @@
-"""Findings about the host from a running broker's /metrics. Totals are since its start."""
+"""Findings about the host from a running broker's /metrics. Totals are since its start; quantiles are
+those of the last seconds if there are two readings with enough events between them."""
 
 import math
 from collections.abc import Callable
@@ -16,12 +17,14 @@ LATE_LOOP_S = 0.05
 COLD_SHARE = 0.1
 STALLED = 0.001
 NEARLY = 0.8
+MIN_RECENT = 20
+"""Fewer events than these have no quantile worth showing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
     """One thing to look at. read: a number, None when the page does not show it. wrong: whether it
-    is too much."""
+    is too much. quantile: read from the last seconds if possible."""
 
     name: str
     metric: str
@@ -31,6 +34,7 @@ class Sign:
     severity: Severity
     why: str
     cure: str
+    quantile: bool = False
 
 
 def look(situation: Situation) -> list[Finding]:
@@ -40,13 +44,34 @@ def look(situation: Situation) -> list[Finding]:
 
 
 def _finding(sign: Sign, situation: Situation, live: Live) -> Finding:
-    name, source = f"broker: {sign.name}", f"/metrics: {sign.metric}"
-    value = sign.read(situation, live)
+    reading = _reading(sign, situation, live)
+    window = f", the last {reading.seconds:.0f} s" if reading.seconds else ""
+    name, source = f"broker: {sign.name}", f"/metrics: {sign.metric}{window}"
+    value = sign.read(situation, reading)
     if value is None:
         return Finding(name, Severity.UNSEEN, "", "", "the page does not show it (yet)", source)
     if not sign.wrong(value):
         return Finding(name, Severity.OK, sign.show(value), "", sign.why, source)
     return Finding(name, sign.severity, sign.show(value), "", sign.why, source, by_hand(sign.cure))
+
+
+def _reading(sign: Sign, situation: Situation, live: Live) -> Live:
+    """A disk that is slow today has no part in the quantiles of a broker that runs for days."""
+    recent = situation.recent
+    if sign.quantile and recent is not None and recent.total(f"{sign.metric}_count") >= MIN_RECENT:
+        return recent
+    return live
+
+
+def _loop_delay(_: Situation, live: Live) -> float | None:
+    """Of the network process with the largest delay."""
+    processes = {dict(key)["process"] for key in live.values("kbroker_loop_lag_seconds_bucket")}
+    delays = [
+        live.quantile("kbroker_loop_lag_seconds", 0.99, process=name)
+        for name in processes
+        if name.startswith("network-")
+    ]
+    return max((delay for delay in delays if delay is not None), default=None)
 
 
 def _full_soon(_: Situation, live: Live) -> float | None:
@@ -108,6 +133,10 @@ def _time(value: float) -> str:
     return "never" if value == math.inf else show_seconds(value)
 
 
+def _delay(value: float) -> str:
+    return "more than the largest bucket" if value == math.inf else show_seconds(value)
+
+
 SIGNS: tuple[Sign, ...] = (
     Sign("log dirs offline", "kbroker_log_dir_offline", _offline, _count, _positive, Severity.SERIOUS,
          "A failed log dir stays offline until the next start.", "replace the disk (`kbroker docs durability`)"),
@@ -115,12 +144,12 @@ SIGNS: tuple[Sign, ...] = (
          lambda value: value < FULL_SOON_S, Severity.SERIOUS,
          "If it fills as in the last hour. On a full disk produce is refused.", "free space or lower retention"),
     Sign("fdatasync p99", "kbroker_flush_seconds", lambda _, live: live.quantile("kbroker_flush_seconds", 0.99),
-         _time, _above(SLOW_SYNC_S), Severity.ADVICE, "With write.caching=false acks wait for it.",
-         "use a disk with a protected write cache; check scheduler, barriers and other writers"),
-    Sign("event loop delay p99", "kbroker_loop_lag_seconds",
-         lambda _, live: live.quantile("kbroker_loop_lag_seconds", 0.99, process="network-0"), _time,
-         _above(LATE_LOOP_S), Severity.ADVICE, "A network process waited for a core, or spent long in Python.",
-         "run fewer other processes on the host, or more network processes on idle cores"),
+         _delay, _above(SLOW_SYNC_S), Severity.ADVICE, "With write.caching=false acks wait for it.",
+         "use a disk with a protected write cache; check scheduler, barriers and other writers", quantile=True),
+    Sign("event loop delay p99", "kbroker_loop_lag_seconds", _loop_delay, _delay,
+         _above(LATE_LOOP_S), Severity.ADVICE, "A network process waited for a core, or spent long in Python; "
+         "of the one with the largest delay.",
+         "run fewer other processes on the host, or more network processes on idle cores", quantile=True),
     Sign("bytes fetched from disk", "kbroker_topic_cold_bytes_total", _cold, _share, _above(COLD_SHARE),
          Severity.ADVICE, "Consumers read records that are no longer in the page cache.",
          "add memory, or let consumers lag less: kbroker tune size computes how much"),

@@ -13,7 +13,7 @@ from kbroker.http.console.report_files import ReportFolder
 from kbroker.http.console.report_list import ReportList
 from kbroker.http.console.request import Request
 from kbroker.http.console.scram_client import ScramClient
-from kbroker.http.console.tuner import Page, Tuner, check
+from kbroker.http.console.tuner import Page, Readings, Tuner, check
 from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
@@ -48,7 +48,10 @@ class Setup:
         folder = config.get_str("kbroker.console.reports.dir")
         self._reports = ReportList(ReportFolder(folder)) if folder else None
         errors = LogDirErrors(config.log_dirs, context.shared)
-        self._tuner = Tuner(lambda now: check(now, page, [path for path in errors.paths if errors.of(path)]))
+        readings = Readings(page)
+        self._tuner = Tuner(
+            lambda now: check(now, readings, [path for path in errors.paths if errors.of(path)])
+        )
 
     def caller(self, login: tuple[str, str] | None) -> Caller:
         """A caller: anonymous, or a user by name and password."""

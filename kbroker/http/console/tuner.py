@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.refusal import unavailable
+
+if TYPE_CHECKING:
+    from tuning.live import Live
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +21,10 @@ FRESH_S = 5.0
 DEADLINE_S = 20.0
 """Maximum time that a request waits; the check continues, and a later request gets its findings. A
 disk that does not answer delays the check alone."""
+
+WATCH_S, KEPT_S = 2.0, 600.0
+"""Quantiles are those since the reading of the last check if it is at most so old, else those of two
+seconds: the first check waits for these."""
 
 Page = Callable[[Collection[str]], str]
 
@@ -34,14 +41,45 @@ class Checked:
     failure: str = ""
 
 
-def check(config: BrokerConfig, page: Page, offline: Sequence[str]) -> tuple[Sequence[str], Sequence[Any]]:
-    """Lines about the workload, and the findings, the worst first. page: renders the metrics of the
-    given names. Raises ValueError, RuntimeError if the host cannot be checked."""
-    from tuning.check import check as all_findings  # imported here: only this page needs them
-    from tuning.gather import gather_inside
-    from tuning.live import SERIES, parse
+class Readings:
+    """The metrics of this broker, with an earlier reading to compare with. page: renders the metrics
+    of the given names. Owner: the tuner, which checks one at a time."""
 
-    situation, lines = gather_inside(config, parse(page(SERIES)), offline)
+    def __init__(
+        self,
+        page: Page,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._page = page
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._earlier: Live | None = None
+        self._earlier_s = 0.0
+
+    def take(self) -> tuple["Live", "Live"]:
+        """The metrics now, and the same with the totals since the earlier reading."""
+        from tuning.live import SERIES, parse  # imported here: only this page needs it
+
+        if self._earlier is None or self._clock_s() - self._earlier_s > KEPT_S:
+            self._earlier, self._earlier_s = parse(self._page(SERIES)), self._clock_s()
+            self._sleep(WATCH_S)
+        now, now_s = parse(self._page(SERIES)), self._clock_s()
+        recent = now.since(self._earlier, now_s - self._earlier_s)
+        self._earlier, self._earlier_s = now, now_s
+        return now, recent
+
+
+def check(
+    config: BrokerConfig, readings: Readings, offline: Sequence[str]
+) -> tuple[Sequence[str], Sequence[Any]]:
+    """Lines about the workload, and the findings, the worst first. Raises ValueError, RuntimeError if
+    the host cannot be checked."""
+    from tuning.check import check as all_findings
+    from tuning.gather import gather_inside
+
+    live, recent = readings.take()
+    situation, lines = gather_inside(config, live, offline, recent)
     return lines, [
         finding.as_json() | {"now": finding.now_shown, "proposed": finding.proposed_shown}
         for finding in all_findings(situation)

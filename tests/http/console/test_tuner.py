@@ -10,7 +10,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.refusal import Refusal
-from kbroker.http.console.tuner import FRESH_S, Tuner, check
+from kbroker.http.console.tuner import FRESH_S, KEPT_S, WATCH_S, Readings, Tuner, check
 from tests.http.scene import Scene
 
 CONFIG = BrokerConfig({})
@@ -111,7 +111,7 @@ def findings(folder: Path, offline: tuple[str, ...] = ()) -> dict[str, Any]:
         requested.extend(names)
         return scene.collector.text(names=names).decode()
 
-    lines, found = check(scene.context.config, page, offline)
+    lines, found = check(scene.context.config, Readings(page, sleep=lambda _: None), offline)
     assert requested
     assert "partitions 2 (/metrics)" in lines
     return {row["knob"]: row for row in found}
@@ -122,6 +122,29 @@ def test_the_running_broker_is_among_the_findings(tmp_path: Path) -> None:
     assert found["broker: log dirs offline"]["now"] == "0"
     assert found["broker: rows of the partition table in use"]["severity"] == "ok"
     assert {row["severity"] for row in found.values()} <= {"serious", "advice", "note", "ok", "unseen"}
+
+
+def test_a_check_compares_with_the_one_before_and_waits_only_for_the_first() -> None:
+    now, counted = 1000.0, 10**6
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        waited.append(seconds)
+
+    def page(_: Any) -> str:
+        nonlocal counted
+        counted += 7
+        return f'kbroker_info{{version="1"}} 1\nkbroker_flush_seconds_count {counted}\n'
+
+    readings = Readings(page, lambda: now, sleep)
+    for later_s, window_s, waits in ((0.0, WATCH_S, 1), (KEPT_S, KEPT_S, 1), (KEPT_S + 1, WATCH_S, 2)):
+        now += later_s
+        live, recent = readings.take()
+        assert recent.total("kbroker_flush_seconds_count") == 7
+        assert (recent.seconds, len(waited)) == (window_s, waits)
+        assert live.total("kbroker_flush_seconds_count") == counted
 
 
 def test_log_dirs_are_writable_when_the_broker_uses_them(
