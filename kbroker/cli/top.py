@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 BESIDE, GAP, MAX_TABLE = 80, 3, 60
+MAX_INTERFACES = 4
 EXAMPLES = examples("kbroker top", "kbroker top --url http://127.0.0.1:9404/", "kbroker top --once --json")
 
 
@@ -28,8 +29,8 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each sample as a line of JSON.")] = False,
 ) -> None:
-    """Show throughput, latency by stage, lag, disks and processes, once a second. Press Ctrl-C to
-    stop.
+    """Show throughput, latency by stage, lag, processes, disks, memory and network, once a second.
+    Press Ctrl-C to stop.
 
     A broker that restarts meanwhile does not end the display, nor the lines of [bold]--json[/bold]:
     they continue once it answers. Without an answer to the first request the command ends with
@@ -90,7 +91,8 @@ def overview(url: str) -> Any:
 
 def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
     """The whole screen for one sample. width: columns of the terminal; from BESIDE on, the tables
-    of the host stand beside those of the clients, so that all fit into 24 lines."""
+    of the host are beside those of the clients, so that all fit into 24 lines. Below each other
+    they have no titles, and fit into 40."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -108,11 +110,12 @@ def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
         f"{holds}   {clients}   {counted(sample['deaths'], 'restart')}",
         *(f"! {trouble}" for trouble in troubles(sample)),
     )
+    beside = width >= BESIDE
     clients_tables, host_tables = (
-        Group(*(_table(title, headers, rows) for title, headers, rows in tables if rows))
+        Group(*(_table(title if beside else None, headers, rows) for title, headers, rows in tables if rows))
         for tables in (_tables_of_clients(sample), _tables_of_the_host(sample))
     )
-    if width < BESIDE:
+    if not beside:
         tables: RenderableType = Group(clients_tables, host_tables)
     else:
         tables = Table.grid(padding=(0, GAP))
@@ -147,7 +150,7 @@ def _tables_of_clients(sample: Mapping[str, Any]) -> Tables:
     return [
         ("Stages of the last ten seconds", ("STAGE", "P50 MS", "P99 MS", "COUNT"), stages),
         ("Busiest topics", ("TOPIC", "IN", "OUT"), topics),
-        ("Lag", ("GROUP", "RECORDS"), groups),
+        ("Lag in records", ("GROUP", "LAG"), groups),
     ]
 
 
@@ -171,10 +174,37 @@ def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
         ("Processes", ("PROCESS", "CPU", "MEMORY"), processes),
         ("Disks", ("DEVICE", "READ", "WRITE", "BUSY"), disks),
         ("Log dirs", ("PATH", "FREE", "FULL IN"), dirs),
+        ("Memory", ("PAGE CACHE", "OF", "TO BE WRITTEN"), _memory(sample["memory"])),
+        ("Network", ("NIC", "IN", "OUT", "USED"), _interfaces(sample["nics"])),
     ]
 
 
-def _table(title: str, headers: Sequence[str], rows: Rows) -> "RenderableType":
+def _memory(memory: Mapping[str, float]) -> Rows:
+    """Dirty pages and those that are being written wait for the disk."""
+    if "page_cache" not in memory:
+        return []
+    waiting = memory.get("dirty", 0) + memory.get("writeback", 0)
+    return [(size(memory["page_cache"]), size(memory.get("total", 0)), size(waiting))]
+
+
+def _interfaces(nics: Sequence[Mapping[str, Any]]) -> Rows:
+    """The busiest; of those without traffic only the first one."""
+    shown = [row for at, row in enumerate(nics) if at == 0 or row["in_bytes"] + row["out_bytes"] > 0]
+    shown.sort(key=lambda row: -(row["in_bytes"] + row["out_bytes"]))
+    return [
+        (
+            row["name"],
+            f"{size(row['in_bytes'])}/s",
+            f"{size(row['out_bytes'])}/s",
+            f"{max(row['in_bytes'], row['out_bytes']) / row['speed_bytes']:.0%}"
+            if row["speed_bytes"]
+            else "-",
+        )
+        for row in shown[:MAX_INTERFACES]
+    ]
+
+
+def _table(title: str | None, headers: Sequence[str], rows: Rows) -> "RenderableType":
     from rich.table import Table
 
     table = Table(

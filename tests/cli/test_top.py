@@ -20,7 +20,7 @@ from tests.peer.kbroker_node import KBroker
 def test_one_look_shows_the_broker(broker: KBroker, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "--url", console(broker)]) == 0
     shown = capsys.readouterr().out
-    for text in ("ready", "records/s", "Log dirs", "Processes", "network-0", "io-0"):
+    for text in ("ready", "records/s", "Log dirs", "Processes", "network-0", "io-0", "Memory", "Network"):
         assert text in shown
 
 
@@ -64,6 +64,12 @@ BUSY = {
             "full_in_s": 7200,
         }
     ],
+    "memory": {"total": 64e9, "page_cache": 48e9, "dirty": 1.5e9, "writeback": 0.5e9},
+    "nics": [
+        {"name": "eth0", "in_bytes": 500e6, "out_bytes": 250e6, "speed_bytes": 1_250_000_000},
+        {"name": "docker0", "in_bytes": 0, "out_bytes": 0, "speed_bytes": None},
+        {"name": "lo", "in_bytes": 3e6, "out_bytes": 3e6, "speed_bytes": None},
+    ],
     "processes": [
         {"name": name, "cpu": 0.5, "memory_bytes": 1e8}
         for name in ("network-0", "control", "io-0", "http", "cleaner", "acceptor")
@@ -78,8 +84,38 @@ def test_a_screen_fits_its_terminal(columns: int, lines: int) -> None:
     shown = terminal.export_text().splitlines()
     assert len(shown) <= lines
     assert max(map(len, shown)) <= columns
-    for text in ("fetch purgatory", "1,234,567", "network-0", "acceptor", "vda", "2 h", "billing"):
+    for text in (
+        "fetch purgatory",
+        "1,234,567",
+        "network-0",
+        "acceptor",
+        "vda",
+        "2 h",
+        "billing",
+        "eth0",
+        "48.0 GB",
+    ):
         assert any(text in line for line in shown), text
+
+
+def test_memory_and_interfaces_are_shown() -> None:
+    terminal = Console(width=120, record=True, file=io.StringIO())
+    terminal.print(screen({"version": "1", "bootstrap": ["127.0.0.1:9092"], "sample": BUSY}, 120))
+    rows = [line.split() for line in terminal.export_text().splitlines()]
+    assert any(row[-6:] == ["48.0", "GB", "64.0", "GB", "2.0", "GB"] for row in rows)
+    assert any(row[-6:] == ["eth0", "500", "MB/s", "250", "MB/s", "40%"] for row in rows)
+    assert any(row[-6:] == ["lo", "3.0", "MB/s", "3.0", "MB/s", "-"] for row in rows)
+    assert not any("docker0" in row for row in rows)
+
+
+def test_a_host_without_traffic_shows_its_first_interface() -> None:
+    quiet = [{"name": name, "in_bytes": 0, "out_bytes": 0, "speed_bytes": None} for name in ("eth0", "lo")]
+    terminal = Console(width=120, record=True, file=io.StringIO())
+    sample = BUSY | {"nics": quiet, "memory": {}}
+    terminal.print(screen({"version": "1", "bootstrap": ["127.0.0.1:9092"], "sample": sample}, 120))
+    shown = terminal.export_text()
+    assert "eth0" in shown
+    assert "PAGE CACHE" not in shown
 
 
 ASKS_FOR_A_LOGIN = 401, b'{"error": "login", "message": "log in first"}'

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -47,6 +48,24 @@ def test_given_goes_before_seen_goes_before_settings(tmp_path: Path) -> None:
 def test_a_loopback_listener_has_no_remote_clients(listeners: str, remote: bool) -> None:
     load, _ = workload_of({}, BrokerConfig({"listeners": listeners}), None, (), 0.0)
     assert load.remote_clients is remote
+
+
+def test_metrics_are_read_twice_if_there_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    appended = iter((5_000_000, 5_000_700, 6_000_000))
+    waited: list[float] = []
+    monkeypatch.setattr(
+        "tuning.gather.scrape", lambda _: parse(PAGE.replace("total 5000000", f"total {next(appended)}"))
+    )
+    monkeypatch.setattr("tuning.gather.time.sleep", waited.append)
+    sources = Sources(dirs=[str(tmp_path)], metrics="there", roots=FakeRoots(tmp_path / "root").roots)
+    twice, _ = gather(replace(sources, watch_s=3.0), {})
+    assert twice.live is not None
+    assert twice.recent is not None
+    assert waited == [3.0]
+    assert twice.live.total("kbroker_appended_bytes_total") == 5_000_700
+    assert twice.recent.total("kbroker_appended_bytes_total") == 700
+    assert twice.recent.total("kbroker_groups") == 3
+    assert gather(sources, {})[0].recent is None
 
 
 def test_a_situation_knows_what_was_only_assumed(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Findings about the host from a running broker's /metrics. Totals are since its start; quantiles are
-those of the last seconds if there are two readings with enough events between them."""
+"""Findings about the host from a running broker's /metrics. Totals are since its start; quantiles
+are those of the last seconds if there are two readings with enough events between them."""
 
 import math
 from collections.abc import Callable

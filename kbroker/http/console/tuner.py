@@ -23,8 +23,8 @@ DEADLINE_S = 20.0
 disk that does not answer delays the check alone."""
 
 WATCH_S, KEPT_S = 2.0, 600.0
-"""Quantiles are those since the reading of the last check if it is at most so old, else those of two
-seconds: the first check waits for these."""
+"""Quantiles are those since the reading of the last check if it is at most so old, else those of
+two seconds: the first check waits for these."""
 
 Page = Callable[[Collection[str]], str]
 
@@ -42,8 +42,8 @@ class Checked:
 
 
 class Readings:
-    """The metrics of this broker, with an earlier reading to compare with. page: renders the metrics
-    of the given names. Owner: the tuner, which checks one at a time."""
+    """The metrics of this broker, with an earlier reading to compare with. page: renders the
+    metrics of the given names. Owner: the tuner, which checks one at a time."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Readings:
 def check(
     config: BrokerConfig, readings: Readings, offline: Sequence[str]
 ) -> tuple[Sequence[str], Sequence[Any]]:
-    """Lines about the workload, and the findings, the worst first. Raises ValueError, RuntimeError if
-    the host cannot be checked."""
+    """Lines about the workload, and the findings, the worst first. Raises ValueError, RuntimeError
+    if the host cannot be checked."""
     from tuning.check import check as all_findings
     from tuning.gather import gather_inside
 
