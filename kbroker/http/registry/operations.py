@@ -21,6 +21,8 @@ from kbroker.http.registry.names import context_of, is_allowed
 from kbroker.http.registry.state import State, identity
 from kbroker.http.registry.topic import Row, SchemaTopic
 from kbroker.http.registry.topic_records import (
+    LAST_IDS,
+    LAST_IDS_KEY,
     Malformed,
     Reference,
     SchemaRow,
@@ -131,7 +133,7 @@ def _numbered(state: State, row: SchemaRow, number: int | None, version: int | N
     the next id."""
     context = context_of(row.subject)
     if number is None:
-        number = state.identities[context].get(identity(row)) or state.last_ids.get(context, 0) + 1
+        number = state.id_of(row) or state.last_ids.get(context, 0) + 1
     elif (held := state.ids[context].get(number)) and identity(held[0]) != identity(row):
         raise failure.operation_not_permitted(f"Overwrite new schema with id {number} is not permitted.")
     return replace(row, id=number, version=version or state.next_version(row.subject))
@@ -212,7 +214,10 @@ def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str,
         if permanent and not row.deleted:
             raise failure.version_not_soft_deleted(subject, row.version)
         _check_unreferenced(state, row)
-        topic.write(caller, [(row.key(), None if permanent else row.with_deleted(True).value())])
+        if permanent:
+            topic.write(caller, _removal(state, [row]))
+        else:
+            topic.write(caller, [(row.key(), row.with_deleted(True).value())])
         return row.version
 
 
@@ -233,13 +238,20 @@ def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: 
             _check_unreferenced(state, row)
         changes: list[Row]
         if permanent:
-            changes = [(row.key(), None) for row in rows]
+            changes = _removal(state, rows)
             changes += [(config_key(subject), None)] if subject in state.levels else []
             changes += [(mode_key(subject), None)] if subject in state.modes else []
         else:
             changes = [(delete_key(subject), dump({"subject": subject, "version": alive[-1].version}))]
         topic.write(caller, changes)
         return [row.version for row in (rows if permanent else alive)]
+
+
+def _removal(state: State, rows: Sequence[SchemaRow]) -> list[Row]:
+    """The records that remove these versions. No other schema ever gets their ids."""
+    kept = state.ids_without_rows(rows)
+    last_ids: list[Row] = [(LAST_IDS_KEY, dump({LAST_IDS: kept}))] if kept else []
+    return [*last_ids, *((row.key(), None) for row in rows)]
 
 
 def _check_unreferenced(state: State, row: SchemaRow) -> None:

@@ -2,10 +2,11 @@
 
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from kbroker.http.registry.names import context_of
-from kbroker.http.registry.topic_records import Malformed, SchemaRow, load
+from kbroker.http.registry.topic_records import LAST_IDS, Malformed, SchemaRow, load
 
 log = logging.getLogger(__name__)
 
@@ -16,12 +17,13 @@ class State:
     """Runs in: http. Owner: the registry; changed only by `apply`, under the registry's lock.
 
     subjects: rows by subject and version, including deleted ones. ids: rows by context and id, the
-    oldest first. levels, modes: by subject; None: the registry's, `:.name:`: those of a context."""
+    oldest first. identities: ids of equal schemas, the oldest first; imports may give them several.
+    levels, modes: by subject; None: the registry's, `:.name:`: those of a context."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaRow]] = {}
         self.ids: dict[str, dict[int, list[SchemaRow]]] = defaultdict(dict)
-        self.identities: dict[str, dict[Identity, int]] = defaultdict(dict)
+        self.identities: dict[str, dict[Identity, list[int]]] = defaultdict(dict)
         self.levels: dict[str | None, dict[str, Any]] = {}
         self.modes: dict[str | None, str] = {}
         self.contexts: set[str] = {"."}
@@ -47,6 +49,9 @@ class State:
             for version, row in list(self.subjects.get(str(key["subject"]), {}).items()):
                 if version <= int(value["version"]):
                     self._put(row.with_deleted(True))
+        elif kind == "NOOP" and value is not None:
+            for context, number in dict(value.get(LAST_IDS) or {}).items():
+                self.last_ids[context] = max(self.last_ids.get(context, 0), int(number))
 
     def _set(self, table: dict[str | None, Any], subject: str | None, value: Any) -> None:
         if value is None:
@@ -67,7 +72,15 @@ class State:
         rows[:] = [one for one in rows if (one.subject, one.version) != (subject, version)]
         if not rows:
             self.ids[context_of(subject)].pop(row.id, None)
-            self.identities[context_of(subject)].pop(identity(row), None)
+            self._forget_id(self.identities[context_of(subject)], row)
+
+    @staticmethod
+    def _forget_id(identities: dict[Identity, list[int]], row: SchemaRow) -> None:
+        numbers = identities.get(identity(row), [])
+        if row.id in numbers:
+            numbers.remove(row.id)
+            if not numbers:
+                del identities[identity(row)]
 
     def _put(self, row: SchemaRow) -> None:
         context = context_of(row.subject)
@@ -85,13 +98,30 @@ class State:
                 break
         else:
             rows.append(row)
-        self.identities[context].setdefault(identity(row), row.id)
+        numbers = self.identities[context].setdefault(identity(row), [])
+        if row.id not in numbers:
+            numbers.append(row.id)
         self.last_ids[context] = max(self.last_ids.get(context, 0), row.id)
 
     def versions(self, subject: str, deleted: bool = False) -> list[SchemaRow]:
         """Rows of a subject in order of their versions."""
         rows = self.subjects.get(subject, {})
         return [rows[number] for number in sorted(rows) if deleted or not rows[number].deleted]
+
+    def id_of(self, row: SchemaRow) -> int | None:
+        """The oldest id of a schema in its context."""
+        numbers = self.identities[context_of(row.subject)].get(identity(row))
+        return numbers[0] if numbers else None
+
+    def ids_without_rows(self, removed: Sequence[SchemaRow]) -> dict[str, int]:
+        """The highest ids by context, of those contexts where no row has it once these are
+        removed."""
+        gone = {(row.subject, row.version) for row in removed}
+        return {
+            context: number
+            for context, number in self.last_ids.items()
+            if all((one.subject, one.version) in gone for one in self.ids.get(context, {}).get(number, ()))
+        }
 
     def next_version(self, subject: str) -> int:
         """Deleted versions count unless they are deleted permanently."""

@@ -9,6 +9,10 @@ from typing import Any
 from kbroker.http import finite_json
 
 NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
+LAST_IDS_KEY = b'{"magic":0,"keytype":"NOOP"}'
+"""Of the record that keeps the highest ids when no schema has them any more. Confluent's registry
+and Karapace ignore it, and their own NOOP does not replace it: compaction compares bytes."""
+LAST_IDS = "lastIds"
 
 
 class Malformed(ValueError):

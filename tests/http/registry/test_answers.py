@@ -169,6 +169,45 @@ def test_modes_forbid_writes_and_let_ids_be_imported(desk: Desk) -> None:
     assert desk("GET", "/subjects/one/versions") == (200, [3])
 
 
+@pytest.mark.parametrize("removed", ["one", "two"])
+def test_a_schema_with_two_ids_gets_no_third_when_one_is_removed(desk: Desk, removed: str) -> None:
+    desk("PUT", "/mode", {"mode": "IMPORT"})
+    assert desk.register("one", '"string"', id=5) == 5
+    assert desk.register("two", '"string"', id=9) == 9
+    desk("PUT", "/mode", {"mode": "READWRITE"})
+    desk("DELETE", f"/subjects/{removed}")
+    assert desk("DELETE", f"/subjects/{removed}?permanent=true") == (200, [1])
+    left = 9 if removed == "one" else 5
+    assert desk.register("three", '"string"') == left
+    assert desk.again().register("four", '"string"') == left
+
+
+def test_the_id_of_a_removed_schema_stays_used_after_compaction(desk: Desk) -> None:
+    desk.register("kept", '"string"')
+    desk.register("gone", '"int"')
+    desk.register(":.blue:gone", '"int"')
+    for path in ("/subjects/gone/versions/1", "/subjects/:.blue:gone"):
+        desk("DELETE", path)
+        desk("DELETE", f"{path}?permanent=true")
+    compacted = dict(desk.topic.rows)
+    other = Desk([(key, value) for key, value in compacted.items() if value is not None])
+    assert other("GET", "/subjects?deleted=true") == (200, ["kept"])
+    assert other.register("next", '"long"') == desk.register("next", '"long"') == 3
+    assert other.register(":.blue:next", '"long"') == desk.register(":.blue:next", '"long"') == 2
+
+
+def test_normalization_finds_a_protobuf_schema_of_the_subject_whatever_its_layout(desk: Desk) -> None:
+    """Its text stays as it was registered."""
+    text = 'syntax = "proto3"; message A { string b = 1; }'
+    laid_out = text.replace("{", "{ // a comment\n")
+    assert desk.register("one", text, schemaType="PROTOBUF") == 1
+    body = {"schema": laid_out, "schemaType": "PROTOBUF"}
+    assert desk("POST", "/subjects/one", body)[1]["error_code"] == 40403
+    assert desk("POST", "/subjects/one?normalize=true", body)[1]["schema"] == text
+    assert desk("POST", "/subjects/one/versions?normalize=true", body) == (200, {"id": 1})
+    assert desk("POST", "/subjects/two/versions?normalize=true", body) == (200, {"id": 2})
+
+
 def test_contexts_have_ids_of_their_own(desk: Desk) -> None:
     assert desk.register("one", '"string"') == 1
     assert desk.register(":.blue:one", '"int"') == 1
