@@ -64,6 +64,7 @@ record: venv peer kernels ## records Apache Kafka's answers again, in tests/comp
 		_beside_kafka.py,$(or $(RECORD),groups transactions acls)))
 
 # `test` is what a change must pass; `test-full` is every test there is. KILLS of each kind in `test`: KBROKER_KILLS.
+# KBROKER_CRASHES: deaths of the crash matrix, all: one at each of its places; `test-rest` has a few.
 # PLAIN: folders whose fast tests run without compiled kernels.
 PLAIN ?= $(addprefix tests/,kernels ipc io purgatory cleaner log metrics net control api http)
 REST = slow plain compat kafka crash spark fuzz
@@ -79,7 +80,7 @@ test-no-kernels: venv ## fast tests with kernels as plain Python over checked me
 		-m "not (slow or compat or kafka or crash or fuzz or spark)" $(PLAIN)
 
 test-full: venv-spark peer kernels ## every test: also Apache Kafka beside, more kills, the judge, fuzzing
-	@$(BIN)/python -m tests.tiers fast $(REST) long
+	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),all) $(BIN)/python -m tests.tiers fast $(REST) long
 
 test-long: venv-spark peer kernels ## tests of minutes each: moves to clusters and back, Connect, Spark clusters
 	@$(BIN)/python -m tests.tiers long
@@ -88,7 +89,7 @@ test-rest: venv-spark peer kernels # what `make test` leaves out
 	@$(BIN)/python -m tests.tiers --after-short $(REST)
 
 test-crash: venv-spark peer kernels ## the crash tests with 20 kills of each kind and process
-	@KBROKER_KILLS=$(or $(KBROKER_KILLS),20) $(BIN)/python -m tests.tiers crash
+	@KBROKER_KILLS=$(or $(KBROKER_KILLS),20) KBROKER_CRASHES=$(or $(KBROKER_CRASHES),all) $(BIN)/python -m tests.tiers crash
 
 fuzz: venv kernels ## only fuzzing; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
 	@$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz

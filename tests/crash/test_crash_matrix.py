@@ -1,13 +1,12 @@
 """The broker dies at named places, one after the other, at random moments, while everything at once
 is in progress.
 
-``make crash-matrix`` runs KBROKER_CRASHES (300) of them, the tier a few. Each place that is drawn has
-to be reached: where the drawn count is not within its patience, the first time is waited for. So a
-run of as many deaths as there are places has been at all of them. Every death is printed;
+``make crash-matrix`` runs KBROKER_CRASHES (300) of them, ``make test-full`` one at each place, the
+tier alone a few. Each place that is drawn has to be reached: where the drawn count is not within
+its patience, the first time is waited for. Every death is printed;
 KBROKER_CRASH_PLACES=truncate,roll keeps a run to some of the places.
 """
 
-import os
 import signal
 import time
 from collections import Counter
@@ -17,24 +16,23 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kbroker.ipc.crash_point import POINTS, VARIABLE
+from kbroker.ipc.crash_point import VARIABLE
 from tests.crash.crash_load import PIECES
 from tests.crash.failovers import Failovers
 from tests.crash.load import PARTITIONS, Load, judge, read_all
+from tests.crash.places import deaths, drawn, places
 from tests.crash.seeds import chances
 from tests.crash.segment_chain import all_faults
 from tests.crash.sited import create, start_sites
 from tests.peer.kbroker_node import BrokerFailed, KBroker
 
-CRASHES = int(os.environ.get("KBROKER_CRASHES", "6"))
-PLACES = tuple(os.environ.get("KBROKER_CRASH_PLACES", "").split(","))  # beginnings of their names
+CRASHES = deaths()
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600 + 12 * CRASHES)]
 
 TOPIC = "plain"
 KILLED = f"kbroker ended with {-signal.SIGKILL}"
 PATIENCE_S = 10.0
 TRIES = 5  # to reach a place that was drawn
-ELSEWHERE = "move: "  # wants a second log dir: test_log_dir_moves
 AT_START = ("recovery: ", "leader change: epoch")
 # reached by failovers, after which the former leader truncates its log
 AT_FAILOVER = ("truncate: ", "leader change: decision stored", "leader change: leader confirmed")
@@ -79,12 +77,9 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
     time.sleep(1)
     broker.kill9()
     reached: Counter[str] = Counter()
-    places = [name for name in POINTS if name.startswith(PLACES) and not name.startswith(ELSEWHERE)]
+    names = places()
     try:
-        for number in range(CRASHES):
-            if number % len(places) == 0:
-                chance.shuffle(places)
-            name = places[number % len(places)]
+        for number, name in enumerate(drawn(chance, names, CRASHES)):
             for count in (chance.randint(1, _most(name)), *[1] * (TRIES - 1)):
                 died = _die(broker, dirs, name, count)
                 reached[name] += died
@@ -102,8 +97,8 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
     judge(load, read_all(broker.bootstrap, TOPIC))
     for piece in pieces:
         piece.judge()
-    print(f"{sum(reached.values())} deaths at {len(reached)} of {len(places)} places; {load.count} records")
-    assert len(reached) == min(CRASHES, len(places))
+    print(f"{sum(reached.values())} deaths at {len(reached)} of {len(names)} places; {load.count} records")
+    assert len(reached) == min(CRASHES, len(names))
     assert [name for name, deaths in reached.items() if not deaths] == [], "never reached"
     broker.stop()
 
