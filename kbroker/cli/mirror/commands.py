@@ -190,7 +190,7 @@ def _copy(
     """Copy topics, ACLs and quotas, then records until all are copied."""
     from kbroker.cli.mirror.engine import Engine, engine_settings
     from kbroker.cli.mirror.following import Follower, follow
-    from kbroker.cli.mirror.prepare import copy_acls, copy_quotas, create_topics
+    from kbroker.cli.mirror.prepare import copy_acls, copy_quotas, create_topics, renewed
 
     for remark in create_topics(target, plan):
         say(remark)
@@ -201,7 +201,15 @@ def _copy(
     )
     follower = Follower(source.bootstrap, options.quiet_s, say)
     with Engine(settings, kafka_home, options.heap, log) as engine:
-        follow(source, target, plan, engine, follower, options.every_s)
+        follow(
+            source,
+            target,
+            plan,
+            engine,
+            follower,
+            options.every_s,
+            lambda plan: renewed(source, target, plan, options.topics, say),
+        )
 
 
 def _verify(source: Connection, target: Connection, options: _Options, keep_topics: bool, json: bool) -> None:
@@ -238,7 +246,7 @@ def _show_plan(plan: Any, json: bool) -> None:
             "records": sum(
                 plan.ends[topic.name, n] - plan.starts[topic.name, n] for n in range(topic.partitions)
             ),
-            "at_target": topic.exists,
+            "at_target": topic.at_target > 0,
             "settings": {name: one.value for name, one in topic.settings.items() if one.source == "topic"},
         }
         for topic in plan.topics.values()

@@ -9,7 +9,7 @@ from kbroker.cli.mirror.comparing import Difference, compare, read_partition
 from kbroker.cli.mirror.engine import OWN_TOPICS
 from kbroker.cli.mirror.group_offsets import GroupOffsets
 from kbroker.cli.mirror.plan import Plan
-from kbroker.cli.mirror.prepare import apply_settings, copy_acls, copy_quotas
+from kbroker.cli.mirror.prepare import add_partitions, apply_settings, copy_acls, copy_quotas
 from kbroker.cli.partitions import earliest, latest
 from kbroker.cli.sizes import counted
 
@@ -42,6 +42,7 @@ def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[st
     """Verify the records, and set settings and offsets that a copy of records cannot set. The
     clients have stopped at the source. Raises CommandFailed."""
     outcome = Outcome()
+    add_partitions(target, plan)  # of the last seconds: their records, if any, are reported as missing
     copy_acls(source, target)
     copy_quotas(source, target)
     groups = GroupOffsets.read(source, plan.groups)

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed
 from kbroker.cli.mirror.plan import Plan
 from kbroker.cli.mirror.positions import Positions, left_to_copy
-from kbroker.cli.partitions import Partition, latest
+from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.sizes import counted
 
 IN_STEP_RECORDS = 1000
 IN_STEP_S = 5.0
+MAX_TRIES = 10
+PAUSE_S = 0.5
 Say = Callable[[str], None]
 
 
@@ -75,18 +78,39 @@ class Follower:
 
 
 def follow(
-    source: Connection, target: Connection, plan: Plan, engine: Running, follower: Follower, every_s: float
+    source: Connection,
+    target: Connection,
+    plan: Plan,
+    engine: Running,
+    follower: Follower,
+    every_s: float,
+    renew: Callable[[Plan], Plan],
 ) -> None:
-    """Returns when the source is idle and fully copied. Raises CommandFailed if the copying process
-    ends."""
+    """Returns when the source is idle and fully copied. renew: the plan with all topics and
+    partitions that the source has now. Raises CommandFailed if the copying process ends."""
     positions = Positions(target)
+    first: dict[Partition, int] = {}
+    failures = 0
     try:
         while True:
             engine.check()
-            partitions = plan.partitions
-            ends = latest(source, source.admin(), partitions, committed=True)
-            left = left_to_copy(source, plan.starts, ends, positions.read())
-            if follower.observe(plan.starts, ends, left, time.monotonic()):
+            try:
+                plan = renew(plan)
+                starts = earliest(source, source.admin(), plan.partitions)
+                ends = latest(source, source.admin(), plan.partitions, committed=True)
+            except CommandFailed as failure:
+                # A topic was created or deleted a moment ago, and not every broker has learned of
+                # it.
+                failures += 1
+                if "UNKNOWN_TOPIC_OR_PARTITION" not in failure.message or failures > MAX_TRIES:
+                    raise
+                time.sleep(PAUSE_S)
+                continue
+            failures = 0
+            first = {partition: first.get(partition, plan.starts[partition]) for partition in ends}
+            # Retention may remove records before they are copied: the present starts count.
+            left = left_to_copy(source, starts, ends, positions.read())
+            if follower.observe(first, ends, left, time.monotonic()):
                 return
             time.sleep(every_s)
     finally:

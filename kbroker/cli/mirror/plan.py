@@ -30,12 +30,13 @@ class Setting:
 
 @dataclass
 class PlannedTopic:
-    """A topic to copy. settings: all effective settings at the source, by name."""
+    """A topic to copy. settings: all effective settings at the source, by name. at_target: number
+    of partitions at the target."""
 
     name: str
     partitions: int
     settings: dict[str, Setting]
-    exists: bool = False
+    at_target: int = 0
 
     @property
     def compacted(self) -> bool:
@@ -47,12 +48,13 @@ class PlannedTopic:
 @dataclass
 class Plan:
     """Everything to copy. starts, ends: offsets of the source's partitions at the time of the
-    plan."""
+    plan. continues: an earlier run, or this one, has copied into the target."""
 
     topics: dict[str, PlannedTopic]
     groups: list[str]
     acls: int
     replication_factor: int
+    continues: bool = False
     target_has_authorizer: bool = True
     starts: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
@@ -78,8 +80,7 @@ def make_plan(
     replication_factor: int | None,
     continues: bool,
 ) -> Plan:
-    """Read both sides. continues: an earlier run has copied into the target. Raises
-    CommandFailed."""
+    """Read both sides. Raises CommandFailed."""
     there = source.admin().list_topics(timeout=source.timeout_s).topics
     here = target.admin().list_topics(timeout=target.timeout_s)
     if not topics:
@@ -92,19 +93,20 @@ def make_plan(
             for row in read_configs(source, "topic", name)
             if row["value"] is not None and not row["sensitive"]
         }
-        planned[name] = PlannedTopic(name, len(there[name].partitions), settings, name in here.topics)
+        at_target = len(here.topics[name].partitions) if name in here.topics else 0
+        planned[name] = PlannedTopic(name, len(there[name].partitions), settings, at_target)
     nodes = len(here.brokers)
     factor = replication_factor or min(MAX_REPLICAS, nodes)
     if factor > nodes:
         raise CommandFailed(f"--replication-factor {factor}: the target has {counted(nodes, 'broker')}")
-    plan = Plan(planned, all_groups(source), len(acls_of(source) or ()), factor, remarks=remarks)
+    plan = Plan(planned, all_groups(source), len(acls_of(source) or ()), factor, continues, remarks=remarks)
     plan.target_has_authorizer = acls_of(target) is not None
     partitions = plan.partitions
     plan.starts = earliest(source, source.admin(), partitions)
     plan.ends = latest(source, source.admin(), partitions, committed=True)
-    for name, topic in planned.items():
-        if topic.exists:
-            _check_existing(target, topic, len(here.topics[name].partitions), continues)
+    for topic in planned.values():
+        if topic.at_target:
+            _check_existing(target, topic, continues)
     if plan.acls and not plan.target_has_authorizer:
         remarks.append(f"stay behind, as the target has no authorizer: {counted(plan.acls, 'ACL')}")
     return plan
@@ -137,6 +139,14 @@ def choose(there: Iterable[str], requested: Sequence[str]) -> tuple[list[str], l
     return chosen, remarks
 
 
+def is_outdated(plan: Plan, source: Connection, requested: Sequence[str]) -> bool:
+    """Whether the source's topics or their partitions differ from the plan. Raises CommandFailed if
+    a requested topic is gone."""
+    there = source.admin().list_topics(timeout=source.timeout_s).topics
+    now = {name: len(there[name].partitions) for name in choose(there, requested)[0]}
+    return now != {topic.name: topic.partitions for topic in plan.topics.values()}
+
+
 def acls_of(broker: Connection) -> list[Acl] | None:
     """All ACLs; None when the broker has no authorizer."""
     try:
@@ -147,17 +157,18 @@ def acls_of(broker: Connection) -> list[Acl] | None:
         raise
 
 
-def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, continues: bool) -> None:
+def _check_existing(target: Connection, topic: PlannedTopic, continues: bool) -> None:
     """Check that a topic at the target comes from this move, or is empty with the same partitions.
     Raises CommandFailed."""
-    if partitions != topic.partitions:
+    grown = continues and topic.at_target < topic.partitions  # at the source, since the copy began
+    if topic.at_target != topic.partitions and not grown:
         raise CommandFailed(
             f"{topic.name} has {counted(topic.partitions, 'partition')} at the source "
-            f"and {partitions} at the target"
+            f"and {topic.at_target} at the target"
         )
     if continues:
         return
-    numbers = [(topic.name, number) for number in range(partitions)]
+    numbers = [(topic.name, number) for number in range(topic.at_target)]
     if any(latest(target, target.admin(), numbers).values()):
         raise CommandFailed(
             f"the target's topic {topic.name} holds records already: delete it or name other topics"

@@ -2,14 +2,24 @@
 its end."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from kbroker.cli import quotas
 from kbroker.cli.acl_requests import create_acls
 from kbroker.cli.config_changes import change_configs, read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, result_of
-from kbroker.cli.mirror.plan import BROKER_WIDE, Plan, PlannedTopic, Setting, acls_of
+from kbroker.cli.mirror.plan import (
+    BROKER_WIDE,
+    Plan,
+    PlannedTopic,
+    Setting,
+    acls_of,
+    is_outdated,
+    make_plan,
+)
 
 OF_REPLICATION = frozenset(
     (
@@ -25,23 +35,73 @@ of the records."""
 
 
 def create_topics(target: Connection, plan: Plan) -> list[str]:
-    """Create missing topics and apply all settings; returns remarks about settings that are left
-    out. Raises CommandFailed."""
-    from confluent_kafka.admin import NewTopic
+    """Create missing topics and partitions, and apply all settings; returns remarks about settings
+    that are left out. Raises CommandFailed."""
+    add_partitions(target, plan)
+    return apply_settings(target, plan, copied=False)
+
+
+def add_partitions(target: Connection, plan: Plan) -> None:
+    """Create the topics and partitions that the target lacks. Raises CommandFailed."""
+    from confluent_kafka.admin import NewPartitions, NewTopic
 
     admin = target.admin()
-    requested = [
+    timeout_s = target.timeout_s
+    topics = plan.topics.values()
+    missing = [
         NewTopic(topic.name, topic.partitions, plan.replication_factor)
-        for topic in plan.topics.values()
-        if not topic.exists
+        for topic in topics
+        if not topic.at_target
     ]
-    if requested:
-        answers = admin.create_topics(
-            requested, request_timeout=target.timeout_s, operation_timeout=target.timeout_s
+    if missing:
+        _check(
+            admin.create_topics(missing, request_timeout=timeout_s, operation_timeout=timeout_s),
+            plan,
+            "TOPIC_ALREADY_EXISTS",
         )
-        for name, future in answers.items():
+    grown = [
+        NewPartitions(topic.name, topic.partitions)
+        for topic in topics
+        if 0 < topic.at_target < topic.partitions
+    ]
+    if grown:
+        _check(
+            admin.create_partitions(grown, request_timeout=timeout_s, operation_timeout=timeout_s),
+            plan,
+            "INVALID_PARTITIONS",
+        )
+    for topic in topics:
+        topic.at_target = topic.partitions
+
+
+def _check(answers: Mapping[str, Any], plan: Plan, created_meanwhile: str) -> None:
+    """Raises CommandFailed for a refused topic. MirrorMaker, once started, may have created the
+    topic or partitions since the plan."""
+    for name, future in answers.items():
+        try:
             result_of(future, f"topic {name}")
-    return apply_settings(target, plan, copied=False)
+        except CommandFailed as failure:
+            if not plan.continues or created_meanwhile not in failure.message:
+                raise
+
+
+def renewed(
+    source: Connection, target: Connection, plan: Plan, requested: Sequence[str], say: Callable[[str], None]
+) -> Plan:
+    """The plan, or, if the source's topics or their partitions have changed, a new one, after the
+    target has them, too. Raises CommandFailed."""
+    if not is_outdated(plan, source, requested):
+        return plan
+    fresh = make_plan(source, target, requested, plan.replication_factor, continues=True)
+    new = {name: topic for name, topic in fresh.topics.items() if name not in plan.topics}
+    for name in new:
+        say(f"new at the source: {name}")
+    for name in sorted(plan.topics.keys() - fresh.topics.keys()):
+        say(f"deleted at the source, and kept at the target: {name}")
+    add_partitions(target, fresh)
+    for remark in apply_settings(target, replace(fresh, topics=new), copied=False):
+        say(remark)
+    return fresh
 
 
 def apply_settings(target: Connection, plan: Plan, *, copied: bool) -> list[str]:

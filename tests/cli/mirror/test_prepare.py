@@ -1,0 +1,150 @@
+"""The target gets the source's topics, partitions and settings, also those that are created
+meanwhile."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.mirror import prepare
+from kbroker.cli.mirror.plan import Plan, PlannedTopic, Setting, _check_existing
+from kbroker.cli.mirror.prepare import add_partitions, renewed, settings_to_set
+
+
+def topic(name: str, partitions: int, at_target: int = 0, **settings: str) -> PlannedTopic:
+    own = {key.replace("_", "."): Setting(value, "topic") for key, value in settings.items()}
+    return PlannedTopic(name, partitions, own, at_target)
+
+
+def plan_of(*topics: PlannedTopic, continues: bool = False) -> Plan:
+    return Plan({one.name: one for one in topics}, [], 0, 3, continues)
+
+
+class Future:
+    """The answer for a topic: done, or refused with this text."""
+
+    def __init__(self, refusal: str = "") -> None:
+        self.refusal = refusal
+
+    def result(self) -> None:
+        if self.refusal:
+            raise CommandFailed(self.refusal)
+
+
+class Cluster:
+    """A cluster that has these topics: name -> number of partitions."""
+
+    timeout_s = 1.0
+
+    def __init__(self, **topics: int) -> None:
+        self.held = topics
+        self.requests: list[tuple[str, int, int]] = []
+
+    def admin(self) -> Any:
+        return self
+
+    def list_topics(self, timeout: float) -> Any:
+        return SimpleNamespace(
+            topics={name: SimpleNamespace(partitions=range(count)) for name, count in self.held.items()}
+        )
+
+    def create_topics(self, topics: list[Any], **_: float) -> dict[str, Future]:
+        answers = {}
+        for one in topics:
+            self.requests.append((one.topic, one.num_partitions, one.replication_factor))
+            answers[one.topic] = Future("TOPIC_ALREADY_EXISTS: x" if one.topic in self.held else "")
+            self.held.setdefault(one.topic, one.num_partitions)
+        return answers
+
+    def create_partitions(self, grown: list[Any], **_: float) -> dict[str, Future]:
+        answers = {}
+        for one in grown:
+            has = self.held[one.topic] >= one.new_total_count
+            answers[one.topic] = Future("INVALID_PARTITIONS: x" if has else "")
+            self.held[one.topic] = one.new_total_count
+        return answers
+
+
+def test_missing_topics_and_partitions_are_created() -> None:
+    target: Any = Cluster(same=2, grown=1)
+    plan = plan_of(topic("same", 2, 2), topic("grown", 3, 1), topic("new", 4), continues=True)
+    add_partitions(target, plan)
+    assert target.held == {"same": 2, "grown": 3, "new": 4}
+    assert target.requests == [("new", 4, 3)]
+    add_partitions(target, plan)  # nothing is left to create
+    assert len(target.requests) == 1
+
+
+def test_topics_that_mirrormaker_has_created_meanwhile_are_accepted() -> None:
+    target: Any = Cluster(new=2, grown=3)
+    add_partitions(target, plan_of(topic("new", 2), topic("grown", 3, 1), continues=True))
+    with pytest.raises(CommandFailed, match="TOPIC_ALREADY_EXISTS"):  # by another client, before the copy
+        add_partitions(target, plan_of(topic("new", 2)))
+
+
+def test_only_a_continued_move_accepts_fewer_partitions_at_the_target() -> None:
+    target: Any = Cluster()
+    _check_existing(target, topic("orders", 3, 2), continues=True)
+    for at_target, continues in ((2, False), (4, True)):
+        with pytest.raises(CommandFailed, match=f"3 partitions at the source and {at_target} at the target"):
+            _check_existing(target, topic("orders", 3, at_target), continues=continues)
+
+
+def test_new_topics_and_partitions_are_prepared_at_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    source: Any = Cluster(orders=1, gone=1)
+    target: Any = Cluster(orders=1, gone=1)
+    plan = plan_of(topic("orders", 1, 1), topic("gone", 1, 1))
+    fresh = plan_of(topic("orders", 2, 1), topic("late", 3, retention_ms="7"), continues=True)
+    configured: list[str] = []
+
+    def apply(target: object, plan: Plan, copied: bool) -> list[str]:
+        configured.extend(plan.topics)
+        return ["a remark"]
+
+    monkeypatch.setattr(prepare, "make_plan", lambda *_, continues: fresh)
+    monkeypatch.setattr(prepare, "apply_settings", apply)
+    said: list[str] = []
+    assert renewed(source, target, plan, [], said.append) is plan
+    assert said == []
+    source.held = {"orders": 2, "late": 3, "__consumer_offsets": 50}
+    assert renewed(source, target, plan, [], said.append) is fresh
+    assert target.held == {"orders": 2, "gone": 1, "late": 3}
+    assert configured == ["late"]  # settings of the others are applied at the end
+    assert said == [
+        "new at the source: late",
+        "deleted at the source, and kept at the target: gone",
+        "a remark",
+    ]
+    with pytest.raises(CommandFailed, match="has no topic gone"):
+        renewed(source, target, plan, ["gone"], said.append)
+
+
+def test_settings_that_the_target_has_already_are_not_set() -> None:
+    one = topic("orders", 1, retention_ms="7", segment_bytes="9", kbroker_x="1")
+    one.settings["cleanup.policy"] = Setting("compact", "server.properties")
+    one.settings["flush.ms"] = Setting("5", "default")
+    target = {
+        "retention.ms": Setting("7", "topic"),
+        "segment.bytes": Setting("9", "default"),  # its default may change
+        "cleanup.policy": Setting("delete", "default"),
+        "flush.ms": Setting("6", "default"),
+    }
+    sets, unknown = settings_to_set(one, target, 3, copied=False)
+    assert sets == {"segment.bytes": "9", "cleanup.policy": "compact"}
+    assert unknown == ["kbroker.x"]
+
+
+def test_timestamp_settings_wait_until_all_is_copied() -> None:
+    one = topic("orders", 1, message_timestamp_type="LogAppendTime")
+    target = {"message.timestamp.type": Setting("CreateTime", "default")}
+    assert settings_to_set(one, target, 3, copied=False)[0] == {}
+    assert settings_to_set(one, target, 3, copied=True)[0] == {"message.timestamp.type": "LogAppendTime"}
+
+
+@pytest.mark.parametrize(("own", "factor", "expected"), [("3", 2, "2"), ("2", 3, "2"), ("2", 1, None)])
+def test_min_insync_replicas_fits_the_replication_factor(own: str, factor: int, expected: str | None) -> None:
+    one = topic("orders", 1, min_insync_replicas=own)
+    target = {"min.insync.replicas": Setting("1", "default")}
+    sets, _ = settings_to_set(one, target, factor, copied=False)
+    assert sets.get("min.insync.replicas") == expected
