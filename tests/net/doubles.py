@@ -17,7 +17,7 @@ import numpy as np
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, run_child
-from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot, SlotState
+from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.ipc.long_messages import LONG_BYTES, Outgoing
 from kbroker.ipc.messages import (
     ClientRequest,
@@ -44,13 +44,15 @@ SERVED = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 
 
 class WorkerDouble(threading.Thread):
-    """Takes append entries in order, writes them to one segment file per partition, completes
-    them."""
+    """Takes append entries in order, writes them to one segment file per partition, completes them;
+    in partitions with write.caching=false after a sync. fdatasync: the sync, of a disk that may be
+    slow."""
 
     def __init__(self, shared: Shared, folders: Mapping[int, Path]) -> None:
         super().__init__(daemon=True)
         self.shared = shared
         self.folders = folders
+        self.fdatasync: Callable[[], None] = lambda: None
         self.hold = threading.Event()  # set: entries stay in the ring
         self.ended = threading.Event()
         self.errors: dict[int, int] = {}  # slot -> error to answer
@@ -85,7 +87,10 @@ class WorkerDouble(threading.Thread):
         base = -1
         if not error:
             base = self.append(client, slot, entry[AppendEntry.ADDRESS], entry[AppendEntry.LENGTH])
-        self._complete(client, entry[AppendEntry.TOKEN], error, base, slot)
+        written_ns = time.monotonic_ns()
+        if not error and self.shared.slots[slot, Slot.FLAGS] & SlotFlag.DURABLE:
+            self.fdatasync()
+        self._complete(client, entry[AppendEntry.TOKEN], error, base, slot, written_ns)
         self.notify(slot)
 
     def append(self, client: int, slot: int, address: int, length: int) -> int:
@@ -121,9 +126,13 @@ class WorkerDouble(threading.Thread):
             self._complete(0, -1, 0, -1, slot)
             wake_process(self.shared, 0)
 
-    def _complete(self, client: int, token: int, error: int, base: int, slot: int) -> None:
+    def _complete(
+        self, client: int, token: int, error: int, base: int, slot: int, written_ns: int | None = None
+    ) -> None:
         start = int(self.shared.slots[slot, Slot.LOG_START])
-        entry = np.array([token, error, base, -1, start, slot, 0, base], np.int64)
+        now_ns = time.monotonic_ns()
+        held_ns = 0 if written_ns is None else now_ns - written_ns
+        entry = np.array([token, error, base, -1, start, slot, now_ns, held_ns], np.int64)
         while not ring_push(self.shared.completion_ring(client, 0), self.shared.sizes.ring_entries, entry):
             time.sleep(0.001)
 

@@ -4,6 +4,7 @@ covers it."""
 import contextlib
 import errno
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from kbroker.io.group_commit import RECORD
 from kbroker.ipc.layout import Completion, Counter, Slot, SlotFlag, SlotState
 from kbroker.ipc.ring import ring_push
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch
+
+DELAY_NS = 20_000_000
 
 
 class Threads:
@@ -77,6 +80,25 @@ def test_the_drain_asks_for_the_sync_and_its_end_answers(case: DrainCase, thread
     assert case.drain.counters[slot, Counter.FLUSHES] == 1
     with pytest.raises(OSError):
         os.fstat(fd)
+
+
+def test_a_completion_has_the_time_from_the_write_to_the_end_of_its_sync(
+    case: DrainCase, threads: Threads
+) -> None:
+    """The test is the thread, with an fdatasync that takes at least DELAY_NS: the write has ended
+    before it, and the completion follows it."""
+    append(case)
+    ((slot, _),) = threads.jobs()
+    began_ns = time.monotonic_ns()
+    while time.monotonic_ns() - began_ns < DELAY_NS:
+        time.sleep(DELAY_NS / 1e9)
+    ended_ns = time.monotonic_ns()
+    threads.done(slot)
+    case.drain.take_synced(0)
+    ((*_, completed_ns, held_ns),) = [answer[: Completion.HELD_NS + 1] for answer in case.answers()]
+    assert completed_ns >= ended_ns
+    assert 0 < completed_ns - held_ns <= began_ns
+    assert held_ns >= DELAY_NS
 
 
 def test_appends_during_a_sync_share_the_next_which_begins_at_its_end(

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.kernels.codes import ApiKey
 from kbroker.metrics import layout
 from kbroker.metrics.labels import OTHER_STAGES, PHASES, STAGES
@@ -56,6 +57,30 @@ def test_every_produce_request_is_in_each_of_its_phases(node_factory: NodeFactor
     all_counted(node, ApiKey.PRODUCE, 60 * in_flight)
     for link in links:
         link.close()
+
+
+def test_the_sync_of_durable_acks_is_apart_from_their_append(node_factory: NodeFactory) -> None:
+    """Each request was written before its sync began, and answered after its end: whatever the
+    machine does, the phase has all of the sync's time."""
+    delay_s, requests = 0.03, 4
+    node = node_factory({"t": 1})
+    node.shared.slots[0, Slot.FLAGS] |= SlotFlag.DURABLE
+    syncs: list[int] = []
+
+    def slow_fdatasync() -> None:
+        began_ns = time.monotonic_ns()
+        time.sleep(delay_s)
+        syncs.append(time.monotonic_ns() - began_ns)
+
+    node.worker.fdatasync = slow_fdatasync
+    with node.connect() as link:
+        for _ in range(requests):
+            produce(link, batch(b"x" * 100))
+    found = all_counted(node, ApiKey.PRODUCE, requests)
+    assert len(syncs) == requests
+    assert sum(syncs) >= requests * delay_s * 1e9
+    assert found["flush"][1] >= sum(syncs) - 1000  # histograms round their sums
+    assert found["append"][1] + found["flush"][1] <= found["total"][1] + 1000
 
 
 def test_every_fetch_is_in_each_of_its_phases(node_factory: NodeFactory) -> None:
