@@ -8,7 +8,7 @@ from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.control.broker import Broker
-from kbroker.control.changes.scram_change import HASHES
+from kbroker.control.decoys import HASHES
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

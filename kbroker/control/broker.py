@@ -16,6 +16,7 @@ from kbroker.config.sites import Site, port_key, sites_of
 from kbroker.config.topic import TopicConfig
 from kbroker.control import failpoint
 from kbroker.control.coordinator.machine import Coordinator, Transactions
+from kbroker.control.decoys import Decoys
 from kbroker.control.links.links import Links, bounded
 from kbroker.control.links.log_reading import LogReading
 from kbroker.control.listeners import Listeners
@@ -29,7 +30,6 @@ from kbroker.control.metadata.placement import workers_of_sites
 from kbroker.control.metadata.producer_ids import ProducerIds
 from kbroker.control.metadata.slots import Slots as PartitionSlots
 from kbroker.control.replication.roles import role_of
-from kbroker.control.store.access import ScramKey
 from kbroker.control.store.change import ConfigKey, Deletion, Stored
 from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
@@ -38,7 +38,7 @@ from kbroker.ipc.cached_answers import AnswerVersions
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import OpenPartition, ScramCredential
+from kbroker.ipc.messages import OpenPartition
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
 from kbroker.ipc.store_copy_states import StoreCopyStates
@@ -58,6 +58,7 @@ class Broker:
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource
     type, name). quotas: of clients. scram: credentials of users. tokens: delegation tokens.
+    decoys: of users and tokens that do not exist.
     authorizer: None when every client may do everything. coordinators: by coordinator type (0
     group, 1 transaction, 2 share), those that run. move_targets: log dirs that logs are being moved
     to, by slot and generation. listeners: what coordinators want to be called for. announcing:
@@ -92,7 +93,7 @@ class Broker:
         self.overrides: dict[ConfigKey, dict[str, str]] = stored.configs
         self.features, self.features_epoch = stored.features, stored.features_epoch
         self.quotas = QuotaTable(stored.client_quotas)
-        self.scram: dict[ScramKey, ScramCredential] = stored.scram
+        self.scram, self.decoys = stored.scram, Decoys(stored.login_secret, stored.scram)
         self.tokens = DelegationTokens(static, stored.tokens.values())
         self.authorizer = Authorizer.of(static, stored.acls)
         own = self.override(BROKER, str(self.node_id))

@@ -31,13 +31,14 @@ class Logins:
         self._broker = broker
         self._audit = audit
         self._guesses = Guesses.of(broker.config)
-        self._tokens = TokenCredentials(broker.tokens)
+        self._tokens = TokenCredentials(broker.tokens, broker.decoys)
         self._background = Background(log, "the credential of a delegation token could not be made")
 
     def serve(self, link: AsyncLink, call_id: int, body: Any) -> None:
         """Serve one of MESSAGES."""
         if isinstance(body, FindScramCredential):
-            link.reply(call_id, self._broker.scram.get((body.user, body.mechanism)))
+            decoy = self._broker.decoys.user(body.user, body.mechanism)  # made for existing users, too
+            link.reply(call_id, self._broker.scram.get((body.user, body.mechanism), decoy))
         elif isinstance(body, FindTokenCredential):
             self._background.start(self._find_token(link, call_id, body))
         elif isinstance(body, AttemptLogin):

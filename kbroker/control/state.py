@@ -3,6 +3,7 @@ of it."""
 
 import errno
 import logging
+import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from kbroker.control.replication.election import choose_leaders
 from kbroker.control.store.change import Change, Deletion, Stored
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.moved_dirs import follow_moved
-from kbroker.control.store.store import Store
+from kbroker.control.store.store import LOGIN_SECRET, Store
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.shared import Shared
@@ -72,6 +73,8 @@ def build(
     store = chosen.store
     store.begin_run()
     store.put_meta("cluster_id", cluster_id)
+    if not store.meta(LOGIN_SECRET, ""):
+        store.put_meta(LOGIN_SECRET, secrets.token_hex(32))
     follow_moved(store, [absolute(log_dir) for log_dir in static.log_dirs], online.directory_ids)
     if folder_of(log_dirs) is not None:
         _import_metadata(store, log_dirs, static)

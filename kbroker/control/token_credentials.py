@@ -4,41 +4,42 @@
 import asyncio
 import base64
 import hashlib
-import secrets
-import string
 from collections.abc import Callable
 from typing import Final
 
 from kbroker.config.principals import name_of
-from kbroker.control.changes.scram_change import HASHES, MIN_ITERATIONS, credential
+from kbroker.control.changes.scram_change import MIN_ITERATIONS, credential
+from kbroker.control.decoys import HASHES, Decoys
 from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from kbroker.ipc.login_messages import TokenCredential
 from kbroker.ipc.messages import ScramCredential
 
 MAX_KEPT: Final = 4096
-SALT_LENGTH: Final = 26
-_SALT_CHARACTERS: Final = string.digits + string.ascii_lowercase
-"""Salts as Apache Kafka makes them."""
 
 
 class TokenCredentials:
     """Runs in: control. Owner: Logins. A token's credential stays the same while it is kept."""
 
-    def __init__(self, tokens: DelegationTokens) -> None:
+    def __init__(self, tokens: DelegationTokens, decoys: Decoys) -> None:
         self._tokens = tokens
+        self._decoys = decoys
         self._kept: dict[tuple[str, int], ScramCredential] = {}
 
-    async def find(self, token_id: str, mechanism: int, now_ms: Callable[[], int]) -> TokenCredential | None:
-        """The credential that checks a login by a token; None for a token that is not valid now."""
+    async def find(self, token_id: str, mechanism: int, now_ms: Callable[[], int]) -> TokenCredential:
+        """The credential that checks a login by a token; a decoy for a token that is not valid
+        now."""
+        decoy = self._decoys.token(token_id, mechanism)
         if mechanism not in HASHES or self._in_force(token_id, now_ms()) is None:
-            return None
+            return TokenCredential(decoy, "", 0)
         found = self._kept.get((token_id, mechanism))
         if found is None:
             password = base64.b64encode(self._tokens.hmac_of(token_id))
-            found = await asyncio.to_thread(made_credential, HASHES[mechanism], password)
+            found = await asyncio.to_thread(made_credential, HASHES[mechanism], password, decoy.salt)
             found = self._keep((token_id, mechanism), found)
         token = self._in_force(token_id, now_ms())  # it may have ended meanwhile
-        return None if token is None else TokenCredential(found, name_of(token.owner), token.expiry_ms)
+        if token is None:
+            return TokenCredential(decoy, "", 0)
+        return TokenCredential(found, name_of(token.owner), token.expiry_ms)
 
     def _in_force(self, token_id: str, now_ms: int) -> DelegationToken | None:
         token = self._tokens.get(token_id)
@@ -51,8 +52,7 @@ class TokenCredentials:
         return self._kept.setdefault(key, made)
 
 
-def made_credential(hash_name: str, password: bytes) -> ScramCredential:
-    """A new credential for a password. It takes milliseconds, in which other threads run."""
-    salt = "".join(secrets.choice(_SALT_CHARACTERS) for _ in range(SALT_LENGTH)).encode()
+def made_credential(hash_name: str, password: bytes, salt: bytes) -> ScramCredential:
+    """The credential of a password. It takes milliseconds, in which other threads run."""
     salted = hashlib.pbkdf2_hmac(hash_name, password, salt, MIN_ITERATIONS)
     return credential(hash_name, salt, salted, MIN_ITERATIONS)

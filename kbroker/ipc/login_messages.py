@@ -11,7 +11,8 @@ from kbroker.ipc.messages import ScramCredential
 
 
 class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
-    """A client logs in with SCRAM. Called; replied with a ScramCredential, or None.
+    """A client logs in with SCRAM. Called; replied with a ScramCredential, that of a
+    user that does not exist fits no password.
 
     mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
@@ -20,8 +21,8 @@ class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
 
 
 class FindTokenCredential(Struct, frozen=True, array_like=True, tag=True):
-    """A client logs in with SCRAM by a delegation token. Called; replied with a TokenCredential, or
-    None for a token that is not in force.
+    """A client logs in with SCRAM by a delegation token. Called; replied with a TokenCredential;
+    that of a token that is not in force fits no password.
 
     mechanism: as of FindScramCredential."""
 

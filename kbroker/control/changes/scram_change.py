@@ -10,6 +10,7 @@ import hmac
 from collections.abc import Sequence
 
 from kbroker.control.broker import Broker
+from kbroker.control.decoys import HASHES
 from kbroker.control.store.access import ScramKey
 from kbroker.control.store.change import MAX_CHANGES, Change
 from kbroker.ipc.messages import ScramCredential
@@ -20,8 +21,6 @@ from kbroker.protocol.messages.alter_user_scram_credentials import (
 )
 from kbroker.protocol.slices import Repeated, Table, paced
 
-HASHES = {1: "sha256", 2: "sha512"}
-"""By mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
@@ -113,6 +112,7 @@ def _hmac_key(key: bytes, hash_name: str) -> bytes:
 async def _apply(broker: Broker, changes: dict[ScramKey, ScramCredential | None]) -> None:
     await broker.in_store(lambda store: store.apply(Change(scram=changes)))
     for key, kept in changes.items():
+        broker.decoys.replaced(key[1], broker.scram.get(key), kept)
         if kept is None:
             broker.scram.pop(key, None)
         else:

@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(slots=True)
 class Stored:
-    """Everything that the store holds."""
+    """Everything that the store holds. login_secret: of decoys (see decoys.py)."""
 
     topics: list[Topic]
     configs: dict[ConfigKey, dict[str, str]]
@@ -64,3 +64,4 @@ class Stored:
     scram: dict[ScramKey, ScramCredential] = field(default_factory=dict)
     acls: list[Acl] = field(default_factory=list)
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
+    login_secret: bytes = b""

@@ -25,6 +25,8 @@ FILE_NAME = "kbroker.db"
 VERSION = len(MIGRATIONS)
 RESERVE = 1 << 20
 GROUP_AND_OTHERS = 0o077
+LOGIN_SECRET = "login_secret"
+"""Key of the meta table: 32 random bytes as hex, from the first start on."""
 DIRECTORY = "directory."
 """Begins a key of the meta table: the path of a log dir follows, its value is the directory.id."""
 
@@ -167,6 +169,7 @@ class Store:
             acls=access.load_acls(self._db),
             scram=access.load_scram(self._db),
             tokens=access.load_tokens(self._db),
+            login_secret=bytes.fromhex(self.meta(LOGIN_SECRET, "")),
         )
 
     def meta(self, key: str, default: str) -> str:

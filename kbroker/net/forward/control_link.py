@@ -163,14 +163,14 @@ class ControlLink:
         found: float | None = await self._call(message)
         return found
 
-    async def find_credential(self, message: FindScramCredential) -> ScramCredential | None:
+    async def find_credential(self, message: FindScramCredential) -> ScramCredential:
         """A user's credential. Raises LinkClosed."""
-        found: ScramCredential | None = await self._call(message)
+        found: ScramCredential = await self._call(message)
         return found
 
-    async def find_token(self, message: FindTokenCredential) -> TokenCredential | None:
+    async def find_token(self, message: FindTokenCredential) -> TokenCredential:
         """The credential by which a login by delegation token is checked. Raises LinkClosed."""
-        found: TokenCredential | None = await self._call(message)
+        found: TokenCredential = await self._call(message)
         return found
 
     def close(self) -> None:

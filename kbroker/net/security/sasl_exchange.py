@@ -30,10 +30,10 @@ class Refused(Exception):
 class Credentials(Protocol):
     """The credentials with which SCRAM checks a proof, from control."""
 
-    async def find_credential(self, message: FindScramCredential) -> ScramCredential | None:
+    async def find_credential(self, message: FindScramCredential) -> ScramCredential:
         """Of a user. Raises LinkClosed."""
 
-    async def find_token(self, message: FindTokenCredential) -> TokenCredential | None:
+    async def find_token(self, message: FindTokenCredential) -> TokenCredential:
         """Of a delegation token. Raises LinkClosed."""
 
 
@@ -136,12 +136,12 @@ class ScramExchange:
         self.done = True
         return answer
 
-    async def _credential(self, user: str) -> ScramCredential | None:
+    async def _credential(self, user: str) -> ScramCredential:
         mechanism = self._server.mechanism
         if not self._server.by_token:
             return await self._credentials.find_credential(FindScramCredential(user, mechanism))
         self._token = await self._credentials.find_token(FindTokenCredential(user, mechanism))
-        return None if self._token is None else self._token.credential
+        return self._token.credential
 
 
 def exchange_of(mechanism: str, users: Users, credentials: Credentials) -> Exchange:

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import string
 
 from kbroker.ipc.messages import ScramCredential
 
@@ -20,12 +19,6 @@ MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 MIN_ITERATIONS = 4096
 TOKEN_EXTENSION = "tokenauth"
 """With the value true: user and password are id and HMAC of a delegation token (KIP-48)."""
-SALT_LENGTH = 26
-_SALT_CHARACTERS = string.digits + string.ascii_lowercase
-"""Salts as Apache Kafka makes them."""
-_SECRET = secrets.token_bytes(32)
-"""Random, new in each run of the broker, and the same in all its processes: the parent imports this
-module before it forks."""
 
 _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -73,12 +66,9 @@ class ScramServer:
         self._nonce = match["nonce"] + base64.b64encode(secrets.token_bytes(24)).decode()
         return self.user
 
-    def challenge(self, credential: ScramCredential | None) -> bytes:
-        """The server's first message. credential: of the user. Without a credential the client is
-        challenged all the same and every proof fails, so that a client does not learn which users
-        exist. Raises ScramError."""
-        if credential is None:
-            credential = _fake_credential(self.user, self._hash)
+    def challenge(self, credential: ScramCredential) -> bytes:
+        """The server's first message. credential: of the user; that of a user that does not exist
+        fits no password, so that a client does not learn which users exist. Raises ScramError."""
         if self._authzid and self._authzid != self.user:
             why = (
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -114,16 +104,6 @@ class ScramServer:
             raise ScramError("Invalid client credentials")
         self._credential = None
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, auth_message, self._hash))
-
-
-def _fake_credential(user: str, hash_name: str) -> ScramCredential:
-    """A credential that no password fits, the same for a user each time."""
-
-    def made(what: str) -> bytes:
-        return hmac.digest(_SECRET, f"{what} {user}".encode(), hash_name)
-
-    salt = "".join(_SALT_CHARACTERS[byte % len(_SALT_CHARACTERS)] for byte in made("salt"))
-    return ScramCredential(salt[:SALT_LENGTH].encode(), made("stored"), made("server"), MIN_ITERATIONS)
 
 
 def _text(message: bytes) -> str:

@@ -2,6 +2,9 @@
 lasts. Logins by PLAIN."""
 
 import asyncio
+import hashlib
+import hmac
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,7 @@ from kbroker.net.security.sasl_exchange import PlainExchange, Refused, ScramExch
 from tests.net.security.scram_client import PASSWORD, client_final, credential
 
 HOUR_MS = 3_600_000
+NO_USER = ScramCredential(b"salt", bytes(32), bytes(32), 4096)
 
 
 class Known:
@@ -21,13 +25,15 @@ class Known:
         self.requests: list[object] = []
         self.expiry_ms = expiry_ms
 
-    async def find_credential(self, request: FindScramCredential) -> ScramCredential | None:
+    async def find_credential(self, request: FindScramCredential) -> ScramCredential:
         self.requests.append(request)
-        return credential() if request.user == "it" else None
+        return credential() if request.user == "it" else NO_USER
 
-    async def find_token(self, request: FindTokenCredential) -> TokenCredential | None:
+    async def find_token(self, request: FindTokenCredential) -> TokenCredential:
         self.requests.append(request)
-        return TokenCredential(credential(), "owner", self.expiry_ms) if request.token_id == "it" else None
+        if request.token_id == "it":
+            return TokenCredential(credential(), "owner", self.expiry_ms)
+        return TokenCredential(NO_USER, "", 0)
 
 
 def login(exchange: ScramExchange, name: str, extensions: str, password: bytes = PASSWORD) -> None:
@@ -90,6 +96,32 @@ def plain(token: bytes) -> PlainExchange:
         assert (exchange.done, exchange.user) == (False, "")
         raise
     return exchange
+
+
+def test_an_unknown_user_of_plain_costs_the_same_work_as_a_wrong_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Counted, not timed: the same steps, each over the password that the client sent."""
+    steps: list[tuple[str, int]] = []
+    compare, derive = hmac.compare_digest, hashlib.pbkdf2_hmac
+
+    def compared(expected: bytes, given: bytes) -> bool:
+        steps.append(("compare", len(given)))
+        return compare(expected, given)
+
+    def derived(*args: Any) -> bytes:
+        steps.append(("PBKDF2", args[3]))
+        return derive(*args)
+
+    monkeypatch.setattr(hmac, "compare_digest", compared)
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", derived)
+    works = []
+    for user in (b"alice", b"bobby"):
+        with pytest.raises(Refused):
+            plain(b"\0" + user + b"\0wrong-password")
+        works.append(list(steps))
+        steps.clear()
+    assert works[0] == works[1] == [("compare", len("wrong-password"))]
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0secret", b"alice\0alice\0secret"])

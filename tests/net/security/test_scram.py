@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from kbroker.control.decoys import Decoys
 from kbroker.ipc.messages import ScramCredential
 from kbroker.net.security.scram import ScramError, ScramServer
 from tests.net.security.scram_client import PASSWORD, SALT, client_final, credential
@@ -67,7 +68,9 @@ def test_a_wrong_password_an_unknown_user_and_few_iterations_do_not_get_in() -> 
 
 def test_an_unknown_user_is_challenged_as_a_known_one_and_refused_with_the_same_text() -> None:
     texts, salts = set(), []
-    for user, found in (("user", credential()), ("nobody", None), ("nobody", None), ("nothing", None)):
+    decoys = Decoys(b"secret", {})
+    unknown = [(name, decoys.user(name, 1)) for name in ("nobody", "nobody", "nothing")]
+    for user, found in (("user", credential()), *unknown):
         server = ScramServer("SCRAM-SHA-256")
         server.first(f"n,,n={user},r=x".encode())
         challenge = server.challenge(found)
