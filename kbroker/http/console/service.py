@@ -258,7 +258,7 @@ class Console:
             raise unavailable(f"the broker cannot be asked: {error}") from error
         finally:
             self._logins.release()
-        self._attempts.uncount(peer)
+        self._attempts.succeeded(peer)
         session = self._sessions.begin(caller)
         reply = json_reply(self._session(session))
         reply.headers["Set-Cookie"] = (

@@ -1,6 +1,7 @@
 """Sessions of logged-in users, and the limit of failed logins."""
 
 import hmac
+import ipaddress
 import secrets
 import threading
 import time
@@ -21,6 +22,9 @@ MAX_S = 12 * 3600.0
 TRIES = 5
 TRIES_ALL = 60
 PER_S = 60.0
+RESERVE_S = 2.0
+"""After too many failures of all addresses together, an address without one may still try once, and
+in all one of them in this time."""
 ADDRESSES = 1024
 
 
@@ -87,7 +91,12 @@ class Sessions:
 
 
 class Attempts:
-    """Limits failed logins per minute, by address and in total. Thread-safe."""
+    """Limits failed logins per minute, by address and in total. Thread-safe.
+
+    Failures of other addresses never exclude an address from which a user has logged in, and
+    exclude one without failures only while others try as well. The addresses of an IPv6 network
+    (/64) count as one, because each host has as many as it likes.
+    """
 
     def __init__(
         self,
@@ -100,17 +109,22 @@ class Attempts:
         self._in_all = in_all
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
         self._all: list[float] = []
+        self._succeeded: OrderedDict[str, None] = OrderedDict()
+        self._reserve_s = -RESERVE_S
         self._lock = threading.Lock()
 
     def allowed(self, address: str) -> bool:
-        """Whether this address may try now. Counts the attempt as failed until `uncount` is
-        called."""
+        """Whether this address may try now. Counts the attempt as failed until `succeeded` or
+        `uncount` is called."""
+        address = _network(address)
         now = self._clock_s()
         with self._lock:
             self._all = [at for at in self._all if now - at < PER_S]
             recent = [at for at in self._failed.pop(address, []) if now - at < PER_S]
             self._failed[address] = recent
-            if len(recent) >= self._by_address or len(self._all) >= self._in_all:
+            if len(recent) >= self._by_address:
+                return False
+            if len(self._all) >= self._in_all and not self._is_excepted(address, recent, now):
                 return False
             recent.append(now)
             self._all.append(now)
@@ -118,13 +132,45 @@ class Attempts:
                 self._failed.popitem(last=False)
             return True
 
+    def _is_excepted(self, address: str, recent: list[float], now: float) -> bool:
+        """Whether an address may try although all together have failed too often."""
+        if address in self._succeeded:
+            return True
+        if recent or now - self._reserve_s < RESERVE_S:
+            return False
+        self._reserve_s = now
+        return True
+
+    def succeeded(self, address: str) -> None:
+        """The last attempt succeeded."""
+        self.uncount(address)
+        address = _network(address)
+        with self._lock:
+            self._succeeded[address] = None
+            self._succeeded.move_to_end(address)
+            while len(self._succeeded) > ADDRESSES:
+                self._succeeded.popitem(last=False)
+
     def uncount(self, address: str) -> None:
-        """The last attempt was not a failed login: it succeeded, or the broker did not check it."""
+        """The last attempt was not a failed login: the broker did not check it."""
+        address = _network(address)
         with self._lock:
             if self._failed.get(address):
                 self._failed[address].pop()
             if self._all:
                 self._all.pop()
+
+
+def _network(address: str) -> str:
+    """An address of IPv4, or the network of one of IPv6."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return address
+    mapped = found.ipv4_mapped
+    return str(mapped or ipaddress.ip_network((found, 64), strict=False))
 
 
 def same(given: str | None, expected: str) -> bool:

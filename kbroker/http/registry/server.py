@@ -132,7 +132,7 @@ class Registry:
             raise Failure(
                 HTTPStatus.SERVICE_UNAVAILABLE, 50003, f"the broker cannot be asked: {error}"
             ) from error
-        self._attempts.uncount(peer)
+        self._attempts.succeeded(peer)
         with self._lock:
             self._known[key] = caller
             while len(self._known) > MAX_LOGINS:

@@ -110,15 +110,62 @@ def test_logins_that_succeed_are_not_counted() -> None:
     for number in range(2 * module.TRIES_ALL):
         address = f"10.0.0.{number // 20}"
         assert attempts.allowed(address)
-        attempts.uncount(address)
+        (attempts.uncount if number % 2 else attempts.succeeded)(address)
 
 
 def test_all_addresses_together_fail_a_bounded_number_of_times() -> None:
     clock = Clock()
     attempts = Attempts(clock)
-    assert sum(attempts.allowed(f"10.0.0.{number}") for number in range(200)) == module.TRIES_ALL
+    tried = [attempts.allowed(f"10.0.0.{number}") for number in range(200)]
+    assert sum(tried) == module.TRIES_ALL + 1, "one of the reserve"
+    taken = 0
+    for number in range(1000):
+        clock.now += module.PER_S / 1000
+        taken += attempts.allowed(f"10.0.{1 + number // 250}.{number % 250}")
+    assert taken <= module.PER_S / module.RESERVE_S + 1
     clock.now += module.PER_S
     assert attempts.allowed("10.0.0.1")
+
+
+def failed_by_twelve(clock: Clock) -> Attempts:
+    """Twelve addresses have failed as often as they may."""
+    attempts = Attempts(clock)
+    assert all(attempts.allowed(f"10.0.0.{number % 12}") for number in range(12 * module.TRIES))
+    assert not any(attempts.allowed(f"10.0.0.{number}") for number in range(12))
+    return attempts
+
+
+def test_an_address_without_failures_logs_in_however_often_others_fail() -> None:
+    clock = Clock()
+    attempts = failed_by_twelve(clock)
+    assert attempts.allowed("192.0.2.1")
+    attempts.succeeded("192.0.2.1")
+    assert not attempts.allowed("192.0.2.2"), "not at once after another"
+    clock.now += module.RESERVE_S
+    assert attempts.allowed("192.0.2.2")
+    clock.now += module.RESERVE_S
+    assert not attempts.allowed("192.0.2.2"), "it has failed"
+
+
+def test_an_address_that_has_logged_in_is_only_limited_by_its_own_failures() -> None:
+    clock = Clock()
+    attempts = Attempts(clock)
+    assert attempts.allowed("192.0.2.1")
+    attempts.succeeded("192.0.2.1")
+    tried = [attempts.allowed(f"10.0.0.{number}") for number in range(200)]
+    assert not tried[-1]
+    found = [attempts.allowed("192.0.2.1") for _ in range(module.TRIES + 1)]
+    assert found == [True] * module.TRIES + [False]
+
+
+def test_addresses_of_one_ipv6_network_count_as_one() -> None:
+    attempts = Attempts(Clock())
+    found = [attempts.allowed(f"2001:db8::{number:x}") for number in range(module.TRIES + 1)]
+    assert found == [True] * module.TRIES + [False]
+    assert attempts.allowed("2001:db8:0:1::1")
+    assert all(attempts.allowed(f"::ffff:192.0.2.{number}") for number in range(module.TRIES + 1))
+    assert [attempts.allowed("192.0.2.1") for _ in range(module.TRIES)] == [True] * 4 + [False]
+    assert [attempts.allowed("fe80::1%eth0") for _ in range(module.TRIES + 1)] == [True] * 5 + [False]
 
 
 def test_failures_of_the_last_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
