@@ -2,9 +2,11 @@
 
 import http.client
 import json
+import ssl
+from base64 import b64encode
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 
@@ -12,6 +14,8 @@ HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
 MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
+SPEAKS_TLS = b"this port speaks https"
+"""The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
 
 
 def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
@@ -19,17 +23,23 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
     try:
         connection = _connect(url)
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=_login(url))
             answer = connection.getresponse()
-            return answer.status, answer.read(MAX_BYTES)
+            body = answer.read(MAX_BYTES)
         finally:
             connection.close()
     except UnicodeError:
         raise UsageFailed(f"--url {url}: not a valid host name") from None
+    except ssl.SSLCertVerificationError as error:
+        why = error.verify_message or str(error)
+        raise UsageFailed(f"{url}: {why}; SSL_CERT_FILE=FILE names the certificates to trust") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         what = "is the broker running, and is --url its kbroker.http.listen?"
         raise Unreachable(f"{url}: {reason}; {what}") from error
+    if answer.status == HTTPStatus.BAD_REQUEST and body.rstrip() == SPEAKS_TLS:
+        raise UsageFailed(f"{url}: this port speaks https: --url https://HOST:PORT/")
+    return answer.status, body
 
 
 def get_json(url: str, path: str, member: str) -> Any:
@@ -54,7 +64,7 @@ def get_json(url: str, path: str, member: str) -> Any:
 
 
 def _connect(url: str) -> http.client.HTTPConnection:
-    """An HTTP connection; https is for a proxy in front of the broker."""
+    """An HTTP connection; https is for kbroker.http.ssl.listener, or a proxy."""
     if not url.strip():
         raise UsageFailed("--url is empty; is a shell variable not set?")
     try:
@@ -67,3 +77,9 @@ def _connect(url: str) -> http.client.HTTPConnection:
     if parts.scheme != "http":
         raise UsageFailed(f"--url {url}: expected http://HOST:PORT/ or https://HOST:PORT/")
     return http.client.HTTPConnection(host, port or HTTP_PORT, timeout=PATIENCE_S)
+
+
+def _login(url: str) -> dict[str, str]:
+    """The header for `https://name:password@host`, for brokers with kbroker.metrics.login."""
+    login = urlsplit(url).netloc.rpartition("@")[0]
+    return {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"} if login else {}

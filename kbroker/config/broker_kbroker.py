@@ -25,6 +25,10 @@ KBROKER = (
     Setting("kbroker.http.listen", STRING, "127.0.0.1:9404", listen_address,
             doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off. Port 0 takes any "
                 "free port, and so does the default if its port is in use."),
+    Setting("kbroker.http.ssl.listener", STRING, "",
+            doc="Name whose TLS settings the http port and the schema registry use: of a listener, or any name NAME "
+                "with listener.name.NAME.ssl.keystore.location and so on. Clients are not asked for certificates. "
+                "Empty, the default: plain HTTP."),
     Setting("kbroker.console.enable", BOOLEAN, True,
             doc="Serve the console, a web page and its JSON API, at kbroker.http.listen: on loopback to everyone, "
                 "on other addresses only to users who log in with SCRAM, or not at all if no SASL listener offers "
@@ -43,6 +47,9 @@ KBROKER = (
                 "is 8081. Empty, the default, turns it off; it needs the packages of kbroker[registry]."),
     Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
             doc="Also serve metrics under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
+    Setting("kbroker.metrics.login", BOOLEAN, False,
+            doc="Serve /metrics only to SCRAM users of the broker, by HTTP Basic; probes need no login. The broker "
+                "needs a SASL listener with SCRAM."),
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,
             doc="Maximum number of topics, of partitions, of groups and of partitions of groups with series of "
                 "their own. If there are more, series go to partitions that are offline or have replicas out of "

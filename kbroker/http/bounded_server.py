@@ -2,11 +2,13 @@
 
 import logging
 import socket
+from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import ClassVar
 
 from kbroker.http.connection import HttpConnection
 from kbroker.http.slots import Slots
+from kbroker.http.tls import HttpTls, end_writing, shake_hands
 
 log = logging.getLogger(__name__)
 
@@ -22,12 +24,20 @@ class BoundedServer(ThreadingHTTPServer):
     daemon_threads = True
     serves_probes: ClassVar[bool] = True
 
-    def __init__(self, listener: socket.socket, handler: type[HttpConnection]) -> None:
+    def __init__(
+        self, listener: socket.socket, handler: type[HttpConnection], tls: HttpTls | None = None
+    ) -> None:
         super().__init__(("", 0), handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
         self.server_address = listener.getsockname()
         self.slots = Slots()
+        self.tls = tls
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """A new connection; its handshake is left to its thread. Raises OSError."""
+        connection, address = super().get_request()
+        return (connection if self.tls is None else self.tls.wrap(connection)), address
 
     def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
         """A thread for the connection, or 503 when there are too many at work."""
@@ -49,6 +59,17 @@ class BoundedServer(ThreadingHTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             self.slots.leave(request)
+
+    def finish_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
+        """The work of the thread."""
+        shake_hands(request)
+        super().finish_request(request, client_address)
+
+    def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]
+        """The connection ends."""
+        with suppress(OSError):
+            end_writing(request)
+        self.close_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         """A client that disconnects is not logged."""

@@ -1,10 +1,11 @@
-"""Expiry of the certificates of TLS listeners."""
+"""Expiry of the certificates of TLS listeners and of the http port."""
 
 import logging
 from collections.abc import Iterator
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import KeyStoreError, expires_s, key_store, stamps, texts
+from kbroker.http.tls import LISTENER
 
 log = logging.getLogger(__name__)
 
@@ -13,7 +14,10 @@ class Certificates:
     """Runs in: http. Owner: the collector. A file is read again when it has changed."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._texts = {e.listener: texts(config, e.listener) for e in config.listeners if e.protocol.tls}
+        names = [e.listener for e in config.listeners if e.protocol.tls]
+        if (http := config.get_str(LISTENER)) and http.upper() not in {name.upper() for name in names}:
+            names.append(http)
+        self._texts = {name: texts(config, name) for name in names}
         self._known: dict[str, tuple[object, float | None]] = {}
 
     def expiries(self) -> Iterator[tuple[str, float]]:

@@ -3,7 +3,6 @@ before it is answered."""
 
 import io
 import logging
-import socket
 import time
 from abc import abstractmethod
 from contextlib import suppress
@@ -12,6 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar
 
 from kbroker.http.request_head import BadHead, Head, read_head
+from kbroker.http.tls import end_writing
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class HttpConnection(BaseHTTPRequestHandler):
             return
         deadline, left = time.monotonic() + LINGER_S, MAX_LINGER_BYTES
         with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_WR)
+            end_writing(self.connection)
             while left > 0 and (wait_s := deadline - time.monotonic()) > 0:
                 self.connection.settimeout(wait_s)
                 received = len(self.connection.recv(65536))

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder
 
+from kbroker.http.basic_logins import CHALLENGE, BasicLogins, NotLoggedIn
 from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.connection import HttpConnection
@@ -17,6 +18,7 @@ from kbroker.http.console.listener import is_loopback
 from kbroker.http.console.service import BODY_BYTES, Console
 from kbroker.http.families import Dialect
 from kbroker.http.health import Health
+from kbroker.http.tls import HttpTls
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +30,8 @@ INDEX = b"kbroker: /metrics /healthz /readyz\n"
 
 
 class MetricsServer(BoundedServer):
-    """Serves on a socket that already listens. Runs in: http."""
+    """Serves on a socket that already listens. Runs in: http. logins: of /metrics, None for
+    everyone."""
 
     def __init__(
         self,
@@ -36,11 +39,14 @@ class MetricsServer(BoundedServer):
         collector: BrokerCollector,
         health: Health,
         console: Console | None = None,
+        tls: HttpTls | None = None,
+        logins: BasicLogins | None = None,
     ) -> None:
-        super().__init__(listener, Handler)
+        super().__init__(listener, Handler, tls)
         self.collector = collector
         self.health = health
         self.console = console
+        self.logins = logins
 
 
 class Handler(HttpConnection):
@@ -115,7 +121,22 @@ class Handler(HttpConnection):
         self.close_connection = True
         console.stream(self.connection, reply.stream, self.end_headers)
 
+    def _is_logged_in(self) -> bool:
+        """Whether the client may read the metrics; else it is answered."""
+        if self.server.logins is None:
+            return True
+        try:
+            self.server.logins.caller(self.headers.get("Authorization", ""), str(self.client_address[0]))
+        except NotLoggedIn as refusal:
+            asks = refusal.status is HTTPStatus.UNAUTHORIZED
+            more = {"WWW-Authenticate": CHALLENGE} if asks else {}
+            self._answer(refusal.status, TEXT, f"{refusal.text}\n".encode(), more)
+            return False
+        return True
+
     def _metrics(self) -> None:
+        if not self._is_logged_in():
+            return
         collector = self.server.collector
         began_s = collector.now_s()
         _, content_type = choose_encoder(self.headers.get("Accept", ""))

@@ -12,9 +12,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
+
+from kbroker.http.tls import cut
 
 CONNECTIONS: Final = 64
 FOR_PROBES: Final = 8
@@ -97,6 +98,5 @@ class Slots:
         most = Counter(slot.host for slot in slots)
         victim = min(found, key=lambda slot: (-most[slot.host], slot.since_s))
         del self._slots[victim.connection]
-        with suppress(OSError):
-            victim.connection.shutdown(socket.SHUT_RDWR)  # its thread wakes up and ends
+        cut(victim.connection)  # its thread wakes up and ends
         return True

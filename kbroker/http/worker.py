@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbroker.http.control_view import ControlView
     from kbroker.http.health import Health
     from kbroker.http.registry.server import Registry
+    from kbroker.http.tls import HttpTls
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +31,13 @@ REFRESH_S = 5.0
 
 def main(context: ChildContext) -> None:
     """Entry of the role "http": serve until the parent asks for a stop."""
+    from kbroker.http.basic_logins import metrics_logins
     from kbroker.http.collector import BrokerCollector
     from kbroker.http.control_view import INFORMED_S, ControlView
     from kbroker.http.health import Health
     from kbroker.http.page_cache import PageCache
     from kbroker.http.server import MetricsServer
+    from kbroker.http.tls import HttpTls
 
     listener = context.http_listener
     if listener is None:
@@ -48,16 +51,19 @@ def main(context: ChildContext) -> None:
     page_cache = PageCache(context.shared, context.config.get_int("kbroker.metrics.partitions.max"))
     collector = BrokerCollector(context, view, health, page_cache, acceptor)
     page = lambda names: collector.text(names=names).decode()  # noqa: E731
-    registry = _serve_registry(context)
+    tls = HttpTls.of(context.config)
+    registry = _serve_registry(context, tls)
     console, live = _console(context, view, health, acceptor, page, registry)
     view.informed.wait(INFORMED_S)
-    server = MetricsServer(listener, collector, health, console)
+    server = MetricsServer(listener, collector, health, console, tls, metrics_logins(context))
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     line = context.shared.processes[context.process]
     line[ProcessLine.READY] = context.epoch
     while not stop.wait(REFRESH_S):
         page_cache.refresh(view.directory, collector.progress.lagging_folders)
         collector.progress.refresh(view.directory, view.groups)
+        if tls is not None:
+            tls.reload_changed()
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
     server.shutdown()
     if live is not None:
@@ -65,7 +71,7 @@ def main(context: ChildContext) -> None:
     view.close()
 
 
-def _serve_registry(context: ChildContext) -> "Registry | None":
+def _serve_registry(context: ChildContext, tls: "HttpTls | None") -> "Registry | None":
     """Start the schema registry, if it is configured."""
     listener = context.registry_listener
     if listener is None:
@@ -75,7 +81,7 @@ def _serve_registry(context: ChildContext) -> "Registry | None":
 
     found = registry(context, listener.getsockname()[0])
     if found is not None:
-        server = RegistryServer(listener, found)
+        server = RegistryServer(listener, found, tls)
         threading.Thread(target=server.serve_forever, name="registry", daemon=True).start()
     return found
 

@@ -55,12 +55,13 @@ class HttpListeners:
         served, and the registry. Empty without metrics."""
         if self.metrics is None:
             return ""
-        metrics = url(self.metrics)
+        tls = bool(self._config.get_str("kbroker.http.ssl.listener"))
+        metrics = url(self.metrics, tls)
         found = [f"metrics={metrics}/metrics"]
         if self._serves_console(self.metrics):
             found.append(f"console={metrics}/")
         if self.registry is not None:
-            found.append(f"registry={url(self.registry)}")
+            found.append(f"registry={url(self.registry, tls)}")
         return " ".join(found)
 
     def _serves_console(self, listening: socket.socket) -> bool:
@@ -113,8 +114,9 @@ def listen(address: str, setting: str = HTTP_LISTEN) -> socket.socket | None:
     return listening
 
 
-def url(listening: socket.socket) -> str:
+def url(listening: socket.socket, tls: bool = False) -> str:
     """The URL for a client on this host, without a path."""
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

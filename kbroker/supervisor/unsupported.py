@@ -11,9 +11,10 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.jaas import PLAIN_MODULE, plain_users
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
+from kbroker.config.tls_context import TlsError, context_and_chain, context_of
 from kbroker.net.security.oauth import usable
 from kbroker.net.security.sasl_exchange import OAUTHBEARER, PLAIN, SUPPORTED
-from kbroker.net.security.tls_context import TlsError, context_of
+from kbroker.net.security.scram import MECHANISMS
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
@@ -27,11 +28,25 @@ def unsupported(config: BrokerConfig) -> list[str]:
                 problems.append(f"listener {endpoint.listener} ({endpoint.protocol.name}): {error}")
         if endpoint.protocol.sasl:
             problems += _sasl(config, endpoint)
+    if name := config.get_str("kbroker.http.ssl.listener"):
+        try:
+            context_and_chain(config, name, asks_clients=False)
+        except TlsError as error:
+            problems.append(f"kbroker.http.ssl.listener={name}: {error}")
+    problems += _metrics_login(config)
     try:
         Authorizer.of(config)
     except ConfigError as error:
         problems.append(str(error))
     return problems
+
+
+def _metrics_login(config: BrokerConfig) -> Iterator[str]:
+    knows_users = any(endpoint.protocol.sasl for endpoint in config.listeners)
+    if config.get_bool("kbroker.metrics.login") and not (
+        knows_users and set(config.get_list("sasl.enabled.mechanisms")) & MECHANISMS.keys()
+    ):
+        yield "kbroker.metrics.login: it needs a SASL listener, and SCRAM among sasl.enabled.mechanisms"
 
 
 def _sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:

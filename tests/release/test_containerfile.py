@@ -2,6 +2,8 @@
 broker."""
 
 import json
+import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +15,9 @@ import pytest
 from kbroker.cli.serve_arguments import parse
 from kbroker.config import environment, properties
 from kbroker.config.broker import BrokerConfig
+from kbroker.http.server import MetricsServer
+from tests.http.scene import Scene
+from tests.http.tls_store import put, tls_of
 
 TEXT = (Path(__file__).parents[2] / "release" / "Containerfile").read_text()
 
@@ -41,6 +46,22 @@ def test_the_health_check_is_the_readiness_probe(status: int, healthy: bool) -> 
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         assert (check(server.server_port) == 0) is healthy
         server.shutdown()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
+def test_the_health_check_follows_the_port_to_tls(tmp_path: Path) -> None:
+    (tmp_path / "scene").mkdir()
+    scene, tls = Scene(tmp_path / "scene"), tls_of(put(tmp_path / "web.pem"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = MetricsServer(listener, scene.collector, scene.health, tls=tls)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    codes = []
+    for problems in ([], ["starting"]):
+        server.health.not_ready = lambda: problems  # type: ignore[method-assign]  # noqa: B023
+        codes.append(check(listener.getsockname()[1]))
+    assert codes[0] == 0 != codes[1]
+    server.shutdown()
+    server.server_close()
 
 
 def default_settings() -> dict[str, str]:

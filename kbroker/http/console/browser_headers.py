@@ -18,9 +18,11 @@ COOKIE = "kbroker_session"
 FOREIGN = "requests of pages of other sites are refused"
 
 
-def security_headers(request: Mapping[str, str]) -> dict[str, str]:
-    """The headers of every answer. request: headers; X-Forwarded-Proto is that of a TLS proxy."""
-    trusted = is_this_host(request.get("Host")) or request.get("X-Forwarded-Proto", "").lower() == "https"
+def security_headers(request: Mapping[str, str], tls: bool = False) -> dict[str, str]:
+    """The headers of every answer. request: headers; X-Forwarded-Proto is that of a TLS proxy. tls:
+    the port itself speaks TLS."""
+    proxied = request.get("X-Forwarded-Proto", "").lower() == "https"
+    trusted = tls or proxied or is_this_host(request.get("Host"))
     return {**SECURITY_HEADERS, **(TRUSTED_ONLY if trusted else {})}
 
 
@@ -66,6 +68,11 @@ def is_foreign(headers: Mapping[str, str], on_loopback: bool) -> bool:
         return True
     by_browser = "Origin" in headers or headers.get("User-Agent", "").startswith("Mozilla/")
     return on_loopback and by_browser and not is_this_host(headers.get("Host"))
+
+
+def cookie(token: str, tls: bool) -> str:
+    """A Set-Cookie header. tls: the browser sends the cookie only over TLS."""
+    return f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if tls else ''}"
 
 
 def cookie_of(header: str | None) -> str:

@@ -106,7 +106,7 @@ class Console:
             log.exception("the console failed at %s %s", method, path[:200])
             failed = {"error": "failed", "message": "the console failed, see the broker's log"}
             reply = json_reply(failed, HTTPStatus.INTERNAL_SERVER_ERROR)
-        reply.headers |= browser_headers.security_headers(headers)
+        reply.headers |= browser_headers.security_headers(headers, self._setup.over_tls)
         return _packed(reply, headers)
 
     def stream(self, connection: socket.socket, stream: Stream, begin: Callable[[], None]) -> None:
@@ -261,18 +261,14 @@ class Console:
         self._attempts.succeeded(peer)
         session = self._sessions.begin(caller)
         reply = json_reply(self._session(session))
-        reply.headers["Set-Cookie"] = (
-            f"{browser_headers.COOKIE}={session.token}; Path=/; HttpOnly; SameSite=Strict"
-        )
+        reply.headers["Set-Cookie"] = browser_headers.cookie(session.token, self._setup.over_tls)
         return reply
 
     def _logout(self, session: Session | None) -> Reply:
         if session is not None:
             self._sessions.end(session.token)
         reply = json_reply(self._session(None))
-        reply.headers["Set-Cookie"] = (
-            f"{browser_headers.COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
-        )
+        reply.headers["Set-Cookie"] = f"{browser_headers.cookie('', self._setup.over_tls)}; Max-Age=0"
         return reply
 
 

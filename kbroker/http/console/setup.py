@@ -41,6 +41,7 @@ class Setup:
         self._view = view
         self.live = live
         self.readonly = config.get_bool("kbroker.console.readonly")
+        self.over_tls = bool(config.get_str("kbroker.http.ssl.listener"))
         self.listener: ConsoleListener = listener_of(host, config)
         self._nodes = tuple(site.node_id for site in sites_of(config))
         self._turns = threading.Semaphore(AT_A_TIME)

@@ -1,46 +1,44 @@
 """The HTTP side of the registry: paths, bodies, logins, errors."""
 
-import base64
 import json
 import logging
 import re
 import socket
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from kbroker.http import finite_json
+from kbroker.http.basic_logins import CHALLENGE, BasicLogins, Callers, NotLoggedIn
 from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console import browser_headers
-from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import Caller
-from kbroker.http.console.scram_client import ScramFailed
 from kbroker.http.console.sessions import Attempts
 from kbroker.http.registry.answers import ROUTES, Function, RegistryRequest
 from kbroker.http.registry.failure import Failure, unprocessable
 from kbroker.http.registry.topic import SchemaTopic
+from kbroker.http.tls import HttpTls
 
 log = logging.getLogger(__name__)
 
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
-MAX_LOGINS = 100
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
 """Failed logins a minute. The broker sees all of them come from this host, and lets 5 a second wait
 for their turn (kbroker.login.attempts.*)."""
+_CODES = {
+    HTTPStatus.UNAUTHORIZED: 401,
+    HTTPStatus.TOO_MANY_REQUESTS: 42901,
+    HTTPStatus.SERVICE_UNAVAILABLE: 50003,
+}
+"""Error codes of the API for refused logins."""
 MAX_DEPTH = 100
 """Of a body's JSON. What is nested more deeply might be written to the topic and not be read
 again."""
 _CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
-
-Login = tuple[str, str]
-Callers = Callable[[Login | None], Caller]
 
 
 class Registry:
@@ -51,13 +49,10 @@ class Registry:
 
     def __init__(self, callers: Callers, cluster_id: str, needs_login: bool) -> None:
         self.topic = SchemaTopic()
-        self._callers = callers
         self._cluster_id = cluster_id
         self.needs_login = needs_login
         self._anonymous = callers(None) if not needs_login else None
-        self._known: OrderedDict[bytes, Caller] = OrderedDict()
-        self._lock = threading.Lock()
-        self._attempts = Attempts(by_address=FAILED_BY_ADDRESS, in_all=FAILED_IN_ALL)
+        self._logins = BasicLogins(callers, Attempts(by_address=FAILED_BY_ADDRESS, in_all=FAILED_IN_ALL))
 
     def answer(
         self, method: str, target: str, authorization: str, body: bytes, peer: str = ""
@@ -101,43 +96,12 @@ class Registry:
 
     def _caller(self, authorization: str, peer: str) -> Caller:
         """The client of the request's user. Raises Failure."""
-        kind, _, encoded = authorization.partition(" ")
-        if kind.lower() != "basic":
-            if self._anonymous is None:
-                raise Failure(HTTPStatus.UNAUTHORIZED, 401, "Log in as a SCRAM user of the broker")
-            return self._anonymous
-        if not self.needs_login:
-            assert self._anonymous is not None
-            return (
-                self._anonymous
-            )  # the broker's listener has no logins: users are ignored, as by a registry without security
+        if self._anonymous is not None:
+            return self._anonymous  # users are ignored, as by a registry without security
         try:
-            user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except ValueError:  # not base64, not ASCII, not UTF-8
-            raise Failure(HTTPStatus.UNAUTHORIZED, 401, "no user and password") from None
-        key = sha256(authorization.encode()).digest()
-        with self._lock:
-            if (known := self._known.get(key)) is not None:
-                self._known.move_to_end(key)
-                return known
-        if not self._attempts.allowed(peer):
-            raise Failure(HTTPStatus.TOO_MANY_REQUESTS, 42901, "too many logins failed, wait a minute")
-        caller = self._callers((user, password))
-        try:
-            caller.log_in()
-        except (LoginRefused, ScramFailed):
-            raise Failure(HTTPStatus.UNAUTHORIZED, 401, "unknown user or wrong password") from None
-        except LinkBroken as error:
-            self._attempts.uncount(peer)
-            raise Failure(
-                HTTPStatus.SERVICE_UNAVAILABLE, 50003, f"the broker cannot be asked: {error}"
-            ) from error
-        self._attempts.succeeded(peer)
-        with self._lock:
-            self._known[key] = caller
-            while len(self._known) > MAX_LOGINS:
-                self._known.popitem(last=False)[1].close()
-        return caller
+            return self._logins.caller(authorization, peer)
+        except NotLoggedIn as refusal:
+            raise Failure(refusal.status, _CODES[refusal.status], refusal.text) from refusal
 
 
 def _body(body: bytes) -> Mapping[str, Any]:
@@ -174,8 +138,8 @@ class RegistryServer(BoundedServer):
 
     serves_probes = False
 
-    def __init__(self, listener: socket.socket, registry: Registry) -> None:
-        super().__init__(listener, Handler)
+    def __init__(self, listener: socket.socket, registry: Registry, tls: HttpTls | None = None) -> None:
+        super().__init__(listener, Handler, tls)
         self.registry = registry
 
 
@@ -212,7 +176,7 @@ class Handler(HttpConnection):
         self.send_header("Content-Type", TYPE)
         self.send_header("Content-Length", str(len(body)))
         if status is HTTPStatus.UNAUTHORIZED:
-            self.send_header("WWW-Authenticate", 'Basic realm="kbroker"')
+            self.send_header("WWW-Authenticate", CHALLENGE)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

@@ -2,15 +2,11 @@
 
 import importlib.util
 import logging
-import threading
 
-from kbroker.config.sites import sites_of
-from kbroker.http.console.caller import AT_A_TIME, Caller
+from kbroker.http.basic_logins import callers_of
 from kbroker.http.console.listener import Access, listener_of
-from kbroker.http.console.scram_client import ScramClient
-from kbroker.http.console.setup import own_listener
 from kbroker.http.registry.formats import EXTRA
-from kbroker.http.registry.server import Login, Registry
+from kbroker.http.registry.server import Registry
 from kbroker.ipc.child import ChildContext
 
 log = logging.getLogger(__name__)
@@ -26,12 +22,4 @@ def registry(context: ChildContext, host: str) -> Registry | None:
         return None
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         log.warning("the schema registry lacks %s: pip install '%s'", ", ".join(missing), EXTRA)
-    tls = own_listener() if listener.tls else None
-    nodes = tuple(site.node_id for site in sites_of(context.config))
-    turns = threading.Semaphore(AT_A_TIME)
-
-    def caller(login: Login | None) -> Caller:
-        client = ScramClient(listener.mechanism, *login) if login else None
-        return Caller(lambda site: listener.address(context.ports, site), nodes, tls, turns, client)
-
-    return Registry(caller, context.cluster_id, listener.access is Access.LOGIN)
+    return Registry(callers_of(context, listener), context.cluster_id, listener.access is Access.LOGIN)

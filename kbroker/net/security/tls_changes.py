@@ -5,7 +5,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import KeyStoreError, key_store, texts
 from kbroker.config.key_store_change import adds_trust, changes_stores, incompatible
 from kbroker.config.setting import ConfigError
-from kbroker.net.security.tls_context import TlsError, context_and_chain
+from kbroker.config.tls_context import TlsError, context_and_chain
 
 _FAILED = "Validation of dynamic config update of SSLFactory failed: "
 

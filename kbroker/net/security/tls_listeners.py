@@ -13,9 +13,10 @@ from kbroker.config.key_store_change import incompatible
 from kbroker.config.principal_mapping import name_of, rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
+from kbroker.config.tls_context import TlsError, context_and_chain, user_of
 from kbroker.ipc.background import Background
 from kbroker.net.connections.connection import Connection, State
-from kbroker.net.security.tls_context import TlsError, context_and_chain, user_of
+from kbroker.net.security.tls_alert import AlertContext
 from kbroker.net.security.tls_relay import relay
 from kbroker.net.security.tls_turns import HandshakeTurns
 
@@ -35,7 +36,7 @@ class TlsListeners:
         for endpoint in config.listeners:
             if endpoint.protocol.tls:
                 name = endpoint.listener
-                self._contexts[name], self._chains[name] = context_and_chain(config, name)
+                self._contexts[name], self._chains[name] = context_and_chain(config, name, AlertContext)
         self._stamps = self._stamped()
         self._next_check_s = 0.0
         self._turns = HandshakeTurns()
@@ -75,7 +76,7 @@ class TlsListeners:
         kept = False
         for name, old in self._chains.items():
             try:
-                context, chain = context_and_chain(self._config, name)
+                context, chain = context_and_chain(self._config, name, AlertContext)
                 if why := incompatible(self._started, name, old, chain):
                     raise TlsError(why)
             except TlsError as error:

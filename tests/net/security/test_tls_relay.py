@@ -12,7 +12,8 @@ import pytest
 import uvloop
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.net.security.tls_context import context_of
+from kbroker.config.tls_context import context_and_chain
+from kbroker.net.security.tls_alert import AlertContext
 from kbroker.net.security.tls_relay import relay
 from kbroker.net.security.tls_turns import HandshakeTurns
 from tests.certificates import certificate, dated
@@ -46,7 +47,7 @@ def reason(folder: Path, client: ssl.SSLContext, failures: list[str] | None = No
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
     )  # fmt: skip
-    context = context_of(config, "SSL")
+    context = context_and_chain(config, "SSL", AlertContext)[0]
     listener = socket.create_server(("127.0.0.1", 0))
     reported = [] if failures is None else failures
 
@@ -175,7 +176,7 @@ def _spoken(folder: Path, text: bytes) -> list[str]:
         client.sendall(text)
         client.close()
         with inner:
-            context = context_of(config, "SSL")
+            context = context_and_chain(config, "SSL", AlertContext)[0]
             await asyncio.wait_for(
                 relay(served, ours, context, lambda _: True, failures.append, HandshakeTurns()), 10
             )

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import JKS_MAGIC
 from kbroker.config.principals import ANONYMOUS
+from kbroker.config.tls_ciphers import ALWAYS_TLS13, openssl_name
+from kbroker.config.tls_context import TlsError, context_and_chain, context_of, user_of
 from kbroker.http.certificates import Certificates
-from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, openssl_name
-from kbroker.net.security.tls_context import TlsError, context_of, user_of
 from kbroker.net.security.tls_listeners import TlsListeners
 from tests.certificates import certificate, dated
 
@@ -146,7 +146,7 @@ def test_suites_are_chosen_by_their_names_in_rfcs(pem: Path) -> None:
             context(**keys, ssl_cipher_suites=wrong)
 
 
-def test_without_suites_no_distribution_adds_weak_ones(pem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_suites_no_distribution_adds_weak_ones(pem: Path) -> None:
     """Debian's Python begins with all of OpenSSL's."""
 
     class Weak(ssl.SSLContext):
@@ -155,8 +155,8 @@ def test_without_suites_no_distribution_adds_weak_ones(pem: Path, monkeypatch: p
             made.set_ciphers("ALL:@SECLEVEL=0")
             return made
 
-    monkeypatch.setattr("kbroker.net.security.tls_context.AlertContext", Weak)
-    made = context(ssl_keystore_location=str(pem / "k.pem"))
+    config = BrokerConfig({"listeners": "SSL://:0", **PEM, "ssl.keystore.location": str(pem / "k.pem")})
+    made, _ = context_and_chain(config, "SSL", Weak)
     old = [each["name"] for each in made.get_ciphers() if each["protocol"] != "TLSv1.3"]
     assert old
     assert not [name for name in old if name.endswith("-SHA") or not name.startswith(("ECDHE-", "DHE-"))]

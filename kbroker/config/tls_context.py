@@ -15,8 +15,7 @@ from kbroker.config.key_store import KeyStore, KeyStoreError, Text, key_store, t
 from kbroker.config.principal_mapping import rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
-from kbroker.net.security.tls_alert import AlertContext
-from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, split
+from kbroker.config.tls_ciphers import ALWAYS_TLS13, split
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -46,10 +45,16 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     return context_and_chain(config, listener)[0]
 
 
-def context_and_chain(config: BrokerConfig, listener: str) -> tuple[ssl.SSLContext, bytes]:
-    """The context of a listener, and as PEM the certificates that it presents. Raises TlsError."""
+def context_and_chain(
+    config: BrokerConfig,
+    listener: str,
+    kind: type[ssl.SSLContext] = ssl.SSLContext,
+    asks_clients: bool = True,
+) -> tuple[ssl.SSLContext, bytes]:
+    """The context of a listener, and as PEM the certificates that it presents. asks_clients: for
+    certificates, by ssl.client.auth. Raises TlsError."""
     text = texts(config, listener)
-    context = AlertContext(ssl.PROTOCOL_TLS_SERVER)
+    context = kind(ssl.PROTOCOL_TLS_SERVER)
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
     names = sorted(
         VERSIONS[name] for name in (enabled if isinstance(enabled, tuple) else ()) if name in VERSIONS
@@ -66,7 +71,7 @@ def context_and_chain(config: BrokerConfig, listener: str) -> tuple[ssl.SSLConte
     with _source(text, "ssl.keystore.location", "ssl.keystore.key"):
         store = key_store(text)
         _load_key(context, store)
-    context.verify_mode = CLIENT_AUTH[text("ssl.client.auth") or "none"]
+    context.verify_mode = CLIENT_AUTH[(text("ssl.client.auth") or "none") if asks_clients else "none"]
     if context.verify_mode is not ssl.CERT_NONE:
         with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
             context.load_verify_locations(cadata=trusted(text))

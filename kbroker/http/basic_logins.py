@@ -1,0 +1,133 @@
+"""HTTP Basic logins of the broker's SCRAM users, for the registry and /metrics."""
+
+import base64
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Final
+
+from kbroker.config.sites import sites_of
+from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.console.caller import AT_A_TIME, Caller
+from kbroker.http.console.listener import Access, ConsoleListener, choose
+from kbroker.http.console.scram_client import ScramClient, ScramFailed
+from kbroker.http.console.sessions import Attempts
+from kbroker.ipc.child import ChildContext
+
+MAX_LOGINS: Final = 100
+METRICS_KEPT_S: Final = 60.0
+METRICS_LOGIN: Final = "kbroker.metrics.login"
+CHALLENGE: Final = 'Basic realm="kbroker"'
+"""Value of WWW-Authenticate in an answer with 401."""
+
+Login = tuple[str, str]
+Callers = Callable[[Login | None], Caller]
+
+
+class NotLoggedIn(Exception):
+    """A request is refused."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class BasicLogins:
+    """Runs in: http; thread-safe. A login that succeeded is not repeated for `kept_s`.
+
+    callers: makes a client of the broker, anonymous or for a user."""
+
+    def __init__(
+        self,
+        callers: Callers,
+        attempts: Attempts,
+        kept_s: float = math.inf,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._callers = callers
+        self._attempts = attempts
+        self._kept_s = kept_s
+        self._clock_s = clock_s
+        self._known: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def caller(self, authorization: str, peer: str) -> Caller:
+        """The client of the user that an Authorization header names. Raises NotLoggedIn."""
+        kind, _, encoded = authorization.partition(" ")
+        if kind.lower() != "basic":
+            raise NotLoggedIn(HTTPStatus.UNAUTHORIZED, "Log in as a SCRAM user of the broker")
+        try:
+            user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except ValueError:  # not base64, not ASCII, not UTF-8
+            raise NotLoggedIn(HTTPStatus.UNAUTHORIZED, "no user and password") from None
+        if not user:
+            raise NotLoggedIn(HTTPStatus.UNAUTHORIZED, "no user and password")
+        key = sha256(authorization.encode()).digest()
+        if (known := self._kept(key)) is not None:
+            return known
+        if not self._attempts.allowed(peer):
+            raise NotLoggedIn(HTTPStatus.TOO_MANY_REQUESTS, "too many logins failed, wait a minute")
+        caller = self._callers((user, password))
+        try:
+            caller.log_in()
+        except (LoginRefused, ScramFailed):
+            raise NotLoggedIn(HTTPStatus.UNAUTHORIZED, "unknown user or wrong password") from None
+        except LinkBroken as error:
+            self._attempts.uncount(peer)
+            text = f"the broker cannot be asked: {error}"
+            raise NotLoggedIn(HTTPStatus.SERVICE_UNAVAILABLE, text) from error
+        self._attempts.succeeded(peer)
+        self._keep(key, caller)
+        return caller
+
+    def _kept(self, key: bytes) -> Caller | None:
+        with self._lock:
+            known = self._known.get(key)
+            if known is None or self._clock_s() - known[1] > self._kept_s:
+                return None
+            self._known.move_to_end(key)
+            return known[0]
+
+    def _keep(self, key: bytes, caller: Caller) -> None:
+        ended = []
+        with self._lock:
+            if (old := self._known.pop(key, None)) is not None:
+                ended.append(old[0])
+            self._known[key] = caller, self._clock_s()
+            while len(self._known) > MAX_LOGINS:
+                ended.append(self._known.popitem(last=False)[1][0])
+        for each in ended:
+            each.close()
+
+
+def callers_of(context: ChildContext, listener: ConsoleListener) -> Callers:
+    """Clients of the broker over one of its listeners."""
+    from kbroker.http.console.setup import own_listener
+
+    tls = own_listener() if listener.tls else None
+    nodes = tuple(site.node_id for site in sites_of(context.config))
+    turns = threading.Semaphore(AT_A_TIME)
+
+    def caller(login: Login | None) -> Caller:
+        client = ScramClient(listener.mechanism, *login) if login else None
+        return Caller(lambda site: listener.address(context.ports, site), nodes, tls, turns, client)
+
+    return caller
+
+
+def metrics_logins(context: ChildContext) -> BasicLogins | None:
+    """The logins of /metrics; None if none is needed. A deleted user loses access within
+    METRICS_KEPT_S. Raises RuntimeError if no listener knows SCRAM users; the broker has checked
+    that before."""
+    config = context.config
+    if not config.get_bool(METRICS_LOGIN):
+        return None
+    listener = choose("", config.listeners, config.get_list("sasl.enabled.mechanisms"), False)
+    if listener.access is not Access.LOGIN:
+        raise RuntimeError(f"{METRICS_LOGIN}: {listener.why}")
+    return BasicLogins(callers_of(context, listener), Attempts(), METRICS_KEPT_S)

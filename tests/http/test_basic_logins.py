@@ -1,0 +1,148 @@
+"""Logins by HTTP Basic: /metrics for users of the broker only, probes for everyone."""
+
+import http.client
+import socket
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.http.basic_logins import METRICS_KEPT_S, BasicLogins, NotLoggedIn, metrics_logins
+from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.console.sessions import TRIES, Attempts
+from kbroker.http.server import MetricsServer
+from kbroker.supervisor.unsupported import unsupported
+from tests.http.scene import Scene
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Broker:
+    """Knows one user; counts the logins that reach it."""
+
+    def __init__(self) -> None:
+        self.password: str | None = "right"
+        self.logins: list[tuple[str, str] | None] = []
+        self.closed = 0
+
+    def caller(self, login: tuple[str, str] | None) -> Any:
+        broker = self
+
+        class Caller:
+            def log_in(self) -> None:
+                broker.logins.append(login)
+                if broker.password is None:
+                    raise LinkBroken("gone")
+                if login != ("ann", broker.password):
+                    raise LoginRefused("no")
+
+            def close(self) -> None:
+                broker.closed += 1
+
+        return Caller()
+
+
+def header(password: str, user: str = "ann") -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+def refusal(logins: BasicLogins, authorization: str) -> HTTPStatus:
+    with pytest.raises(NotLoggedIn) as refused:
+        logins.caller(authorization, "192.0.2.1")
+    return refused.value.status
+
+
+def made(clock: Clock) -> tuple[Broker, BasicLogins]:
+    broker = Broker()
+    return broker, BasicLogins(broker.caller, Attempts(clock), METRICS_KEPT_S, clock)
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer x", "Basic", "Basic !", "Basic \xff", "Basic /w=="])
+def test_without_a_name_and_a_password_the_broker_is_not_asked(authorization: str) -> None:
+    broker, logins = made(Clock())
+    assert refusal(logins, authorization) is HTTPStatus.UNAUTHORIZED
+    assert not broker.logins
+
+
+def test_a_login_is_repeated_only_after_a_while() -> None:
+    clock = Clock()
+    broker, logins = made(clock)
+    first = logins.caller(header("right"), "192.0.2.1")
+    clock.now += METRICS_KEPT_S
+    assert logins.caller(header("right"), "192.0.2.1") is first
+    assert broker.logins == [("ann", "right")]
+    broker.password = "changed"
+    clock.now += 1
+    assert refusal(logins, header("right")) is HTTPStatus.UNAUTHORIZED
+    logins.caller(header("changed"), "192.0.2.1")
+    clock.now += METRICS_KEPT_S + 1
+    logins.caller(header("changed"), "192.0.2.1")
+    assert broker.closed == 1
+
+
+def test_failed_logins_are_limited_and_an_unreachable_broker_does_not_count() -> None:
+    broker, logins = made(Clock())
+    broker.password = None
+    assert {refusal(logins, header("x")) for _ in range(2 * TRIES)} == {HTTPStatus.SERVICE_UNAVAILABLE}
+    broker.password = "right"
+    found = [refusal(logins, header("wrong")) for _ in range(TRIES + 1)]
+    assert found == [HTTPStatus.UNAUTHORIZED] * TRIES + [HTTPStatus.TOO_MANY_REQUESTS]
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    scene, broker = Scene(tmp_path), Broker()
+    listener = socket.create_server(("127.0.0.1", 0))
+    logins = BasicLogins(broker.caller, Attempts())
+    server = MetricsServer(listener, scene.collector, scene.health, logins=logins)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield listener.getsockname()[1]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_metrics_need_the_login_and_probes_do_not(port: int) -> None:
+    def answer(path: str, **headers: str) -> tuple[int, str | None, bytes]:
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        link.request("GET", path, headers=headers)
+        found = link.getresponse()
+        body = found.read()
+        link.close()
+        return found.status, found.getheader("WWW-Authenticate"), body
+
+    assert answer("/healthz")[0] == 200
+    for headers in ({}, {"Authorization": header("wrong")}):
+        status, asks, body = answer("/metrics", **headers)
+        assert (status, asks) == (401, 'Basic realm="kbroker"')
+        assert b"kbroker_" not in body
+    status, _, body = answer("/metrics", Authorization=header("right"))
+    assert status == 200
+    assert b"kbroker_" in body
+
+
+def test_the_setting_needs_a_listener_with_scram(tmp_path: Path) -> None:
+    login = {"kbroker.metrics.login": "true", "log.dirs": "/d"}
+    scram = {"listeners": "SASL_PLAINTEXT://:0", "security.inter.broker.protocol": "SASL_PLAINTEXT"}
+    scram["sasl.enabled.mechanisms"] = "SCRAM-SHA-256"
+    assert unsupported(BrokerConfig.load(login | scram)[0]) == []
+    for wrong in (
+        login,
+        login | scram | {"listeners": "PLAINTEXT://:0", "security.inter.broker.protocol": ""},
+    ):
+        wrong.pop("security.inter.broker.protocol", None)
+        (problem,) = unsupported(BrokerConfig.load(wrong)[0])
+        assert problem.startswith("kbroker.metrics.login: ")
+    context = Scene(tmp_path).context
+    assert metrics_logins(context) is None
