@@ -40,7 +40,9 @@ class Port:
         self.store = store
         self.admin = AdminClient({"bootstrap.servers": node.bootstrap.partition(",")[0]})
 
-    def ask(self, method: str, path: str, body: str = "", **headers: str) -> tuple[int, http.client.HTTPMessage]:
+    def ask(
+        self, method: str, path: str, body: str = "", **headers: str
+    ) -> tuple[int, http.client.HTTPMessage]:
         link = connection(self.port, self.store)
         link.request(method, path, body or None, headers)
         answer = link.getresponse()
