@@ -106,11 +106,15 @@ chaos: venv ## TESTS=tests/crash/test_share_retries.py SECONDS=600 SEED=1: tests
 mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: which of them the fast tests detect
 	@$(BIN)/python -m tests.mutants --count $(or $(COUNT),500) --seed $(SEED) $(MUTANTS)
 
-# Without PyPI's advisory service no package can be looked up: --strict makes that a failure, not a silent pass.
+# Ends with 1 for a vulnerable package, with 3 if PyPI's advisory service cannot be asked.
 .PHONY: audit
 audit: venv ## known vulnerabilities of the locked packages, by pip-audit; needs PyPI
-	@$(BIN)/uv tool run pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt || \
-		{ echo 'make audit: a package has a known vulnerability, or PyPI cannot be reached; the lines above name it'; exit 1; }
+	@$(BIN)/python -m release.audit
+
+# ATTACKS selects them by words of their names.
+.PHONY: attack-waits
+attack-waits: venv kernels ## how long steady clients wait beside each attack: ATTACKS='OffsetCommit http'
+	@$(BIN)/python -m tests.attack.waits $(ATTACKS)
 
 # KILLS: how often; each kill costs two seconds or so.
 .PHONY: crash-streams
