@@ -132,7 +132,7 @@ crash-matrix: venv kernels ## the broker dies at every named step, 300 times (KB
 		tests/crash/test_crash_matrix.py tests/crash/test_flipped_bytes.py
 
 ##—— benchmarks
-.PHONY: bench bench-quick bench-metrics bench-profile venv-bench
+.PHONY: bench bench-quick bench-metrics bench-security bench-profile venv-bench
 venv-bench: venv ## adds what the benchmarks' plots and profiles need
 	$(SYNC) run dev bench
 
@@ -145,7 +145,10 @@ bench-quick: venv-bench peer kernels ## a short selection of that work in about 
 	@$(BIN)/python -m bench --quick $(BENCH)
 
 bench-metrics: venv-bench ## what metrics cost: pairs of kbrokers with and without them
-	@$(BIN)/python -m bench.metrics_cost $(BENCH)
+	@$(BIN)/python -m bench.feature_cost metrics $(BENCH)
+
+bench-security: venv-bench kernels ## what an authorizer and the audit log cost: pairs of kbrokers with and without
+	@$(BIN)/python -m bench.feature_cost authorizer audit $(BENCH)
 
 bench-profile: venv-bench peer kernels ## perf and py-spy of the broker: BENCH='--scenario raw_50x1 --target kbroker'
 	@$(BIN)/python -m bench --profile --rounds 1 $(BENCH)

@@ -1,9 +1,8 @@
-"""`python -m bench.metrics_cost`: cost of metrics on the hot path, measured by pairs of kbrokers
-with and without them.
+"""`python -m bench.feature_cost metrics|authorizer|audit`: cost of a feature on the hot path,
+measured by pairs of kbrokers with and without it.
 
 Both run at the same time and do the same work in turn, in alternating order. The result is CPU per
-request, which a busy machine disturbs least. The one without metrics has kernels compiled to count
-nothing: a switch of the bench alone.
+request, which a busy machine disturbs least.
 """
 
 import argparse
@@ -11,21 +10,75 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median, quantiles
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from bench.generator import CACHE, LoadFailed
 from bench.run import Run, make_generator, running, work_folder
 from bench.scenarios import SCENARIOS
 from bench.size import QUICK
-from bench.targets import KbrokerTarget, TargetFailed
+from bench.targets import KbrokerTarget, Target, TargetFailed
 from kbroker.kernels.cache import METRICS_OFF
 
 WORK = ("raw_50x1", "raw_50x5", "fetch_4k")
 COST = "cpu_us"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def grant_all(target: Target) -> None:
+    """ACLs that allow everything to the anonymous client; a super user would need none, so nothing
+    would be checked. Until then a resource without ACLs is open."""
+    wildcard = [(kind, "*") for kind in (ResourceType.TOPIC, ResourceType.GROUP)]
+    bindings = [
+        AclBinding(
+            kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", AclOperation.ALL,
+            AclPermissionType.ALLOW,
+        )
+        for kind, name in (*wildcard, (ResourceType.BROKER, "kafka-cluster"))
+    ]  # fmt: skip
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{target.port}"})
+    for made in admin.create_acls(bindings).values():
+        made.result(30)
+
+
+def audit_folder(folder: Path) -> dict[str, str]:
+    """Settings of a broker that writes its audit log into its folder."""
+    return {"kbroker.audit.log.dir": str(folder / "audit")}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """settings: with it, for a broker in a folder. without: variables that switch it off. begin:
+    run once the broker with it is ready. compiled: both have kernels of their own."""
+
+    settings: Callable[[Path], Mapping[str, str]] = lambda _: {}
+    without: Mapping[str, str] = field(default_factory=dict)
+    begin: Callable[[Target], None] = lambda _: None
+    compiled: bool = False
+
+
+FEATURES = {
+    "metrics": Feature(without={METRICS_OFF: "1"}, compiled=True),
+    "authorizer": Feature(
+        lambda _: {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true"},
+        begin=grant_all,
+    ),
+    "audit": Feature(audit_folder),
+}
+"""The kernels without metrics count nothing: a switch of the bench alone."""
 
 
 def compile_both() -> None:
@@ -35,18 +88,22 @@ def compile_both() -> None:
         subprocess.run([sys.executable, "-m", "kbroker.kernels.warm"], env=environment, check=True)
 
 
-def measure(pairs: int, seconds: float, folder: Path) -> dict[str, list[tuple[float, float]]]:
+def measure(
+    feature: Feature, pairs: int, seconds: float, folder: Path
+) -> dict[str, list[tuple[float, float]]]:
     """(with, without) in µs of CPU per request, by scenario."""
     generator = make_generator()
     size = replace(QUICK, seconds=seconds)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in WORK}
     with work_folder(folder) as place, ExitStack() as stack:
         targets = [KbrokerTarget(place / kind, generator) for kind in ("with", "without")]
-        targets[1].environment[METRICS_OFF] = "1"
+        targets[0].extra.update(feature.settings(targets[0].folder))
+        targets[1].environment.update(feature.without)
         for target, name in zip(targets, ("with", "without"), strict=True):
             target.name = name
             target.folder.mkdir(parents=True)
             stack.enter_context(running(target))
+        feature.begin(targets[0])
         run = Run(targets, generator, size, None)
         for number in range(1, pairs + 1):
             for scenario in (each for each in SCENARIOS if each.name in WORK):
@@ -68,20 +125,24 @@ def show(name: str, pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def main() -> int:
-    made = argparse.ArgumentParser(prog="python -m bench.metrics_cost", description=__doc__)
+    made = argparse.ArgumentParser(prog="python -m bench.feature_cost", description=__doc__)
+    made.add_argument("features", nargs="+", choices=list(FEATURES))
     made.add_argument("--pairs", type=int, default=8)
     made.add_argument("--seconds", type=float, default=3.0)
     made.add_argument("--folder", type=Path, default=CACHE)
     options = made.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no broker is left behind
-    compile_both()
-    try:
-        found = measure(options.pairs, options.seconds, options.folder.resolve())
-    except (LoadFailed, TargetFailed) as failure:
-        print(f"bench: {failure}", file=sys.stderr)
-        return 1
-    print(f"CPU per request, {options.pairs} pairs of {options.seconds:g} s:")
-    print("\n".join(show(name, pairs) for name, pairs in found.items()))
+    for name in options.features:
+        feature = FEATURES[name]
+        if feature.compiled:
+            compile_both()
+        try:
+            found = measure(feature, options.pairs, options.seconds, options.folder.resolve())
+        except (LoadFailed, TargetFailed, KafkaException) as failure:
+            print(f"bench: {failure}", file=sys.stderr)
+            return 1
+        print(f"{name}: CPU per request, {options.pairs} pairs of {options.seconds:g} s:")
+        print("\n".join(show(scenario, pairs) for scenario, pairs in found.items()), flush=True)
     return 0
 
 
