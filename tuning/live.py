@@ -1,13 +1,18 @@
 """A running broker's /metrics (docs/metrics.md)."""
 
 import math
+import os
 import urllib.request
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from urllib.parse import unquote, urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
+LOGIN = "KBROKER_HTTP_LOGIN"
+"""A variable, NAME:PASSWORD, for a broker with kbroker.metrics.login."""
 Labels = tuple[tuple[str, str], ...]
 SERIES = (
     "kbroker_appended_bytes_total", "kbroker_arena_used_bytes", "kbroker_connections", "kbroker_flush_seconds",
@@ -93,10 +98,28 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
     if not whole.startswith(("http://", "https://")):
         raise NoMetrics(f"{whole}: neither http nor https")
     try:
-        with urllib.request.urlopen(whole, timeout=timeout_s) as answer:
+        with urllib.request.urlopen(_request(whole), timeout=timeout_s) as answer:
             page = answer.read().decode()
     except (OSError, ValueError, HTTPException) as error:  # also an odd URL, and the port of another protocol
         reason = getattr(error, "reason", None) or error  # an URLError only wraps the error that counts
         text = getattr(reason, "strerror", None) or str(reason).strip() or type(reason).__name__
-        raise NoMetrics(f"{whole}: {text}; --metrics takes the broker's kbroker.http.listen") from error
+        raise NoMetrics(
+            f"{_shown(whole)}: {text}; --metrics takes the broker's kbroker.http.listen"
+        ) from error
     return parse(page)
+
+
+def _request(url: str) -> urllib.request.Request:
+    """With the login of `https://name:password@host`, else of the variable."""
+    login = unquote(urlsplit(url).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
+    request = urllib.request.Request(_shown(url))
+    if login:
+        request.add_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
+    return request
+
+
+def _shown(url: str) -> str:
+    """Without name and password."""
+    scheme, separator, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import ssl
 from base64 import b64encode
 from http import HTTPStatus
@@ -14,6 +15,8 @@ HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
 MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
+LOGIN = "KBROKER_HTTP_LOGIN"
+"""A variable, NAME:PASSWORD: a command line is visible to other users of the host."""
 SPEAKS_TLS = b"this port speaks https"
 """The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
 
@@ -29,16 +32,18 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
         finally:
             connection.close()
     except UnicodeError:
-        raise UsageFailed(f"--url {url}: not a valid host name") from None
+        raise UsageFailed(f"--url {without_login(url)}: not a valid host name") from None
     except ssl.SSLCertVerificationError as error:
         why = error.verify_message or str(error)
-        raise UsageFailed(f"{url}: {why}; SSL_CERT_FILE=FILE names the certificates to trust") from error
+        raise UsageFailed(
+            f"{without_login(url)}: {why}; SSL_CERT_FILE=FILE names the certificates to trust"
+        ) from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         what = "is the broker running, and is --url its kbroker.http.listen?"
-        raise Unreachable(f"{url}: {reason}; {what}") from error
+        raise Unreachable(f"{without_login(url)}: {reason}; {what}") from error
     if answer.status == HTTPStatus.BAD_REQUEST and body.rstrip() == SPEAKS_TLS:
-        raise UsageFailed(f"{url}: this port speaks https: --url https://HOST:PORT/")
+        raise UsageFailed(f"{without_login(url)}: this port speaks https: --url https://HOST:PORT/")
     return answer.status, body
 
 
@@ -51,15 +56,16 @@ def get_json(url: str, path: str, member: str) -> Any:
     except ValueError:
         data = None
     if not isinstance(data, dict) or (code == HTTPStatus.OK and member not in data):
-        raise CommandFailed(f"{url}: this is not the console of a kbroker")
+        raise CommandFailed(f"{without_login(url)}: this is not the console of a kbroker")
     if code == HTTPStatus.UNAUTHORIZED:
         raise CommandFailed(
-            f"{url}: this console requires a login, which the command does not support; `kbroker status` needs none"
+            f"{without_login(url)}: this console requires a login, which the command does not support; "
+            "`kbroker status` needs none"
         )
     if code == HTTPStatus.SERVICE_UNAVAILABLE:
-        raise Unreachable(f"{url}: {data.get('message', 'not ready')}")
+        raise Unreachable(f"{without_login(url)}: {data.get('message', 'not ready')}")
     if code != HTTPStatus.OK:
-        raise CommandFailed(f"{url}: {data.get('message', code)}")
+        raise CommandFailed(f"{without_login(url)}: {data.get('message', code)}")
     return data
 
 
@@ -68,18 +74,30 @@ def _connect(url: str) -> http.client.HTTPConnection:
     if not url.strip():
         raise UsageFailed("--url is empty; is a shell variable not set?")
     try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
+        parts = urlsplit(_whole(url))
         host, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError as error:
-        raise UsageFailed(f"--url {url}: {error}") from error
+        raise UsageFailed(f"--url {without_login(url)}: {error}") from error
     if parts.scheme == "https":
         return http.client.HTTPSConnection(host, port, timeout=PATIENCE_S)
     if parts.scheme != "http":
-        raise UsageFailed(f"--url {url}: expected http://HOST:PORT/ or https://HOST:PORT/")
+        raise UsageFailed(f"--url {without_login(url)}: expected http://HOST:PORT/ or https://HOST:PORT/")
     return http.client.HTTPConnection(host, port or HTTP_PORT, timeout=PATIENCE_S)
 
 
+def _whole(url: str) -> str:
+    return url if "://" in url else f"http://{url}"
+
+
+def without_login(url: str) -> str:
+    """A URL without its name and password, for messages."""
+    scheme, separator, rest = url.rpartition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
+
+
 def _login(url: str) -> dict[str, str]:
-    """The header for `https://name:password@host`, for brokers with kbroker.metrics.login."""
-    login = urlsplit(url).netloc.rpartition("@")[0]
-    return {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"} if login else {}
+    """The header for a broker with kbroker.metrics.login: name and password of the URL, else of a
+    variable."""
+    login = unquote(urlsplit(_whole(url)).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
+    return {"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}

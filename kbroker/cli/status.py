@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import DEFAULT_URL, get
+from kbroker.cli.console_link import DEFAULT_URL, get, without_login
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
@@ -66,9 +66,13 @@ def read_metrics(url: str) -> Metrics:
     for family in text_string_to_metric_families("\n".join(shown) + "\n"):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    if code == HTTPStatus.UNAUTHORIZED:
+        why = "its metrics require a login: set KBROKER_HTTP_LOGIN=NAME:PASSWORD"
+        raise CommandFailed(f"{without_login(url)}: {why}")
     if code != HTTPStatus.OK or INFO not in found:
         raise CommandFailed(
-            f"{url}: no metrics of a kbroker here (HTTP {int(code)}); set --url to its kbroker.http.listen"
+            f"{without_login(url)}: no metrics of a kbroker here (HTTP {int(code)}); "
+            "set --url to its kbroker.http.listen"
         )
     return found
 
@@ -85,7 +89,7 @@ def _document(
         "ok": well,
         **labels,
         "up_s": None if up_s is None else round(up_s, 1),
-        "console": url,
+        "console": without_login(url),
         "checks": [
             {
                 "check": check.name,
@@ -102,7 +106,7 @@ def _print_page(well: bool, labels: dict[str, str], up_s: float | None, url: str
     count = sum(len(check.problems) for check in found)
     verdict = "all is well" if well else counted(count, "problem")
     since = "" if up_s is None else f"  up {age(up_s)}"
-    print(f"kbroker {labels['version']}  node {labels['node_id']}{since}  {url}  {verdict}")
+    print(f"kbroker {labels['version']}  node {labels['node_id']}{since}  {without_login(url)}  {verdict}")
     rows = [(check.name, "no" if check.problems else "ok", _line(check)) for check in found]
     print_table(("CHECK", "STATE", "DETAIL"), rows)
 

@@ -80,8 +80,8 @@ def pipelined(
     code: Callable[[Any], int],
     logs_in: bool = False,
 ) -> str:
-    """Send requests over CONNECTIONS connections, WINDOW at a time; returns the number of answers by
-    error code."""
+    """Send requests over CONNECTIONS connections, WINDOW at a time; returns the number of answers
+    by error code."""
     codes: Counter[int] = Counter()
     ends = time.monotonic() + MAX_S
 

@@ -51,6 +51,23 @@ def test_a_missing_broker_is_reported_in_one_line(shell: Shell) -> None:
     assert "--url" in shell("status", "--url", "http://127.0.0.1:none/", code=2).stderr
 
 
+def test_a_login_that_is_missing_is_named(shell: Shell) -> None:
+    with serving(lambda _: (401, b"Log in\n")) as url:
+        assert "KBROKER_HTTP_LOGIN=NAME:PASSWORD" in shell("status", "--url", url, code=1).stderr
+
+
+def test_a_port_that_speaks_https_is_named(shell: Shell) -> None:
+    with serving(lambda _: (400, b"this port speaks https\r\n")) as url:
+        assert "--url https://HOST:PORT/" in shell("status", "--url", url, code=2).stderr
+
+
+def test_a_password_in_the_url_is_not_shown(shell: Shell, unwell: str) -> None:
+    with_login = unwell.replace("://", "://ann:s%40cret@")
+    assert "cret" not in shell("status", "--url", with_login, code=1).text
+    assert shell("status", "--url", with_login, "--json", code=1).json["console"] == unwell
+    assert "cret" not in shell("status", "--url", "http://ann:s%40cret@127.0.0.1:1/", code=3).stderr
+
+
 @pytest.mark.compat
 def test_a_running_broker_is_well(broker: KBroker, capsys: pytest.CaptureFixture[str]) -> None:
     """But for its disk, which this test does not own."""

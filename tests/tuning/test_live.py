@@ -72,6 +72,31 @@ def test_host_and_port_are_enough() -> None:
     assert live.total("kbroker_info") == 1
 
 
+@pytest.mark.parametrize("in_url", [True, False])
+def test_a_login_is_sent_and_never_shown(in_url: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers.get("Authorization"))
+            self.send_response(401)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    if not in_url:
+        monkeypatch.setenv("KBROKER_HTTP_LOGIN", "ann:s@cret")
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(NoMetrics) as refused:
+            scrape(f"http://{'ann:s%40cret@' if in_url else ''}127.0.0.1:{server.server_port}/metrics")
+        thread.join()
+    assert seen == ["Basic YW5uOnNAY3JldA=="]
+    assert "cret" not in str(refused.value)
+
+
 def test_the_series_of_the_checks_are_those_that_they_read() -> None:
     """The console asks for these alone: one that is missing there would be a check that sees
     nothing."""
