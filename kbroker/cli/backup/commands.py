@@ -63,9 +63,11 @@ def backup(
     from kbroker.cli.backup.folders import folders_of
     from kbroker.cli.backup.taking import take
 
-    os.nice(10)  # the broker comes first
     cut = take_cut(broker)
     folders = folders_of(broker, cut.ends)
+    # The broker comes first. Not before the cut: a slow process sees a transaction end at each
+    # attempt.
+    os.nice(10)
     with progress("backup", None, "bytes") as advance:
         try:
             point = take(repository, cut, folders.log_dirs, folders.leaders, advance)
