@@ -34,6 +34,7 @@ SETTINGS = {
     "offsets.topic.replication.factor": "1",
     "auto.create.topics.enable": "false",
     "log.cleaner.backoff.ms": "200",
+    "log.retention.check.interval.ms": "1000",
 }
 # What kbroker gives to clients of its own host by itself (ADR 0010).
 KAFKA_SOCKETS = {"socket.send.buffer.bytes": "1048576", "socket.receive.buffer.bytes": "1048576"}

@@ -5,14 +5,24 @@ import struct
 import time
 from collections.abc import Callable
 
+from confluent_kafka import Producer
+
 from bench import limits
+from bench.generator import LoadFailed
 from bench.members import CORRELATION_ID
 from bench.scenario import Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.frame import encode_request
+from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.frame import encode_request, parse_response
+from kbroker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kbroker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -29,6 +39,11 @@ from kbroker.protocol.schema import Struct
 CONNECTIONS = 50
 PARTITIONS = 1  # Apache Kafka names several in any order
 LATEST = -1
+LARGEST_TIMESTAMP = -3
+LIST_OFFSETS_VERSION = 8
+FILLED_BYTES = 4 << 20
+BATCH_RECORDS = 16
+PRODUCERS = 5
 SETTLE_S = 0.2
 
 
@@ -70,11 +85,54 @@ def coordinators(turn: Turn) -> Measures:
 
 
 def latest(turn: Turn) -> Measures:
+    return _repeat(turn, _list_offsets(turn.topic("asked", PARTITIONS), LATEST))
+
+
+def by_time(turn: Turn) -> Measures:
+    """The first record of the log's second half, by its timestamp."""
+    topic = _filled(turn)
+    frame = _list_offsets(topic, LARGEST_TIMESTAMP)
+    body = _ask(turn.target.port, frame)[4:]
+    _, at = parse_response(body, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION)
+    answer = decode_exact(ListOffsetsResponse, LIST_OFFSETS_VERSION, body, at)
+    largest = answer.topics[0].partitions[0].timestamp
+    time.sleep(SETTLE_S)
+    turn.fill(topic, FILLED_BYTES, BATCH_RECORDS)
+    return _repeat(turn, _list_offsets(topic, largest + 1))
+
+
+def largest_timestamp(turn: Turn) -> Measures:
+    return _repeat(turn, _list_offsets(_filled(turn), LARGEST_TIMESTAMP))
+
+
+def _filled(turn: Turn) -> str:
     topic = turn.topic("asked", PARTITIONS)
-    parts = [ListOffsetsPartition(index, -1, LATEST) for index in range(PARTITIONS)]
-    return _repeat(
-        turn, _framed(ApiKey.LIST_OFFSETS, 8, ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, parts)]))
-    )
+    turn.fill(topic, FILLED_BYTES, BATCH_RECORDS)
+    return topic
+
+
+def _list_offsets(topic: str, timestamp: int) -> bytes:
+    parts = [ListOffsetsPartition(index, -1, timestamp) for index in range(PARTITIONS)]
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, parts)])
+    return _framed(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
+
+
+def producers(turn: Turn) -> Measures:
+    """Idempotent producers of a partition, each with a record in it."""
+    topic = turn.topic("asked", PARTITIONS)
+    for _ in range(PRODUCERS):
+        producer = Producer(
+            {
+                "bootstrap.servers": f"127.0.0.1:{turn.target.port}",
+                "enable.idempotence": True,
+                "log_level": 3,
+            }
+        )
+        producer.produce(topic, b"one", partition=0)
+        if producer.flush(30):
+            raise LoadFailed(f"a record of {topic} was not acknowledged")
+    request = DescribeProducersRequest([TopicRequest(topic, list(range(PARTITIONS)))])
+    return _repeat(turn, _framed(ApiKey.DESCRIBE_PRODUCERS, 0, request))
 
 
 def committed(turn: Turn) -> Measures:
@@ -107,4 +165,7 @@ SCENARIOS = (
     _scenario("ask_coordinator", "FindCoordinator of a group", coordinators),
     _scenario("ask_latest", "ListOffsets, the latest of a partition", latest),
     _scenario("ask_committed", "OffsetFetch of a partition", committed),
+    _scenario("ask_time", "ListOffsets, the first offset from a time on", by_time),
+    _scenario("ask_largest_time", "ListOffsets, the record with the largest timestamp", largest_timestamp),
+    _scenario("ask_producers", f"DescribeProducers of a partition with {PRODUCERS} producers", producers),
 )

@@ -196,11 +196,12 @@ def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Wor
 @kernel("int64(int64, int64, int64, int64[::1])")
 def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
     """Largest timestamp of the batches from a batch start on: out[0] the timestamp (raised only),
-    out[1] the last offset of the first batch that has it. Returns FOUND, DAMAGED or
-    Located.READ_FAILED."""
+    out[1] the last offset of the first batch that has it, out[2] where the last batch ends. Returns
+    FOUND, DAMAGED or Located.READ_FAILED."""
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
     start, filled = position, 0
+    out[2] = position
     while position + b.RECORDS <= end:
         result, start, filled = _read_header(log_fd, address, position, start, filled)
         if result != Located.FOUND:
@@ -212,4 +213,5 @@ def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
             out[0] = timestamp
             out[1] = last_offset(at)
         position += size
+        out[2] = position
     return Located.FOUND

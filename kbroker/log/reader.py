@@ -49,6 +49,16 @@ class SegmentView(NamedTuple):
     last: bool
 
 
+class Walked(NamedTuple):
+    """A walk over a segment's batches and its result: the largest timestamp, the last offset of the
+    first batch with it, and the byte at which the walk ended."""
+
+    base_offset: int
+    timestamp: int
+    last_offset: int
+    end: int
+
+
 class LogReader:
     """Log of one partition for reading. Runs in: network, control, tools. Owner: its creator. Not
     thread-safe.
@@ -64,6 +74,7 @@ class LogReader:
         self.folder = folder
         self.open_files = open_files
         self.max_timestamps: dict[int, tuple[int, int]] = {}  # of closed segments: see log/timestamps.py
+        self.walked: Walked | None = None  # of the active segment: see log/timestamps.py
         self.transaction_indexes: frozenset[int] | None = None  # see log/transaction_index.py
         self._version: int | None = None
         self._segments: list[files.SegmentFile] = []
@@ -87,6 +98,7 @@ class LogReader:
         # the last of the old list may have been active, its largest timestamp not final
         if self._bases:
             self.max_timestamps.pop(self._bases[-1], None)
+        self.walked = None  # the segment may have been truncated
         self.transaction_indexes = None
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]

@@ -7,7 +7,7 @@ import numpy as np
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
-from kbroker.log.reader import LogReader, SegmentView, place_of
+from kbroker.log.reader import LogReader, SegmentView, Walked, place_of
 from kbroker.log.walk import PlacedBatch, read_batch
 from kbroker.protocol.records import read_records
 
@@ -101,20 +101,36 @@ def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
     none.
 
     A closed segment's last .timeindex entry is final; after the last entry of the active one its
-    batches are walked, and when the time index is missing the whole segment is."""
+    batches are walked, once each, and when the time index is missing the whole segment is."""
     base = view.base_offset
-    if not view.last and base in reader.max_timestamps:
+    if view.last:
+        return _largest_in_active(reader, view)
+    if base in reader.max_timestamps:
         return reader.max_timestamps[base]
     indexed = _last_indexed(reader, view)
-    found = np.array(indexed or (NO_TIMESTAMP, base), np.int64)
-    if view.last or indexed is None:
-        position = reader.find_position(base, indexed[1]) if indexed else 0
-        result = search.largest_timestamp(view.log.fd, position, view.end, found)
-        reader.check(result, view)
-    largest = (int(found[0]), int(found[1]))
-    if not view.last:
-        reader.max_timestamps[base] = largest
+    largest = indexed or _walk(reader, view, Walked(base, NO_TIMESTAMP, base, 0))[1:3]
+    reader.max_timestamps[base] = largest
     return largest
+
+
+def _largest_in_active(reader: LogReader, view: SegmentView) -> tuple[int, int]:
+    """The walk continues where the reader's last one ended (Kafka's segment keeps its maximum, too:
+    LogSegment.maxTimestampAndOffsetSoFar); a changed list of segments, also by a truncation, begins
+    from the index."""
+    base, walked = view.base_offset, reader.walked
+    if walked is None or walked.base_offset != base or walked.end > view.end:
+        indexed = _last_indexed(reader, view)
+        position = reader.find_position(base, indexed[1]) if indexed else 0
+        walked = Walked(base, *(indexed or (NO_TIMESTAMP, base)), position)
+    reader.walked = walked = _walk(reader, view, walked)
+    return walked.timestamp, walked.last_offset
+
+
+def _walk(reader: LogReader, view: SegmentView, walked: Walked) -> Walked:
+    """The walk, continued up to the end of the view."""
+    found = np.array([walked.timestamp, walked.last_offset, walked.end], np.int64)
+    reader.check(search.largest_timestamp(view.log.fd, walked.end, view.end, found), view)
+    return Walked(view.base_offset, *found.tolist())
 
 
 def _first_record(

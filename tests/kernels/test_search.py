@@ -65,11 +65,12 @@ def test_bytes_that_are_no_batch_are_reported(tmp_path: Path) -> None:
     path.write_bytes(batch(0) + bytes(100))
     fd = os.open(path, os.O_RDONLY)
     size = path.stat().st_size
-    place, out = FoundPlace.row(), np.array([-1, -1], np.int64)
+    place, out = FoundPlace.row(), np.array([-1, -1, -1], np.int64)
     assert search.locate(fd, -1, 0, 0, 0, 0, size, place) == Located.FOUND
     assert search.locate(fd, -1, 0, 0, 1, 0, size, place) == Located.DAMAGED
     assert search.locate_time(fd, 0, size, 2**60, place) == Located.DAMAGED
     assert search.largest_timestamp(fd, 0, size, out) == Located.DAMAGED
+    assert out[2] == len(batch(0))
     os.close(fd)
     assert search.locate(-1, -1, 0, 0, 0, 0, 100, place) == Located.READ_FAILED
     assert search.locate_time(-1, 0, 100, 0, place) == Located.READ_FAILED

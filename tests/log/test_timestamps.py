@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.timestamps import locate_batch, locate_timestamp, max_timestamp
@@ -135,6 +136,58 @@ def test_records_after_the_end_are_not_seen(tmp_path: Path) -> None:
     found = max_timestamp(reader, 0, 0, second.position)
     assert found is not None
     assert found.offset == 0
+
+
+@given(layout, st.integers(0, 400), st.lists(st.integers(0, 100), min_size=2, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_a_reader_finds_the_largest_time_at_each_end_as_a_new_one_does(
+    tmp_path_factory: pytest.TempPathFactory,
+    segments: list[list[list[int]]],
+    interval: int,
+    percents: list[int],
+) -> None:
+    """The end grows with the high watermark; that of a new leader may be lower."""
+    path = tmp_path_factory.mktemp("log") / "t-0"
+    build(path, segments, interval, Codec.NONE)
+    reader = LogReader(str(path), OpenFiles())
+    places = [place for offset in range(100) if (place := reader.locate(offset, *WHOLE_LOG)) is not None]
+    for percent in percents:
+        end = places[percent * (len(places) - 1) // 100]
+        new = LogReader(str(path), OpenFiles())
+        at = end.segment_base, end.position
+        assert max_timestamp(reader, 0, *at) == max_timestamp(new, 0, *at)
+
+
+def test_batches_of_the_active_segment_are_walked_once(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "t-0")
+    batches = [
+        build_batch([(None, b"v", (), time)], base_offset=offset) for offset, time in enumerate((30, 10, 20))
+    ]
+    folder.segment(0, batches, closed=False)
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    third = reader.locate(2, *WHOLE_LOG)
+    assert third is not None
+    assert max_timestamp(reader, 0, 0, third.position) == (30, 0, -1)
+    second = len(batches[0])
+    with folder.file(0, ".log").open("r+b") as log:
+        log.seek(second + 16)
+        log.write(b"\x09")  # its magic
+    assert max_timestamp(reader, 0, *WHOLE_LOG) == (30, 0, -1)
+    reader.refresh()
+    with pytest.raises(CorruptLog):
+        max_timestamp(reader, 0, *WHOLE_LOG)
+
+
+def test_a_truncated_segment_is_walked_again(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "t-0")
+    batches = [build_batch([(None, b"v", (), time)], base_offset=at) for at, time in enumerate((10, 50, 20))]
+    folder.segment(0, batches, closed=False)
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    end = sum(map(len, batches))
+    assert max_timestamp(reader, 0, 0, end, version=2) == (50, 1, -1)
+    later = [build_batch([(None, b"v", (), time)], base_offset=at) for at, time in ((1, 15), (2, 20))]
+    folder.segment(0, [batches[0], *later], closed=False)
+    assert max_timestamp(reader, 0, 0, end, version=4) == (20, 2, -1)
 
 
 def test_an_empty_log_has_no_times(tmp_path: Path) -> None:
