@@ -49,6 +49,7 @@ POINTS = (
     "compaction: step of the swap",
     "store: one copy written",
     "store: write-ahead log out of the way",
+    "registry: written, not answered",
 )
 VARIABLE = "KBROKER_CRASH_AT"
 

@@ -2,14 +2,18 @@
 process asks again."""
 
 import itertools
+import signal
 import threading
 import time
-from typing import Self
+from typing import Any, Self
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
+from kbroker.ipc.crash_point import VARIABLE
 from tests.compat.registry_requests import LISTEN, ORDER, ask, url_of
 from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.crash
 
@@ -84,3 +88,49 @@ def test_schemas_registered_while_the_http_process_is_killed_have_one_id_each(
     assert [row["id"] for row in sorted(everything, key=lambda row: row["id"])] == list(
         range(1, len(everything) + 1)
     )
+
+
+def ask_and_die(broker: KBroker, path: str, body: Any, method: str | None = None) -> None:
+    """One request, whose change is in the log when the broker dies before it answers. It starts
+    again."""
+    broker.stop()
+    broker.environment[VARIABLE] = "registry: written, not answered:1"
+    broker.start()
+    with pytest.raises(OSError):  # the connection is closed or reset
+        ask(url_of(broker) + path, body, method=method)
+    assert broker.process is not None
+    assert broker.process.wait(30) == -signal.SIGKILL
+    broker.kill9()
+    broker.environment.clear()
+    broker.start()
+
+
+def schema_records(broker: KBroker) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values of `_schemas`."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader"})
+    partition = TopicPartition("_schemas", 0, 0)
+    count = consumer.get_watermark_offsets(partition, 30)[1]
+    consumer.assign([partition])
+    found = consumer.consume(count, 30)
+    consumer.close()
+    assert len(found) == count
+    return [(message.key(), message.value()) for message in found]
+
+
+def test_a_change_that_was_written_and_not_answered_is_made_once(broker_factory: BrokerFactory) -> None:
+    """A confined process may not kill its parent on every kernel."""
+    broker = broker_factory(LISTEN | {"kbroker.confine.processes": "false"})
+    ask(f"{url_of(broker)}/subjects/before/versions", {"schema": schema(0)})
+    requested = {"schema": schema(1)}
+    ask_and_die(broker, "/subjects/one/versions", requested)
+    assert ask(f"{url_of(broker)}/subjects/one/versions", requested) == (200, {"id": 2})
+    assert ask(f"{url_of(broker)}/subjects/one/versions") == (200, [1])
+    assert len(schema_records(broker)) == 2
+
+    ask_and_die(broker, "/subjects/one/versions/1", None, "DELETE")
+    again = ask(f"{url_of(broker)}/subjects/one/versions/1", method="DELETE")
+    assert (again[0], again[1]["error_code"]) == (404, 40406)  # already deleted
+    ask_and_die(broker, "/subjects/one/versions/1?permanent=true", None, "DELETE")
+    assert ask(f"{url_of(broker)}/subjects?deleted=true") == (200, ["before"])
+    # its id stays used, although the process that gave it has died
+    assert ask(f"{url_of(broker)}/subjects/next/versions", {"schema": schema(2)}) == (200, {"id": 3})

@@ -13,6 +13,7 @@ from kbroker.http.console.log_reader import Scan
 from kbroker.http.console.refusal import Refusal, check
 from kbroker.http.registry.failure import Failure, store_failed
 from kbroker.http.registry.state import State
+from kbroker.ipc.crash_point import crash_point
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -94,6 +95,7 @@ class SchemaTopic:
                     continue
                 found = answer.responses[0].partition_responses[0]
                 if found.error_code == 0:
+                    crash_point("registry: written, not answered")
                     return self.refresh(caller)
                 if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     self._create(caller)
