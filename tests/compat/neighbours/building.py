@@ -40,3 +40,25 @@ def built(command: list[str], folder: Path, **environment: str) -> None:
     )
     if done.returncode:
         pytest.skip(f"{command[0]} cannot build it: {done.stderr[-300:]}")
+
+
+def node_with(package: str) -> tuple[str, str]:
+    """Node.js and the folder of modules that has the package. Skips the test without them."""
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        pytest.skip("no Node.js")
+    home = CACHE / package.rpartition("@")[0].strip("@").replace("/", "-")
+    home.mkdir(parents=True, exist_ok=True)
+    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home), package]
+    if subprocess.run(command, capture_output=True, timeout=200).returncode:
+        pytest.skip(f"npm cannot install {package}")
+    return node, str(home / "node_modules")
+
+
+def run(command: list[str], **environment: str) -> str:
+    """A client's program, which must end well; gives what it prints."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,13 +1,9 @@
 """Clients of other languages write 100 records and read them back in a group that commits."""
 
-import os
-import shutil
-import subprocess
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.compat.neighbours.building import CACHE, HERE, built, rust_sources
+from tests.compat.neighbours.building import CACHE, HERE, built, node_with, run, rust_sources
 from tests.compat.neighbours.npm_versions import KAFKAJS, PLATFORMATIC
 from tests.conftest import BrokerFactory
 
@@ -20,27 +16,6 @@ def committed(bootstrap: str, group: str, topic: str, partitions: int) -> int:
     found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], 30)
     consumer.close()
     return sum(max(one.offset, 0) for one in found)
-
-
-def run(command: list[str], **environment: str) -> None:
-    """A client's program, which must end well."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, env={**os.environ, **environment}
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def node_with(package: str) -> tuple[str, str]:
-    """Node.js and the folder of modules that has the package. Skips the test without them."""
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
-        pytest.skip("no Node.js")
-    home = CACHE / package.rpartition("@")[0].strip("@").replace("/", "-")
-    home.mkdir(parents=True, exist_ok=True)
-    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home), package]
-    if subprocess.run(command, capture_output=True, timeout=200).returncode:
-        pytest.skip(f"npm cannot install {package}")
-    return node, str(home / "node_modules")
 
 
 def test_kafkajs_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:

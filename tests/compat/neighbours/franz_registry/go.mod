@@ -1,0 +1,5 @@
+module neighbours
+
+go 1.24.0
+
+require github.com/twmb/franz-go/pkg/sr v1.8.0
