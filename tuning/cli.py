@@ -68,7 +68,10 @@ Dirs = Annotated[
 Metrics = Annotated[str, typer.Option(help="host:port or URL of a running broker's /metrics.")]
 File = Annotated[
     Path | None,
-    typer.Option("--coefficients", help="File of `tune bench`; default: ./host.json if it exists."),
+    typer.Option(
+        "--coefficients",
+        help="File of `tune bench`; default: kbroker.host.file of --config, else ./host.json if it exists.",
+    ),
 ]
 Rate = Annotated[str | None, typer.Option(help="Bytes a second that producers write, compressed: 200MB/s.")]
 Retention = Annotated[str | None, typer.Option(help="Retention of records: 3d; forever.")]

@@ -53,7 +53,8 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
     live, recent = _read_twice(sources) if sources.metrics else (None, None)
     dirs = _absolute(sources.dirs or _dirs_of(config, {*pairs, *overrides}, live))
     host = read_host(dirs, sources.roots, limit_of_broker() if live else None)
-    situation, lines = _situation(host, config, live, coefficients_of(sources.coefficients), given)
+    coefficients = coefficients_of(sources.coefficients or _host_file(config))
+    situation, lines = _situation(host, config, live, coefficients, given)
     return replace(situation, recent=recent), lines
 
 
@@ -81,7 +82,7 @@ def gather_inside(
     Raises WrongFile.
     """
     host = replace(read_host(_absolute(config.log_dirs), roots), unwritable=tuple(offline))
-    situation, lines = _situation(host, config, live, coefficients_of(None), {})
+    situation, lines = _situation(host, config, live, coefficients_of(_host_file(config)), {})
     return replace(situation, recent=recent), lines
 
 
@@ -92,6 +93,12 @@ def _dirs_of(config: BrokerConfig, named: Set[str], live: Live | None) -> Sequen
         return config.log_dirs
     seen = [dict(key)["dir"] for key in live.values("kbroker_log_dir_offline")]
     return seen if seen and all(Path(name).is_dir() for name in seen) else config.log_dirs
+
+
+def _host_file(config: BrokerConfig) -> Path | None:
+    """That of the broker's settings."""
+    name = config.get_str("kbroker.host.file")
+    return Path(name) if name else None
 
 
 def _absolute(names: Sequence[str]) -> tuple[str, ...]:

@@ -156,7 +156,13 @@ def _tables_of_clients(sample: Mapping[str, Any]) -> Tables:
 
 def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
     disks: Rows = [
-        (row["name"], f"{size(row['read_bytes'])}/s", f"{size(row['write_bytes'])}/s", f"{row['busy']:.0%}")
+        (
+            row["name"],
+            f"{size(row['read_bytes'])}/s",
+            f"{size(row['write_bytes'])}/s",
+            f"{row['busy']:.0%}",
+            *(() if row["used"] is None else (f"{row['used']:.0%}",)),
+        )
         for row in sample["disks"]
     ]
     dirs: Rows = [
@@ -172,7 +178,7 @@ def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
     ]
     return [
         ("Processes", ("PROCESS", "CPU", "MEMORY"), processes),
-        ("Disks", ("DEVICE", "READ", "WRITE", "BUSY"), disks),
+        ("Disks", ("DEVICE", "READ", "WRITE", "BUSY", "USED")[: len(disks[0]) if disks else 0], disks),
         ("Log dirs", ("PATH", "FREE", "FULL IN"), dirs),
         ("Memory", ("PAGE CACHE", "OF", "TO BE WRITTEN"), _memory(sample["memory"])),
         ("Network", ("NIC", "IN", "OUT", "USED"), _interfaces(sample["nics"])),

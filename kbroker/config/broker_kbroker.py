@@ -41,6 +41,10 @@ KBROKER = (
                 "tests, results of the benchmark, proofs of kbroker tune verify. It reads JSON files in the folder "
                 "and up to three levels below it, and does not follow links. Only users who may describe the "
                 "broker's settings see reports. Empty shows none."),
+    Setting("kbroker.host.file", STRING, "",
+            doc="File of `kbroker tune bench` with the measured speeds of this host. /metrics, the console's overview "
+                "and `kbroker top` then show throughput against them, and kbroker tune uses it. It is read again when "
+                "it changes. Empty: none."),
     Setting("kbroker.schema.registry.listen", STRING, "", listen_address,
             doc="Address of the schema registry (Confluent's REST API, `kbroker docs registry`), served by the http "
                 "process: to all users on loopback, elsewhere only to users that log in with SCRAM. Confluent's port "

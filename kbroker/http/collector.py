@@ -13,6 +13,7 @@ from kbroker.http.families import ROWS, Dialect, Families
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.group_rows import GroupRows
 from kbroker.http.health import Health
+from kbroker.http.host_limits import HostLimits
 from kbroker.http.host_rows import HostRows
 from kbroker.http.page_cache import PageCache
 from kbroker.http.partition_rows import PartitionRows
@@ -54,7 +55,8 @@ class BrokerCollector:
         self._groups = GroupRows(shared, most, self.progress)
         self._clients = ClientRows(names)
         self._quotas = QuotaRows(clock_s)
-        self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
+        self.limits = HostLimits(config.get_str("kbroker.host.file"))
+        self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s), limits=self.limits)
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
         self._broker = BrokerRows(context, health, address, Certificates(config))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kbroker.http.disks import disks_of
 from kbroker.http.families import Families
+from kbroker.http.host_limits import HostLimits
 from kbroker.http.process_rows import IDLE_WINDOW_S, process_names
 from kbroker.http.recent import Recent
 from kbroker.http.time_to_full import TimeToFull
@@ -65,7 +66,9 @@ class HostRows:
         log_dirs: Sequence[str],
         recent: Recent,
         proc: Path = Path("/proc"),
+        limits: HostLimits | None = None,
     ) -> None:
+        self._limits = limits
         self._recent = recent
         self._shared = shared
         self._acceptor = acceptor
@@ -80,7 +83,7 @@ class HostRows:
     def add(self, families: Families) -> None:
         """Samples of the host; values that it does not have (no PSI, no device) are left out."""
         self._processes(families)
-        for part in (self._dirs, self._devices, self._pressure, self._network, self._memory):
+        for part in (self._dirs, self._devices, self._pressure, self._network, self._memory, self._measured):
             try:
                 part(families)
             except (OSError, ValueError, IndexError, KeyError) as error:
@@ -231,3 +234,7 @@ class HostRows:
     def _memory(self, families: Families) -> None:
         for kind, value in memory_bytes(self._proc / "meminfo").items():
             families.add("kbroker_memory_bytes", (kind,), value)
+
+    def _measured(self, families: Families) -> None:
+        for what, speed in self._limits.speeds().items() if self._limits is not None else ():
+            families.add("kbroker_host_limit_bytes_per_second", (what,), speed)

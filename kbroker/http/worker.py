@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kbroker.http.console.tuner import Page
     from kbroker.http.control_view import ControlView
     from kbroker.http.health import Health
+    from kbroker.http.host_limits import HostLimits
     from kbroker.http.registry.server import Registry
     from kbroker.http.tls import HttpTls
 
@@ -53,7 +54,7 @@ def main(context: ChildContext) -> None:
     page = lambda names: collector.text(names=names).decode()  # noqa: E731
     tls = HttpTls.of(context.config)
     registry = _serve_registry(context, tls)
-    console, live = _console(context, view, health, acceptor, page, registry)
+    console, live = _console(context, view, health, acceptor, page, registry, collector.limits)
     view.informed.wait(INFORMED_S)
     server = MetricsServer(listener, collector, health, console, tls, metrics_logins(context))
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
@@ -93,6 +94,7 @@ def _console(
     acceptor: int,
     page: "Page",
     registry: "Registry | None",
+    limits: "HostLimits",
 ) -> "tuple[Console | None, Live | None]":
     """The console, if it is enabled and may be served on this address."""
     if not context.config.get_bool("kbroker.console.enable"):
@@ -107,7 +109,9 @@ def _console(
     from kbroker.ipc.log_dir_errors import LogDirErrors
 
     space = Space(LogDirErrors(context.config.log_dirs, context.shared))
-    live = Live(context.shared, view, health, Reader(context.shared, acceptor, context.log_dirs), space)
+    live = Live(
+        context.shared, view, health, Reader(context.shared, acceptor, context.log_dirs, limits), space
+    )
     listener = context.http_listener
     host = listener.getsockname()[0] if listener is not None else ""
     schemas = None

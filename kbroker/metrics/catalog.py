@@ -236,6 +236,8 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_pressure_seconds_total", "Time tasks of the host waited (PSI): some of them, or all (full).",
             "resource", "kind", source=HOST),
     counter("kbroker_network_bytes_total", "Bytes of each network interface.", "device", "direction", source=HOST),
+    gauge("kbroker_host_limit_bytes_per_second", "Measured speed of this host: disk_write and disk_read of one disk, "
+          "loopback; from kbroker.host.file, none without it.", "what", source=HOST),
     gauge("kbroker_network_link_bytes_per_second", "Speed of the link of each network interface; virtual ones that "
           "report none are left out.", "device", source=HOST),
     counter("kbroker_network_drops_total", "Packets dropped by each network interface.", "device", "direction",

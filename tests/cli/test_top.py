@@ -55,7 +55,7 @@ BUSY = {
     },
     "top_topics": [{"topic": "a-rather-long-name.orders.eu-west", "in_bytes": 1e6, "out_bytes": 2e6}],
     "group_lag": {"billing": 12345, "audit": 1},
-    "disks": [{"name": "vda", "read_bytes": 1e6, "write_bytes": 1e8, "busy": 0.5}],
+    "disks": [{"name": "vda", "read_bytes": 1e6, "write_bytes": 1e8, "busy": 0.5, "used": None}],
     "log_dirs": [
         {
             "path": "/var/lib/kbroker/data/with/a/long/path",
@@ -106,6 +106,17 @@ def test_memory_and_interfaces_are_shown() -> None:
     assert any(row[-6:] == ["eth0", "500", "MB/s", "250", "MB/s", "40%"] for row in rows)
     assert any(row[-6:] == ["lo", "3.0", "MB/s", "3.0", "MB/s", "-"] for row in rows)
     assert not any("docker0" in row for row in rows)
+
+
+def test_disks_are_shown_against_their_measured_speed() -> None:
+    terminal = Console(width=120, record=True, file=io.StringIO())
+    sample = BUSY | {
+        "disks": [{"name": "vda", "read_bytes": 1e6, "write_bytes": 1e8, "busy": 0.5, "used": 0.17}]
+    }
+    terminal.print(screen({"version": "1", "bootstrap": ["127.0.0.1:9092"], "sample": sample}, 120))
+    rows = [line.split() for line in terminal.export_text().splitlines()]
+    assert any(row[-5:] == ["DEVICE", "READ", "WRITE", "BUSY", "USED"] for row in rows)
+    assert any(row[-2:] == ["50%", "17%"] for row in rows)
 
 
 def test_a_host_without_traffic_shows_its_first_interface() -> None:

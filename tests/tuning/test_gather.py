@@ -68,6 +68,16 @@ def test_metrics_are_read_twice_if_there_is_time(tmp_path: Path, monkeypatch: py
     assert gather(sources, {})[0].recent is None
 
 
+def test_speeds_come_from_the_file_of_the_settings_unless_one_is_named(tmp_path: Path) -> None:
+    Coefficients("a bench", write_rate=1e9).save(tmp_path / "of-the-broker.json")
+    Coefficients("another", write_rate=2e9).save(tmp_path / "named.json")
+    own = f"kbroker.host.file={tmp_path}/of-the-broker.json"
+    sources = Sources(overrides=[own], dirs=[str(tmp_path)], roots=FakeRoots(tmp_path / "root").roots)
+    assert gather(sources, {})[0].coefficients.write_rate == 1e9
+    named = replace(sources, coefficients=tmp_path / "named.json")
+    assert gather(named, {})[0].coefficients.write_rate == 2e9
+
+
 def test_a_situation_knows_what_was_only_assumed(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(f"log.dirs={tmp_path}\n")

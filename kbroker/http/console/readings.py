@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from kbroker.http.directory import Directory
 from kbroker.http.disks import disks_of
+from kbroker.http.host_limits import HostLimits
 from kbroker.http.host_rows import link_bytes_per_s
 from kbroker.http.partition_rows import BY_TOPIC, partition_counters
 from kbroker.http.process_rows import process_names
@@ -42,7 +44,8 @@ class Reading:
     """at_s: monotonic. totals: by name of COUNTERS, and requests, errors, connections. stages:
     histogram buckets by API and phase. topics: TOPIC_COUNTERS by topic. disks: bytes read and
     written, operations, ms spent in them, busy ms. nics: bytes in and out, and the capacity of the
-    link per second (0: unknown). cpu: seconds by process; memory: resident bytes."""
+    link per second (0: unknown). cpu: seconds by process; memory: resident bytes. limits: measured
+    speeds of this host."""
 
     at_s: float
     totals: dict[str, int] = field(default_factory=dict)
@@ -52,16 +55,20 @@ class Reading:
     nics: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
     deaths: int = 0
 
 
 class Reader:
     """Runs in: http, in the console's sampling thread."""
 
-    def __init__(self, shared: Shared, acceptor: int, log_dirs: tuple[str, ...]) -> None:
+    def __init__(
+        self, shared: Shared, acceptor: int, log_dirs: tuple[str, ...], limits: HostLimits | None = None
+    ) -> None:
         self._shared = shared
         self._acceptor = acceptor
         self._log_dirs = log_dirs
+        self._limits = limits
         self._known: dict[int, psutil.Process] = {}
 
     def read(self, directory: Directory) -> Reading:
@@ -69,6 +76,8 @@ class Reader:
         reading = Reading(time.monotonic())
         self._counters(reading)
         self._topics(reading, directory)
+        if self._limits is not None:
+            reading.limits = self._limits.speeds()
         for part in (self._disks, self._nics, self._processes):
             try:
                 part(reading)

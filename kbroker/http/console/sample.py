@@ -32,6 +32,7 @@ def sample(before: Reading, now: Reading) -> dict[str, Any]:
         "disks": _disks(before, now, seconds),
         "nics": _nics(before, now, seconds),
         "processes": _processes(before, now, seconds),
+        "limits": dict(now.limits),
         "topics": topics,
     }
 
@@ -71,9 +72,18 @@ def _disks(before: Reading, now: Reading, seconds: float) -> list[dict[str, Any]
                 "operations": round(operations / seconds, 1),
                 "await_ms": round(spent_ms / operations, 3) if operations else 0.0,
                 "busy": round(min(1.0, busy_ms / 1000 / seconds), 4),
+                "used": _used(read / seconds, written / seconds, now.limits),
             }
         )
     return found
+
+
+def _used(read: float, written: float, limits: Mapping[str, float]) -> float | None:
+    """Share of a disk's measured speed: reads and writes share its time. None without a
+    measurement."""
+    if not {"disk_read", "disk_write"} <= limits.keys():
+        return None
+    return round(read / limits["disk_read"] + written / limits["disk_write"], 4)
 
 
 def _nics(before: Reading, now: Reading, seconds: float) -> list[dict[str, Any]]:
@@ -85,10 +95,15 @@ def _nics(before: Reading, now: Reading, seconds: float) -> list[dict[str, Any]]
                 "name": name,
                 "in_bytes": round(max(0, values[0] - old[0]) / seconds, 1),
                 "out_bytes": round(max(0, values[1] - old[1]) / seconds, 1),
-                "speed_bytes": values[2] or None,
+                "speed_bytes": values[2] or (_loopback(now.limits) if name == LOOPBACK else None),
             }
         )
     return found
+
+
+def _loopback(limits: Mapping[str, float]) -> int | None:
+    """As measured: the driver reports no speed."""
+    return int(limits["loopback"]) if "loopback" in limits else None
 
 
 def _processes(before: Reading, now: Reading, seconds: float) -> list[dict[str, Any]]:

@@ -45,6 +45,20 @@ def test_the_cold_share_is_that_of_fetched_bytes() -> None:
     assert sample(before, now)["cold_share"] == 0.25
 
 
+def test_disks_and_loopback_are_shown_against_measured_speeds() -> None:
+    limits = {"disk_write": 500.0, "disk_read": 1000.0, "loopback": 8000.0}
+    before = reading(0.0, disks={"sda": (0, 0, 0, 0, 0)}, nics={"lo": (0, 0, 0), "eth0": (0, 0, 0)})
+    now = reading(
+        1.0, disks={"sda": (500, 100, 2, 1, 3)}, nics={"lo": (9, 9, 0), "eth0": (9, 9, 0)}, limits=limits
+    )
+    found = sample(before, now)
+    assert found["disks"][0]["used"] == 0.7
+    assert {nic["name"]: nic["speed_bytes"] for nic in found["nics"]} == {"eth0": None, "lo": 8000}
+    assert found["limits"] == limits
+    unmeasured = sample(before, reading(1.0, disks=now.disks, nics=now.nics))
+    assert (unmeasured["disks"][0]["used"], unmeasured["limits"]) == (None, {})
+
+
 def test_a_new_counter_counts_from_its_first_reading() -> None:
     now = reading(
         1.0, disks={"sda": (1000, 1000, 10, 5, 100)}, cpu={"io-0": 50.0}, nics={"eth0": (9, 9, 125_000)}

@@ -30,13 +30,20 @@ SAMPLE = fields(
     stages=fields(produce=STAGES, fetch=STAGES),
     disks=many(
         fields(
-            name=TEXT, read_bytes=NUMBER, write_bytes=NUMBER, operations=NUMBER, await_ms=NUMBER, busy=NUMBER
+            name=TEXT,
+            read_bytes=NUMBER,
+            write_bytes=NUMBER,
+            operations=NUMBER,
+            await_ms=NUMBER,
+            busy=NUMBER,
+            used=maybe(NUMBER),
         )
     ),
     nics=many(fields(name=TEXT, in_bytes=NUMBER, out_bytes=NUMBER, speed_bytes=maybe(INT))),
     processes=many(fields(name=TEXT, cpu=NUMBER, memory_bytes=INT)),
     log_dirs=many(LOG_DIR),
     memory=NUMBERS,
+    limits=NUMBERS,
     top_topics=many(fields(topic=TEXT, in_bytes=NUMBER, out_bytes=NUMBER, in_records=NUMBER)),
 )
 POINT: Schema = {"type": "object", "additionalProperties": maybe(NUMBER)}

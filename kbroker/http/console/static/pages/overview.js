@@ -106,10 +106,12 @@ function lagging(lags) {
   return h("div", { class: "pad stack" }, rows.map(([name, lag]) => line(name, count(lag), rows[0][1] ? lag / rows[0][1] : 0, `#/groups/${encodeURIComponent(name)}`)));
 }
 
-function disks(sample) {
-  const memory = sample.memory;
+export function disks(sample) {
+  const memory = sample.memory, limits = sample.limits;
   return h("div", { class: "pad stack" },
     sample.disks.map((disk) => h("div", { class: "line" }, h("span", {}, disk.name), h("span", { class: "soft" }, `${percent(disk.busy)} busy, ${ms(disk.await_ms)} wait`), bar(disk.busy))),
+    sample.disks.filter((disk) => disk.used !== null).map((disk) => h("div", { class: "line" }, h("span", {}, `${disk.name} of its speed`),
+      h("span", { class: "soft" }, `${rate(disk.write_bytes)} of ${rate(limits.disk_write)} written, ${rate(disk.read_bytes)} of ${rate(limits.disk_read)} read`), bar(disk.used))),
     sample.log_dirs.map((dir) => h("div", { class: "line" }, h("span", { class: "name mono", title: dir.path }, dir.path),
       h("span", { class: "soft" }, !dir.online ? tag("offline", "bad") : dir.size_bytes ? `${bytes(dir.free_bytes)} free` : "–"),
       dir.size_bytes ? bar(1 - dir.free_bytes / dir.size_bytes) : null)),
