@@ -6,8 +6,6 @@ It imports little, because its modules stay in the memory of every process of th
 import gc
 import logging
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from kbroker.config import properties
@@ -23,11 +21,6 @@ log = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
-# The compiler ends with its parent.
-WARM = (
-    "import signal; from kbroker.parent_death import signal_on_parent_death; "
-    "signal_on_parent_death(signal.SIGTERM); from kbroker.kernels.warm import main; sys.exit(main())"
-)
 
 
 def serve(file: Path | None, overrides: list[str], from_environment: bool = False) -> int:
@@ -95,11 +88,6 @@ def use_kernels(config: BrokerConfig) -> bool:
     except (LogDirsUnusable, OSError) as error:
         log.error("%s", start_failure(error))
         return False
-    log.info("the kernels are not compiled yet: this start compiles them, later ones use them")
-    package = str(Path(__file__).parents[2])  # this kbroker's kernels, wherever a module of that name may lie
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {WARM}"], check=False
-    )
-    if done.returncode != 0 or not image.use():
-        log.warning("cannot keep the compiled kernels (the compiler's exit code: %d)", done.returncode)
-    return True
+    from kbroker.cli.first_compilation import compile_kernels
+
+    return compile_kernels()

@@ -29,6 +29,7 @@ REDRAW_INTERVAL_S = 0.25
 BAR = 30
 OPTIMISING = 0.15
 FUNCTION = 255
+STOPPED = 128 + signal.SIGTERM
 ESTIMATE_FROM = 0.1
 """The time left is shown from this share on, which is reached after a few seconds."""
 
@@ -124,9 +125,9 @@ def collect_garbage_rarely() -> None:
     gc.set_threshold(100_000, 20, 100)
 
 
-def compile_all(kernels: list[Any]) -> bool:
-    """Compile in as many processes as there are processors; returns whether all of them
-    succeeded."""
+def compile_all(kernels: list[Any]) -> int:
+    """Compile in as many processes as there are processors. Returns 0 if all of them succeeded,
+    STOPPED if a signal of a stop ended one, else 1; what the others compiled is kept."""
     tasks, task = os.pipe()
     ready, done = os.pipe()
     collect_garbage_rarely()
@@ -147,7 +148,20 @@ def compile_all(kernels: list[Any]) -> bool:
         )  # one byte per kernel: the process that reads it compiles the kernel
         os.close(task)
         _report(Progress(kernels), ready)
-        return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
+        return outcome([os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) for worker in workers])
+
+
+def outcome(codes: Iterable[int]) -> int:
+    """The exit code of the compiler, from those of its processes. It reports those that died."""
+    failed = {code for code in codes if code}
+    if -signal.SIGTERM in failed:
+        return STOPPED
+    for code in sorted(failed):
+        if code < 0:
+            name = signal.Signals(-code).name
+            reason = ", as the system does when memory is short" if code == -signal.SIGKILL else ""
+            sys.stderr.write(f"kernels: {name} ended a process that compiled{reason}\n")
+    return 1 if failed else 0
 
 
 @contextmanager
@@ -179,6 +193,8 @@ def _work(kernels: list[Any], tasks: int, done: int, exchange: tuple[Path, int] 
         code = 0
     except BrokenPipeError:
         pass  # the parent is gone
+    except OSError as error:
+        sys.stderr.write(f"kernels: {error}\n")  # such as a full disk
     except Exception:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -244,12 +260,17 @@ def main(arguments: Sequence[str] = ()) -> int:
         kernels = declare()
         missing = [one for one in kernels if compiled(one) is None]
         sys.stderr.write(f"kernels: compiling {len(missing)} of {len(kernels)}, once ...\n")
-        if missing and not compile_all(missing):
+        if missing and (code := compile_all(missing)):
+            return code
+        try:
+            written = image.write([one for one in map(compiled, kernels) if one is not None])
+        except OSError as error:
+            sys.stderr.write(f"kernels: cannot write {image.path()}: {error.strerror or error}\n")
             return 1
-        written = image.write([one for one in map(compiled, kernels) if one is not None])
     sys.stderr.write(f"kernels: ready in {time.monotonic() - start:.1f} s: {written}\n")
     return 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it and its processes without tracebacks
     sys.exit(main(sys.argv[1:]))
