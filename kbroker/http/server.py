@@ -26,7 +26,9 @@ PACK_LEVEL = 1
 PROBES = ("/healthz", "/readyz")
 TEXT = "text/plain; charset=utf-8"
 WRONG_NAMES = f"names: expected one of {', '.join(Dialect)}\n".encode()
-INDEX = b"kbroker: /metrics /healthz /readyz\n"
+INDEX = b"kbroker: /metrics /healthz /readyz\nthe page about them: kbroker docs observe\n"
+CONSOLE = b"the console: / (its API: /api/openapi.json); its page: kbroker docs console\n"
+NO_CONSOLE = b"the console is not served here; kbroker docs console says why\n"
 
 
 class MetricsServer(BoundedServer):
@@ -56,8 +58,8 @@ class Handler(HttpConnection):
     server: MetricsServer
 
     def do_GET(self) -> None:  # noqa: N802  http.server's word
-        """Serves /metrics, /healthz and /readyz. Other paths go to the console; without it / is a
-        line of help."""
+        """Serves /metrics, /healthz and /readyz. Other paths go to the console; without it / lists
+        the paths."""
         path = self.path.partition("?")[0]
         if self.probes_only and path not in PROBES:
             self._turn_away()
@@ -72,9 +74,9 @@ class Handler(HttpConnection):
         elif self._is_console(path):
             self._console()
         elif path == "/":
-            self._answer(HTTPStatus.OK, TEXT, INDEX)
+            self._answer(HTTPStatus.OK, TEXT, self._index())
         else:
-            self._answer(HTTPStatus.NOT_FOUND, TEXT, INDEX)
+            self._answer(HTTPStatus.NOT_FOUND, TEXT, self._index())
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -86,7 +88,7 @@ class Handler(HttpConnection):
         elif self._is_console(self.path.partition("?")[0]):
             self._console()
         else:
-            self._answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, INDEX)
+            self._answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, self._index())
 
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_POST  # noqa: N815  refused in the API's form
 
@@ -98,6 +100,10 @@ class Handler(HttpConnection):
     def _turn_away(self) -> None:
         self.close_connection = True
         self._answer(HTTPStatus.SERVICE_UNAVAILABLE, TEXT, b"too many connections are at work\n")
+
+    def _index(self) -> bytes:
+        """The paths of this port."""
+        return INDEX + (NO_CONSOLE if self.server.console is None else CONSOLE)
 
     def _is_console(self, path: str) -> bool:
         console = self.server.console

@@ -2,19 +2,24 @@
 
 import gzip
 import http.client
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from kbroker.http.collector import BrokerCollector
+from kbroker.http.console.service import Console
 from kbroker.http.server import MetricsServer
 from kbroker.http.slots import CONNECTIONS
 from kbroker.metrics.layout import HISTOGRAM_SUM
 from kbroker.metrics.slots import bind
 from tests.http.scene import Scene
+
+PAGES = Path(__file__).parents[2] / "docs"
 
 
 class Served:
@@ -35,6 +40,13 @@ class Served:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
+
+
+class OnlyPage:
+    """A console that serves / alone."""
+
+    def serves(self, path: str) -> bool:
+        return path == "/"
 
 
 @pytest.fixture
@@ -62,6 +74,22 @@ def test_one_connection_serves_many_requests(served: Served) -> None:
     ]
     assert connection.sock.getsockname() == own
     connection.close()
+
+
+def test_other_paths_list_those_of_the_port_and_the_pages_to_read(served: Served) -> None:
+    _, listed = ask(served.connect(), "GET", "/none")
+    assert ask(served.connect(), "GET", "/") == (200, listed)
+    assert listed == (
+        b"kbroker: /metrics /healthz /readyz\n"
+        b"the page about them: kbroker docs observe\n"
+        b"the console is not served here; kbroker docs console says why\n"
+    )
+    served.server.console = cast(Console, OnlyPage())
+    status, listed = ask(served.connect(), "GET", "/none")
+    assert status == 404
+    assert b"\nthe console: / (its API: /api/openapi.json); its page: kbroker docs console\n" in listed
+    assert {b"observe", b"console"} == set(re.findall(rb"kbroker docs (\w+)", listed))
+    assert all(PAGES.joinpath(f"{name}.md").exists() for name in ("observe", "console"))
 
 
 def test_head_gives_no_body_and_other_methods_are_refused(served: Served) -> None:
