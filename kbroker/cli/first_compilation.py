@@ -2,6 +2,7 @@
 it."""
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -9,12 +10,16 @@ import time
 from pathlib import Path
 
 from kbroker.kernels import image
+from kbroker.kernels.linking.areas import PAGE
+from kbroker.kernels.linking.mapping import READ, RUN, WRITE, Mapping
+from kbroker.parent_death import signal_on_parent_death
 
 log = logging.getLogger(__name__)
 
-COMPILE = (
-    "import signal; from kbroker.parent_death import signal_on_parent_death; "
-    "signal_on_parent_death(signal.SIGTERM); from kbroker.kernels.warm import main; sys.exit(main())"
+COMPILE = "from kbroker.kernels.warm import main; sys.exit(main())"
+NOT_EXECUTABLE = (
+    "the kernels are not compiled, and this process must not make memory executable, as compiling does; "
+    "print the unit again with `kbroker systemd`, or set MemoryDenyWriteExecute=no"
 )
 STOPPED = (-signal.SIGTERM, 128 + signal.SIGTERM)
 STOP_WITHIN_S = 1.0
@@ -24,10 +29,14 @@ time."""
 
 def compile_kernels() -> bool:
     """Compile them and use them; whether this process can start."""
+    if not may_make_executable():
+        log.error("cannot start: %s", NOT_EXECUTABLE)
+        return False
     log.info("the kernels are not compiled yet: this start compiles them, later ones use them")
     package = str(Path(__file__).parents[2])  # this kbroker's kernels, wherever a module of that name may lie
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {COMPILE}"]
-    code = subprocess.run(command, check=False, preexec_fn=_ignore_interrupts).returncode
+    parent = os.getpid()
+    code = subprocess.run(command, check=False, preexec_fn=lambda: _follow(parent)).returncode
     if code in STOPPED:
         time.sleep(STOP_WITHIN_S)  # the signal's handler ends this process
     if code:
@@ -36,6 +45,18 @@ def compile_kernels() -> bool:
     if not image.use():
         log.warning("cannot use %s: this start and later ones load the kernels with numba", image.path())
     return True
+
+
+def may_make_executable() -> bool:
+    """Whether written memory may be run in this process."""
+    memory = Mapping(PAGE, READ | WRITE)
+    try:
+        memory.protect(0, PAGE, READ | RUN)
+        return True
+    except OSError:
+        return False
+    finally:
+        memory.close()
 
 
 def failure(code: int) -> str:
@@ -50,6 +71,11 @@ def failure(code: int) -> str:
     return f"the kernels could not be compiled (exit code {code}); the lines above say why; {kept}"
 
 
-def _ignore_interrupts() -> None:
-    """In the compiler: a terminal sends Ctrl-C to it, too, and it ends with its parent."""
+def _follow(parent: int) -> None:
+    """In the compiler, before its program: it ends with its parent, and therefore ignores Ctrl-C,
+    which a terminal sends to both."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal_on_parent_death(signal.SIGTERM)
+    if os.getppid() != parent:  # it has ended meanwhile
+        os._exit(STOPPED[1])

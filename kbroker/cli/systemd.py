@@ -86,15 +86,21 @@ SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 SystemCallFilter=sched_setattr sched_setaffinity setpriority ioprio_set prlimit64 setrlimit
 SystemCallErrorNumber=EPERM
-# Compiling the kernels, once, makes memory executable.
-MemoryDenyWriteExecute=no
+{executable}
 
 [Install]
 WantedBy=multi-user.target
 """
 
+COMPILES = """\
+# A first start compiles the kernels, which makes memory executable.
+MemoryDenyWriteExecute=no"""
+COMPILED = """\
+# This wheel contains the kernels for this host. Print the unit again after another kind of installation.
+MemoryDenyWriteExecute=yes"""
 
-def unit(program: Path, properties: str, folders: Sequence[Path] = ()) -> str:
+
+def unit(program: Path, properties: str, folders: Sequence[Path] = (), compiles: bool = True) -> str:
     """The unit's text. folders: data folders of the settings; none: the data is in STATE."""
     words = [str(program), "serve", *([properties] if properties else [])]
     words += [] if folders else ["--override", f"log.dirs={STATE}"]
@@ -105,7 +111,21 @@ def unit(program: Path, properties: str, folders: Sequence[Path] = ()) -> str:
         mounts=f"RequiresMountsFor={outside}\n" if outside else "",
         writable=f"ReadWritePaths={outside}\n" if outside else "",
         home="read-only" if is_in(program, HOMES) else "yes",
+        executable=COMPILES if compiles else COMPILED,
     )
+
+
+def compiles() -> bool:
+    """Whether a start on this host compiles the kernels or lets LLVM link them. With linked kernels
+    in the wheel it only maps a file."""
+    from kbroker.kernels import packaged  # as all kernels, not for every command
+    from kbroker.kernels.linking.areas import PAGE
+    from kbroker.kernels.linking.shared_image import is_linked
+
+    for file in packaged.fitting():
+        with open(file, "rb") as image:
+            return not is_linked(image.read(PAGE))
+    return True
 
 
 def is_in(path: Path, folders: Iterable[Path]) -> bool:
@@ -224,4 +244,4 @@ def systemd(
         say(f"kbroker: {remark}; put it elsewhere, for instance into /opt or /etc")
     for remark in (*foreign(program, folders), *_unusable((*files, *keys))):
         say(f"kbroker: {remark}")
-    typer.echo(unit(program, str(files[0]) if files else "", folders), nl=False)
+    typer.echo(unit(program, str(files[0]) if files else "", folders, compiles()), nl=False)

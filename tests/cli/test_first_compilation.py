@@ -2,6 +2,8 @@
 
 import logging
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from kbroker.cli import first_compilation
 from kbroker.cli.first_compilation import compile_kernels, failure
 from kbroker.kernels import image
+from tests.compat import no_executable_memory
+from tests.peer.kbroker_node import ROOT
 
 CANNOT_USE = "load the kernels with numba"
 
@@ -60,6 +64,19 @@ def test_an_interrupt_does_not_reach_the_compiler(compiler: Callable[[str], bool
         "import os, signal; os.kill(os.getpid(), signal.SIGINT); "
         "sys.exit(signal.getsignal(signal.SIGINT) is not signal.SIG_IGN)"
     )
+
+
+def test_a_process_that_must_not_run_written_memory_does_not_try_to_compile() -> None:
+    script = (
+        "import logging; logging.basicConfig(); "
+        "from kbroker.cli.first_compilation import compile_kernels; print(compile_kernels())"
+    )
+    command = [sys.executable, no_executable_memory.__file__, sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "False\n", done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "must not make memory executable" in line
+    assert "print the unit again with `kbroker systemd`" in line
 
 
 def test_every_signal_has_its_name() -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from kbroker.cli.serve import EXIT_CONFIG
 from kbroker.cli.systemd import foreign, remarks, unit
+from kbroker.kernels.linking import object_image, shared_image
+from kbroker.kernels.linking.areas import PAGE
+from kbroker.kernels.linking.shared_image import PREFACE
 from tests.cli.conftest import Shell
 
 WORST = 1.5
@@ -21,6 +24,17 @@ def test_the_unit_starts_this_program_with_the_settings_given() -> None:
     assert "ProtectHome=yes" in text
     assert "ExecStart=/x/kbroker serve --override" in unit(Path("/x/kbroker"), "")
     assert "ProtectHome=read-only" in unit(Path("/", "home", "somebody", "bin", "kbroker"), "")
+
+
+def test_memory_is_never_both_written_and_run_where_the_wheel_brings_the_linked_kernels(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked, objects = tmp_path / "linked", tmp_path / "objects"
+    linked.write_bytes(bytes(PREFACE) + shared_image.MAGIC + bytes(PAGE))
+    objects.write_bytes(object_image.packed([]))
+    for fitting, right in (([], "no"), ([objects], "no"), ([linked, objects], "yes")):
+        monkeypatch.setattr("kbroker.kernels.packaged.fitting", lambda found=fitting: found)
+        assert f"\nMemoryDenyWriteExecute={right}\n" in shell("systemd").text
 
 
 def test_a_broker_that_refuses_its_settings_is_not_started_again() -> None:
