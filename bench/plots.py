@@ -2,13 +2,14 @@
 installed."""
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.results import GENERATOR_KEYS, Row, advantage
 
 KAFKA_COLOUR, AHEAD_COLOUR, BEHIND_COLOUR = "#9aa5b1", "#2f855a", "#c05621"
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
+TICKS = tuple(step * 10.0**exponent for exponent in range(-2, 5) for step in (1, 2, 5))
 
 
 def draw(rows: list[Row], folder: Path) -> list[Path]:
@@ -37,7 +38,6 @@ def _ratios(rows: list[Row], path: Path) -> Path | None:
     if not pairs:
         return None
     from matplotlib.figure import Figure
-    from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(9, 1.4 + 0.24 * len(pairs)), layout="constrained")
     axes = figure.subplots()
@@ -48,12 +48,7 @@ def _ratios(rows: list[Row], path: Path) -> Path | None:
     bars = axes.barh(names, [value - 1 for value in values], left=1, color=colours)
     axes.bar_label(bars, [f"{value:.2g}x" for value in values], padding=3)
     axes.axvline(1.0, color=KAFKA_COLOUR, linewidth=1)
-    axes.set_xscale("log")
-    low, high = min(values[0], 1) / 1.4, max(values[-1], 1) * 1.4
-    ticks = [tick for tick in TICKS if low <= tick <= high]
-    axes.set_xlim(low, high)
-    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
-    axes.xaxis.set_minor_locator(NullLocator())
+    _scale(axes, [*values, 1], "x")
     axes.invert_yaxis()
     return _save(figure, path)
 
@@ -76,11 +71,25 @@ def _latencies(rows: list[Row], path: Path) -> Path | None:
         bars = axes.barh([place + shift for place in places], values, height=0.4, color=colour, label=label)
         axes.bar_label(bars, [f"{value:.2g}" if value else "" for value in values], padding=3, fontsize=7)
     axes.set_yticks(places, [f"{row.title}: {row.measure.label}" for row in shown])
-    axes.set_xscale("log")
+    _scale(axes, [value for row in shown for value in (row.baseline, row.subject) if value], " ms")
     axes.invert_yaxis()
     axes.set_title("Latencies in milliseconds (less is better)")
     axes.legend()
     return _save(figure, path)
+
+
+def _scale(axes: Any, values: Sequence[float], unit: str) -> None:
+    """A logarithmic axis over the values, from tick to tick; ticks are at 1, 2 and 5 of each
+    decade."""
+    from matplotlib.ticker import NullLocator
+
+    low = max((tick for tick in TICKS if tick < min(values, default=1) / 1.2), default=TICKS[0])
+    high = min((tick for tick in TICKS if tick > max(values, default=1) * 1.2), default=TICKS[-1])
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    axes.set_xticks(ticks, [f"{tick:g}{unit}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _save(figure: Any, path: Path) -> Path:

@@ -1,9 +1,11 @@
 """The table and the page say what the samples say."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from bench.plots import draw
 from bench.report import BEGIN, END, missing, summary, write_page
 from bench.results import Results, Sample, compare
 from bench.scenarios import SCENARIOS
@@ -150,6 +152,19 @@ def test_plots_are_drawn_and_linked_where_matplotlib_is(tmp_path: Path) -> None:
         "bars.svg",
     ]
     assert "(benchmarks/ratios.svg)" in page.read_text()
+
+
+def test_both_plots_have_ticks_at_1_2_and_5(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    ratios, latencies = draw(ROWS, tmp_path)
+    assert {"0.5x", "1x", "2x", "5x"} <= texts(ratios)
+    assert {"2 ms", "5 ms"} <= texts(latencies)
+    assert not [text for text in texts(ratios) | texts(latencies) if "mathdefault" in text]
+
+
+def texts(file: Path) -> set[str]:
+    """What a plot says; matplotlib draws text as paths and leaves it in comments."""
+    return {found.strip() for found in re.findall("<!--(.*?)-->", file.read_text(), re.DOTALL)}
 
 
 def test_scenario_names_are_unique_and_none_is_a_prefix_that_hides_another() -> None:
