@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class Shell:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
 
-    def __call__(self, *arguments: object, stdin: bytes = b"", code: int = 0) -> Result:
+    def __call__(self, *arguments: object, stdin: bytes = b"", code: int | Collection[int] = 0) -> Result:
         streams = [io.TextIOWrapper(io.BytesIO(data), write_through=True) for data in (stdin, b"", b"")]
         with self.monkeypatch.context() as patched:
             for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
@@ -51,7 +51,8 @@ class Shell:
             ended = run([str(argument) for argument in arguments])
         out, err = (stream.detach().getvalue() for stream in streams[1:])
         result = Result(ended, out, err.decode())
-        assert ended == code, f"{arguments} ended with {ended}:\n{result.text}\n{result.stderr}"
+        codes = code if isinstance(code, Collection) else (code,)
+        assert ended in codes, f"{arguments} ended with {ended}:\n{result.text}\n{result.stderr}"
         return result
 
 

@@ -1,0 +1,78 @@
+"""Random command lines from the tree of commands: options in any number and order, with values of
+their type, at its edges, and odd ones."""
+
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from random import Random
+from typing import Any, get_args
+
+import typer
+
+from kbroker.cli.commands import app
+
+CLOSED = "127.0.0.1:1"
+"""No broker listens there."""
+NOT_HERE = ("serve", "top", "move", "import", "tune", "loadtest", "judge")
+"""Commands that run until they are stopped, or start other programs."""
+ODD = (
+    "", " ", "-", "--", "-1", "0", "1", "²", "🙂", "\udcff", "a" * 300, "9" * 30, "9" * 5000, "nan", "-inf", "1e999",
+    "t:0:1", "t:0-5", "t:5-1", "t:", ":", "t", "t:0,1:9", "key=value", "=", "=v", "k=", "a=b=c", "a=[b,c]", "%", "%s",
+    "{", "[", "[a", "(", "(a|b)*", "\\", "\\q", "\n", "\t", "*", "User:alice", "User:", "User:*", "1d", "-1d", "1h30m",
+    "yesterday", "now", "2020-01-01", "2020-02-30T25:00", "earliest", "latest", "127.0.0.1", "::1", "http://127.0.0.1:1/",
+    "http://[", "s3://", "s3://a", "producer_byte_rate", "producer_byte_rate=1", "SCRAM-SHA-256", "all", "none", "1,2",
+    "1,,2", "0:1,2:1", "..", "a/b", "no-such-file", "text", "bytes", "empty", "folder", "null", "true", "[]", "{}",
+)  # fmt: skip
+
+
+def commands() -> dict[str, Any]:
+    """Each command by its words."""
+
+    def walk(command: Any, *words: str) -> Iterator[tuple[str, Any]]:
+        for name, inner in getattr(command, "commands", {}).items():
+            if hasattr(inner, "commands"):
+                yield from walk(inner, *words, name)
+            elif name not in NOT_HERE:
+                yield " ".join((*words, name)), inner
+
+    return dict(walk(typer.main.get_command(app)))
+
+
+def line(name: str, command: Any, chance: Random) -> list[str]:
+    """One command line, without a broker."""
+    options: list[list[str]] = []
+    places: list[str] = []
+    for parameter in command.params:
+        if parameter.opts == ["--timeout"]:
+            options.append(["--timeout", "0.2"])
+        elif "--bootstrap" in parameter.opts or "--help" in parameter.opts:
+            continue
+        elif not parameter.opts[0].startswith("-"):
+            count = chance.choice((0, 1, 1, 1, 2)) if parameter.nargs == -1 else chance.random() < 0.95
+            places += [value(parameter, chance) for _ in range(count)]
+        elif parameter.required or chance.random() < 3 / len(command.params):
+            for _ in range(1 + (chance.random() < 0.2)):
+                name_of = chance.choice([*parameter.opts, *parameter.secondary_opts])
+                options.append([name_of] if parameter.is_flag else [name_of, value(parameter, chance)])
+    chance.shuffle(options)
+    words = [word for option in options for word in option]
+    return [*name.split(), *words, *places] if chance.random() < 0.5 else [*name.split(), *places, *words]
+
+
+def value(parameter: Any, chance: Random) -> str:
+    """A value for a parameter."""
+    kind = parameter.type_descriptor.annotation
+    while get_args(kind):
+        kind = get_args(kind)[0]
+    if chance.random() < 0.4:
+        return chance.choice(ODD)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return str(chance.choice(list(kind)).value)
+    if kind in (int, float):
+        low, high = parameter.min or 0, parameter.max or 2**31 - 1
+        return str(chance.choice((low, low - 1, high, high + 1, low + 1, kind(low + 7))))
+    if kind is Path:
+        return chance.choice(("text", "bytes", "empty", "folder", "no-such-file", "new"))
+    return chance.choice(
+        ("t", "orders", "g:0", "t:0", "key=value", "1d", "0", "User:alice", "earliest", *ODD)
+    )
