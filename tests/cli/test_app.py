@@ -1,6 +1,7 @@
 """The program as a whole: it starts light, teaches, and its exit codes mean what they say."""
 
 import errno
+import json
 import os
 import socket
 import subprocess
@@ -21,6 +22,10 @@ from tests.cli.conftest import Shell
 HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "kbroker.supervisor")
 
 
+LOG_DUMP = 303
+"""Modules beyond the standard library and numpy of a `kbroker log dump`, which takes half a second with them.
+All commands are among them, since each brings its options; what only one command uses is imported
+by that command."""
 TOOLS = (("tune",), ("loadtest",), ("judge",))  # programs with a help of their own: test_tools.py
 
 
@@ -55,6 +60,20 @@ def test_log_dump_takes_kernels_from_the_image_not_from_numba(tmp_path: Path) ->
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "False 0"
+
+
+def test_log_dump_imports_no_more_modules_than_it_did(tmp_path: Path) -> None:
+    (tmp_path / "00000000000000000000.log").touch()
+    program = (
+        "import json, sys; from kbroker.cli.app import run; "
+        f"run(['log', 'dump', {str(tmp_path)!r}]); print(json.dumps(list(sys.modules)), file=sys.stderr)"
+    )
+    plain = os.environ | {"KBROKER_NO_KERNELS": "1"}  # nothing depends on an image
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=True)
+    others = sys.stdlib_module_names | {"numpy", "llvmlite", "_distutils_hack", "__main__"}
+    found = {name for name in json.loads(done.stderr) if name.partition(".")[0] not in others}
+    assert len(found) <= LOG_DUMP, len(found)
 
 
 @pytest.mark.parametrize("command", [one for one in commands() if one[:1] not in TOOLS], ids=" ".join)
