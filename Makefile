@@ -126,6 +126,10 @@ crash-backup: venv kernels ## KILLS=100 interruptions of backups to a folder, by
 	@KBROKER_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -q -s -m crash --timeout 7200 tests/crash/test_backup.py \
 		tests/crash/test_backup_places.py
 
+.PHONY: crash-stops
+crash-stops: venv kernels ## STOPS=200 stops at any moment of a start: by SIGTERM or Ctrl-C, to one process or to all
+	@KBROKER_STOPS=$(or $(STOPS),200) $(BIN)/python -m pytest -q -s -m crash --timeout 7200 tests/crash/test_stops.py
+
 .PHONY: crash-matrix
 crash-matrix: venv kernels ## the broker dies at every named step, 300 times (KBROKER_CRASHES, KBROKER_CRASH_SEED)
 	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),300) KBROKER_FLIPS=$(or $(KBROKER_FLIPS),100) $(BIN)/python -m pytest -q -s \

@@ -23,9 +23,9 @@ HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "k
 
 
 LOG_DUMP = 303
-"""Modules beyond the standard library and numpy of a `kbroker log dump`, which takes half a second with them.
-All commands are among them, since each brings its options; what only one command uses is imported
-by that command."""
+"""Modules beyond the standard library and numpy of a `kbroker log dump`, which takes half a second
+with them. All commands are among them, since each brings its options; what only one command uses is
+imported by that command."""
 TOOLS = (("tune",), ("loadtest",), ("judge",))  # programs with a help of their own: test_tools.py
 
 

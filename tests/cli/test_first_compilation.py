@@ -1,4 +1,5 @@
-"""A first start whose compiler fails: the reason, and no broker that compiles once more by itself."""
+"""A first start whose compiler fails: the reason, and no broker that compiles once more by
+itself."""
 
 import logging
 import signal
