@@ -137,7 +137,7 @@ def _log_dirs(metrics: Metrics) -> list[Check]:
         detail = path if free is None or not whole else f"{path}: {size(free)} of {size(whole)} free"
         left_s = full_s.get(path, float("inf"))
         if 1 <= left_s < FULL_SOON_S:
-            detail += f", full in {age(left_s)} if it fills as in the last hour"
+            detail += f", full in {age(left_s)} if it fills as it does now"
         if share < MIN_FREE:
             problems.append(f"{path} has {share:.1%} free" if free else f"{path} is full")
         elif (

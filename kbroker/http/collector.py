@@ -57,6 +57,7 @@ class BrokerCollector:
         self._quotas = QuotaRows(clock_s)
         self.limits = HostLimits(config.get_str("kbroker.host.file"))
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s), limits=self.limits)
+        self.forecasts = self._hosts.forecasts
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
         self._broker = BrokerRows(context, health, address, Certificates(config))

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import psutil
@@ -57,7 +58,7 @@ def memory_bytes(meminfo: Path) -> dict[str, int]:
 
 class HostRows:
     """Runs in: http. proc: path of procfs; tests pass a folder. recent: earlier readings, for
-    shares of CPU time."""
+    shares of CPU time. forecasts: by log dir; the console shows the same ones."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class HostRows:
         self._proc = proc
         self._known: dict[int, psutil.Process] = {}
         kept = zip(self._log_dirs, shared.free_space, strict=False)
-        self._forecasts = {path: TimeToFull(samples) for path, samples in kept}
+        self.forecasts: Final = {path: TimeToFull(samples) for path, samples in kept}
         self._sums: dict[str, float] = {}
         self._largest: dict[str, float] = {}
 
@@ -171,7 +172,7 @@ class HostRows:
     # --- disks ---------------------------------------------------------------------------------------
 
     def _dirs(self, families: Families) -> None:
-        for path, forecast in self._forecasts.items():
+        for path, forecast in self.forecasts.items():
             try:
                 space = os.statvfs(path)
             except OSError as error:  # it went offline

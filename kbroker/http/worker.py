@@ -16,6 +16,8 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.messages import Hello
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kbroker.http.console.live import Live
     from kbroker.http.console.service import Console
     from kbroker.http.console.tuner import Page
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kbroker.http.health import Health
     from kbroker.http.host_limits import HostLimits
     from kbroker.http.registry.server import Registry
+    from kbroker.http.time_to_full import TimeToFull
     from kbroker.http.tls import HttpTls
 
 log = logging.getLogger(__name__)
@@ -54,7 +57,9 @@ def main(context: ChildContext) -> None:
     page = lambda names: collector.text(names=names).decode()  # noqa: E731
     tls = HttpTls.of(context.config)
     registry = _serve_registry(context, tls)
-    console, live = _console(context, view, health, acceptor, page, registry, collector.limits)
+    console, live = _console(
+        context, view, health, acceptor, page, registry, collector.limits, collector.forecasts
+    )
     view.informed.wait(INFORMED_S)
     server = MetricsServer(listener, collector, health, console, tls, metrics_logins(context))
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
@@ -95,6 +100,7 @@ def _console(
     page: "Page",
     registry: "Registry | None",
     limits: "HostLimits",
+    forecasts: "Mapping[str, TimeToFull]",
 ) -> "tuple[Console | None, Live | None]":
     """The console, if it is enabled and may be served on this address."""
     if not context.config.get_bool("kbroker.console.enable"):
@@ -108,7 +114,7 @@ def _console(
     from kbroker.http.console.static_files import load
     from kbroker.ipc.log_dir_errors import LogDirErrors
 
-    space = Space(LogDirErrors(context.config.log_dirs, context.shared))
+    space = Space(LogDirErrors(context.config.log_dirs, context.shared), forecasts)
     live = Live(
         context.shared, view, health, Reader(context.shared, acceptor, context.log_dirs, limits), space
     )

@@ -225,7 +225,8 @@ CATALOG: tuple[Metric, ...] = (
           source=HOST),
     gauge("kbroker_log_dir_full_seconds",
           "Seconds until the file system of each log dir is full, at the rate of the last hour (straight line "
-          "through its free bytes); +Inf while it does not fill. The first value comes after a minute of scrapes.",
+          "through its free bytes), or of the last five minutes if the disk is then full within an hour; +Inf while "
+          "it does not fill. The first value comes after a minute of samples.",
           "dir", source=HOST),
     counter("kbroker_disk_bytes_total", "Bytes of the block device of each log dir.", "device", "direction",
             source=HOST),

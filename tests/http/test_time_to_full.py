@@ -55,6 +55,31 @@ def test_only_the_last_hour_counts() -> None:
     assert forecast.seconds() == pytest.approx((1e9 - WINDOW_S * 1e4) / 1e4)
 
 
+@pytest.mark.parametrize("quiet_s", [WINDOW_S, 1800, 300])
+def test_a_ramp_after_a_quiet_hour_is_seen_within_minutes(quiet_s: float) -> None:
+    """The line through the whole hour is 50 times too long then."""
+    forecast = TimeToFull()
+    for second in range(0, int(quiet_s) + 301, 15):
+        forecast.add(second, 1.6e9 - 1e6 * max(0.0, second - quiet_s))
+    assert forecast.seconds() == pytest.approx(1300, rel=0.1)
+
+
+def test_a_fast_hour_counts_although_the_last_minutes_are_quiet() -> None:
+    forecast = filled(1e5, 3300)
+    for second in range(3300, 3601, 15):
+        forecast.add(second, 1e9 - 3.3e8)
+    assert forecast.seconds() == pytest.approx(6.7e8 / 1e5, rel=0.1)
+
+
+def test_minutes_between_two_deletions_by_retention_are_no_trend() -> None:
+    """Each ten minutes 4.5 % are deleted: without that, the disk would be full in 3.7 hours."""
+    forecast, found = TimeToFull(), []
+    for second in range(0, 4 * 3600, 15):
+        forecast.add(second, 1e9 - 0.045e9 * (second % 600) / 600)
+        found.append(forecast.seconds())
+    assert min(left for left in found[-480:] if left is not None) > 4 * 3600
+
+
 def test_samples_are_bounded_however_often_it_is_scraped() -> None:
     forecast = TimeToFull()
     for tenth in range(100_000):

@@ -142,7 +142,7 @@ SIGNS: tuple[Sign, ...] = (
          "A failed log dir stays offline until the next start.", "replace the disk (`kbroker docs durability`)"),
     Sign("time until a disk is full", "kbroker_log_dir_full_seconds", _full_soon, _time,
          lambda value: value < FULL_SOON_S, Severity.SERIOUS,
-         "If it fills as in the last hour. On a full disk produce is refused.", "free space or lower retention"),
+         "If it fills as it does now. On a full disk produce is refused.", "free space or lower retention"),
     Sign("fdatasync p99", "kbroker_flush_seconds", lambda _, live: live.quantile("kbroker_flush_seconds", 0.99),
          _delay, _above(SLOW_SYNC_S), Severity.ADVICE, "With write.caching=false acks wait for it.",
          "use a disk with a protected write cache; check scheduler, barriers and other writers", quantile=True),

@@ -28,6 +28,8 @@ ALERTS = (
     Alert("KbrokerLogDirOffline", "kbroker_log_dir_offline > 0", "0m", "A disk failed: `kbroker docs disks`.", True),
     Alert("KbrokerDiskFullSoon", "kbroker_log_dir_full_seconds < 4 * 3600", "10m",
           "The disk will be full in less than four hours; then produce is refused.", True),
+    Alert("KbrokerDiskFillsFast", "kbroker_log_dir_full_seconds < 900", "0m",
+          "The disk will be full in less than 15 minutes; then produce is refused.", True),
     Alert("KbrokerProduceRefused", "kbroker_produce_refused_partitions > 0", "0m",
           "A disk is full: produce is refused until there is free space.", True),
     Alert("KbrokerPartitionsOffline", 'kbroker_partitions{state="offline"} > 0', "1m",

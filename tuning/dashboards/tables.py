@@ -25,7 +25,7 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               (("kbroker_ready{@}", "{{instance}}"),), "stat"),
         Panel("Log dirs offline", "A failed log dir stays offline until the next start.", "none",
               (("sum(kbroker_log_dir_offline{@})", "offline"),), "stat", 1),
-        Panel("Full in", "If the fullest disk fills as in the last hour; on a full disk produce is refused.", "s",
+        Panel("Full in", "If the fullest disk fills as it does now; on a full disk produce is refused.", "s",
               (("min(kbroker_log_dir_full_seconds{@})", "{{dir}}"),), "stat"),
         Panel("Bytes", "Record batches written, and record batches sent to consumers.", "Bps",
               ((rate("kbroker_appended_bytes_total"), "in"), (rate("kbroker_fetched_bytes_total"), "out"))),

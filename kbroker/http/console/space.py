@@ -1,7 +1,7 @@
 """Free space in the file systems of the log dirs, and the time until they are full."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbroker.http.time_to_full import TimeToFull
@@ -9,11 +9,12 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 
 
 class Space:
-    """Runs in: http, in the console's sampling thread."""
+    """Runs in: http, in the console's sampling thread. forecasts: those of /metrics, by log dir; a
+    log dir that was offline at the start has none."""
 
-    def __init__(self, errors: LogDirErrors) -> None:
+    def __init__(self, errors: LogDirErrors, forecasts: Mapping[str, TimeToFull]) -> None:
         self._errors = errors
-        self._forecasts = {path: TimeToFull() for path in errors.paths}
+        self._forecasts = forecasts
 
     @property
     def paths(self) -> Sequence[str]:
@@ -36,11 +37,13 @@ class Space:
             space = os.statvfs(path)
         except OSError:
             return found
-        forecast = self._forecasts[path]
-        forecast.add(now_s, space.f_bavail * space.f_frsize)
-        seconds = forecast.seconds()
         found["size_bytes"] = space.f_blocks * space.f_frsize
         found["free_bytes"] = space.f_bavail * space.f_frsize
+        forecast = self._forecasts.get(path)
+        if forecast is None:
+            return found
+        forecast.add(now_s, space.f_bavail * space.f_frsize)
+        seconds = forecast.seconds()
         if seconds is not None and seconds != float("inf"):
             found["full_in_s"] = round(seconds)
         return found

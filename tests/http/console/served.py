@@ -28,7 +28,7 @@ class Served:
         for name in self.scene.context.ports:
             self.scene.context.ports[name] = port
         shared = self.scene.shared
-        space = Space(LogDirErrors([str(folder)], shared))
+        space = Space(LogDirErrors([str(folder)], shared), self.scene.collector.forecasts)
         self.live = Live(shared, self.scene.view, self.scene.health, Reader(shared, 0, (str(folder),)), space)
         page = lambda names: self.scene.collector.text(names=names).decode()  # noqa: E731
         self.console = Console(Setup(self.scene.context, self.scene.view, self.live, host, page), load())

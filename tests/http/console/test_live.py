@@ -22,7 +22,7 @@ class Case:
         scene.shared.slots[scene.topic("orders")[0], Slot.HIGH_WATERMARK] = 100
         self.commit(60)
         reader = Reader(scene.shared, 0, (str(folder),))
-        space = Space(LogDirErrors([str(folder)], scene.shared))
+        space = Space(LogDirErrors([str(folder)], scene.shared), scene.collector.forecasts)
         self.live = Live(scene.shared, scene.view, scene.health, reader, space, lambda: scene.now)
 
     def commit(self, offset: int) -> None:

@@ -3,9 +3,11 @@ over: promtool evaluates the rules on series that this file makes up, a sample e
 scrape configuration."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbroker.http.time_to_full import TimeToFull
 from tests.tuning.dashboards.rule_tests import run
 from tuning.dashboards.alerts import ALERTS, page
 
@@ -46,6 +48,7 @@ TROUBLES = {
     "KbrokerNotReady": gauge(f"kbroker_ready{{{JOB}}}", 1, 0, 330),
     "KbrokerLogDirOffline": gauge(f'kbroker_log_dir_offline{{{JOB},dir="/a"}}', 0, 1, 30),
     "KbrokerDiskFullSoon": gauge(f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', 1e9, 7200, 630),
+    "KbrokerDiskFillsFast": gauge(f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', 1e9, 600, 30),
     "KbrokerProduceRefused": gauge(f"kbroker_produce_refused_partitions{{{JOB}}}", 0, 3, 30),
     "KbrokerPartitionsOffline": gauge(f'kbroker_partitions{{{JOB},state="offline"}}', 0, 2, 90),
     "KbrokerUnderMinIsr": gauge(f"kbroker_under_min_isr_partitions{{{JOB}}}", 0, 1, 330),
@@ -161,6 +164,23 @@ def test_each_alert_fires_on_its_trouble_in_time_and_resolves(promtool: str, tmp
     (tmp_path / "alerts.yml").write_text(page())
     tests = [checks(alert.name) for alert in ALERTS]
     whole = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL_S}s", "tests": tests}
+    (tmp_path / "tests.yml").write_text(json.dumps(whole))
+    assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""
+
+
+def test_a_ramp_after_a_quiet_hour_pages_before_the_disk_is_full(promtool: str, tmp_path: Path) -> None:
+    """The disk is full 15 minutes after the ramp begins, and was forecast by the broker's own
+    code."""
+    (tmp_path / "alerts.yml").write_text(page())
+    forecast, forecasts = TimeToFull(), []
+    for second in range(0, 3600 + 900, INTERVAL_S):
+        forecast.add(second, 1e12 * min(1.0, 1 - (second - 3600) / 900))
+        forecasts.append(forecast.seconds() or 0)
+    written = " ".join("Inf" if left == math.inf else f"{left:g}" for left in forecasts)
+    rows = [{"series": f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', "values": written}]
+    moments = [firing("KbrokerDiskFillsFast", 3600, False), firing("KbrokerDiskFillsFast", 3600 + 240, True)]
+    test = {"interval": f"{INTERVAL_S}s", "input_series": rows, "promql_expr_test": moments}
+    whole = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL_S}s", "tests": [test]}
     (tmp_path / "tests.yml").write_text(json.dumps(whole))
     assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""
 

@@ -13,7 +13,7 @@ export const logDirs = (context) => refreshed(context, async () => {
       h("div", { class: "pad stack" }, used !== null && bar(used),
         h("div", { class: "soft" }, !dir.online && [tag("offline", "bad"), " ", dir.error && h("span", { class: "mono small" }, dir.error, " ")],
           used === null ? "The file system cannot be read." : `${percent(used)} of ${bytes(dir.size_bytes)} used, ${bytes(dir.free_bytes)} free`,
-          dir.full_in_s !== null && [", ", h("b", {}, full(dir.full_in_s)), dir.full_in_s > 0 && " at the rate of the last hour"])),
+          dir.full_in_s !== null && [", ", h("b", {}, full(dir.full_in_s)), dir.full_in_s > 0 && " if it fills as it does now"])),
       largest.length ? table([
         { title: "Largest logs", cell: (row) => [h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, broken(row.topic)), h("span", { class: "muted" }, ` ${row.partition}`), row.moving && [" ", tag("moving here", "warn")]] },
         { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
