@@ -9,6 +9,7 @@ GENERATED: dict[str, str] = {
     "docs/adr/index.md": "docs.decisions:page",
     "docs/architecture.svg": "docs.architecture_picture:picture",
     "docs/bars.svg": "docs.bars:picture",
+    "docs/alerts.md": "tuning.dashboards.alerts_page:page",
     "docs/apis.md": "kbroker.api.docs:page",
     "docs/cli.md": "kbroker.cli.docs:page",
     "docs/config.md": "kbroker.config.docs:page",

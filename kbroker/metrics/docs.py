@@ -20,7 +20,7 @@ SECTIONS = {
 
 HEAD = f"""# Metrics
 
-Look up what a series means and what Kafka's dashboards call it; [health, logs, alerts](observe.md) says
+Look up what a series means and what Kafka's dashboards call it; [alerts](alerts.md) says
 which to watch. The http process serves them at `http://127.0.0.1:9404/metrics` (setting
 `kbroker.http.listen`) in Prometheus' text format or in OpenMetrics, as the scraper requests; `/healthz`
 and `/readyz` on the same port answer 200, or 503 with the reason.

@@ -4,15 +4,18 @@ scrape configuration."""
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs.generated import ROOT
 from kbroker.http.time_to_full import TimeToFull
 from tests.tuning.dashboards.rule_tests import run
 from tuning.dashboards.alerts import ALERTS, page
 
 INTERVAL_S = 15
 FINE_S, TROUBLE_S, AFTER_S = 1800, 3600, 3600
+PAGE = ROOT / "docs" / "alerts.md"
 JOB = 'instance="a",job="kbroker"'
 QUOTA = 'quota="producer_byte_rate",user="",client_id="etl"'
 
@@ -21,64 +24,60 @@ QUOTA = 'quota="producer_byte_rate",user="",client_id="etl"'
 class Trouble:
     """Series, each with its growth or value a sample while all is well, in trouble, and after.
 
-    grows: the numbers are what is added with each sample. fires_s: the time after which it must
-    have fired."""
+    grows: the numbers are what is added with each sample. resolves_s: the time after which it must
+    have resolved."""
 
     series: tuple[tuple[str, float, float, float], ...]
-    fires_s: int
     grows: bool = False
     resolves_s: int = 60
 
 
-def gauge(name: str, fine: float, bad: float, fires_s: int) -> Trouble:
+def gauge(name: str, fine: float, bad: float) -> Trouble:
     """A gauge that goes from one value to another and back."""
-    return Trouble(((name, fine, bad, fine),), fires_s)
+    return Trouble(((name, fine, bad, fine),))
 
 
-def slow(name: str, labels: str, fires_s: int) -> Trouble:
+def slow(name: str, labels: str) -> Trouble:
     """A histogram whose times are above its bounds in trouble."""
     fine = {"0.0125": 3, "0.05": 3, "0.1": 3, "0.2": 3, "+Inf": 3}
     bad = {"0.0125": 0, "0.05": 0, "0.1": 0, "0.2": 3, "+Inf": 3}
     rows = tuple((f'{name}_bucket{{{JOB}{labels},le="{le}"}}', fine[le], bad[le], fine[le]) for le in fine)
-    return Trouble(rows, fires_s, grows=True, resolves_s=360)
+    return Trouble(rows, grows=True, resolves_s=360)
 
 
 TROUBLES = {
-    "KbrokerDown": gauge(f"up{{{JOB}}}", 1, 0, 90),
-    "KbrokerNotReady": gauge(f"kbroker_ready{{{JOB}}}", 1, 0, 330),
-    "KbrokerLogDirOffline": gauge(f'kbroker_log_dir_offline{{{JOB},dir="/a"}}', 0, 1, 30),
-    "KbrokerDiskFullSoon": gauge(f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', 1e9, 7200, 630),
-    "KbrokerDiskFillsFast": gauge(f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', 1e9, 600, 30),
-    "KbrokerProduceRefused": gauge(f"kbroker_produce_refused_partitions{{{JOB}}}", 0, 3, 30),
-    "KbrokerPartitionsOffline": gauge(f'kbroker_partitions{{{JOB},state="offline"}}', 0, 2, 90),
-    "KbrokerUnderMinIsr": gauge(f"kbroker_under_min_isr_partitions{{{JOB}}}", 0, 1, 330),
-    "KbrokerUnderReplicated": gauge(f"kbroker_under_replicated_partitions{{{JOB}}}", 0, 1, 930),
+    "KbrokerDown": gauge(f"up{{{JOB}}}", 1, 0),
+    "KbrokerNotReady": gauge(f"kbroker_ready{{{JOB}}}", 1, 0),
+    "KbrokerLogDirOffline": gauge(f'kbroker_log_dir_offline{{{JOB},dir="/a"}}', 0, 1),
+    "KbrokerDiskFullSoon": gauge(f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', 1e9, 7200),
+    "KbrokerDiskFillsFast": gauge(f'kbroker_log_dir_full_seconds{{{JOB},dir="/a"}}', 1e9, 600),
+    "KbrokerProduceRefused": gauge(f"kbroker_produce_refused_partitions{{{JOB}}}", 0, 3),
+    "KbrokerPartitionsOffline": gauge(f'kbroker_partitions{{{JOB},state="offline"}}', 0, 2),
+    "KbrokerUnderMinIsr": gauge(f"kbroker_under_min_isr_partitions{{{JOB}}}", 0, 1),
+    "KbrokerUnderReplicated": gauge(f"kbroker_under_replicated_partitions{{{JOB}}}", 0, 1),
     "KbrokerWriteErrors": Trouble(
-        ((f"kbroker_log_write_errors_total{{{JOB}}}", 0, 1, 0),), 60, grows=True, resolves_s=360
+        ((f"kbroker_log_write_errors_total{{{JOB}}}", 0, 1, 0),), grows=True, resolves_s=360
     ),
-    "KbrokerSyncSlow": slow("kbroker_flush_seconds", "", 960),
-    "KbrokerLoopLate": slow("kbroker_loop_lag_seconds", ',process="io-0"', 960),
+    "KbrokerSyncSlow": slow("kbroker_flush_seconds", ""),
+    "KbrokerLoopLate": slow("kbroker_loop_lag_seconds", ',process="io-0"'),
     "KbrokerLagGrows": Trouble(
         ((f'kbroker_group_lag_sum{{{JOB},group="g"}}', 0, 1000, -1000),),
-        1200,
         grows=True,
         resolves_s=1000,
     ),
-    "KbrokerLeavesCache": gauge(f'kbroker_group_cache_seconds{{{JOB},group="g"}}', 1e9, 600, 330),
+    "KbrokerLeavesCache": gauge(f'kbroker_group_cache_seconds{{{JOB},group="g"}}', 1e9, 600),
     "KbrokerDeadLettersLost": Trouble(
         ((f'kbroker_dead_letter_failures_total{{{JOB},reason="unusable_topic"}}', 0, 1, 0),),
-        60,
         grows=True,
         resolves_s=660,
     ),
-    "KbrokerDeadLettersWait": gauge(f"kbroker_dead_letters_waiting{{{JOB}}}", 0, 7, 330),
-    "KbrokerTransactionOpen": gauge(f"kbroker_transaction_oldest_seconds{{{JOB}}}", 3, 1000, 330),
+    "KbrokerDeadLettersWait": gauge(f"kbroker_dead_letters_waiting{{{JOB}}}", 0, 7),
+    "KbrokerTransactionOpen": gauge(f"kbroker_transaction_oldest_seconds{{{JOB}}}", 3, 1000),
     "KbrokerClientThrottled": Trouble(
         (
             (f"kbroker_quota_throttled_seconds_total{{{JOB},{QUOTA}}}", 0.15, 7.5, 0.15),
             (f"kbroker_quota_throttled_seconds_total{{{JOB},{QUOTA.replace('etl', 'calm')}}}", 0, 0.15, 0),
         ),
-        960,
         grows=True,
         resolves_s=360,
     ),
@@ -87,26 +86,24 @@ TROUBLES = {
             (f'kbroker_topic_cold_bytes_total{{{JOB},topic="t"}}', 0, 900, 0),
             (f'kbroker_topic_out_bytes_total{{{JOB},topic="t"}}', 1000, 1000, 1000),
         ),
-        1800,
         grows=True,
         resolves_s=1000,
     ),
     "KbrokerIoPressure": Trouble(
         ((f'kbroker_pressure_seconds_total{{{JOB},resource="io",kind="full"}}', 0, 6, 0),),
-        960,
         grows=True,
         resolves_s=360,
     ),
     "KbrokerProcessDied": Trouble(
-        ((f'kbroker_process_deaths_total{{{JOB},role="io"}}', 0, 1, 0),), 60, grows=True, resolves_s=660
+        ((f'kbroker_process_deaths_total{{{JOB},role="io"}}', 0, 1, 0),), grows=True, resolves_s=660
     ),
     "KbrokerCertificateEnds": gauge(
-        f'kbroker_tls_certificate_expiry_timestamp_seconds{{{JOB},listener="SSL"}}', 1e9, 7 * 86400, 330
+        f'kbroker_tls_certificate_expiry_timestamp_seconds{{{JOB},listener="SSL"}}', 1e9, 7 * 86400
     ),
-    "KbrokerUncleanable": gauge(f"kbroker_cleaner_uncleanable_partitions{{{JOB}}}", 0, 1, 930),
-    "KbrokerStoreCopyStale": gauge(f'kbroker_store_copy{{{JOB},dir="/a",state="stale"}}', 0, 1, 930),
+    "KbrokerUncleanable": gauge(f"kbroker_cleaner_uncleanable_partitions{{{JOB}}}", 0, 1),
+    "KbrokerStoreCopyStale": gauge(f'kbroker_store_copy{{{JOB},dir="/a",state="stale"}}', 0, 1),
     "KbrokerListenDrops": Trouble(
-        ((f"kbroker_tcp_listen_drops_total{{{JOB}}}", 0, 5, 0),), 390, grows=True, resolves_s=360
+        ((f"kbroker_tcp_listen_drops_total{{{JOB}}}", 0, 5, 0),), grows=True, resolves_s=360
     ),
 }
 
@@ -137,12 +134,13 @@ def checks(name: str) -> dict[str, object]:
     end_s = FINE_S + TROUBLE_S
     moments = [
         firing(name, FINE_S - INTERVAL_S, False),
-        firing(name, FINE_S + trouble.fires_s, True),
+        firing(name, FINE_S + alert.fires_s, True),
         firing(name, end_s - INTERVAL_S, True),
         firing(name, end_s + trouble.resolves_s, False),
     ]
-    if wait_s:
-        moments.insert(1, firing(name, FINE_S + wait_s - INTERVAL_S, False))
+    early_s = max(wait_s - INTERVAL_S, alert.fires_s - 60)
+    if early_s > 0:
+        moments.insert(1, firing(name, FINE_S + early_s, False))
     series = [
         {"series": series, "values": values(trouble, (fine, bad, after))}
         for series, fine, bad, after in trouble.series
@@ -152,6 +150,20 @@ def checks(name: str) -> dict[str, object]:
 
 def test_every_alert_has_its_trouble_here() -> None:
     assert list(TROUBLES) == [alert.name for alert in ALERTS]
+
+
+def test_the_page_has_each_alert_with_the_time_that_promtool_checks() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| ([\d.]+) (s|min) \| [^|]+\. \| [^|]+\. \|$", PAGE.read_text(), re.MULTILINE
+    )
+    found = {name: float(number) * (60 if unit == "min" else 1) for name, number, unit in rows}
+    checked = {}
+    for alert in ALERTS:
+        moments = checks(alert.name)["promql_expr_test"]
+        assert isinstance(moments, list)
+        first = next(moment for moment in moments if moment["exp_samples"])
+        checked[alert.name] = float(first["eval_time"].removesuffix("s")) - FINE_S
+    assert found == checked
 
 
 def test_the_rules_are_valid(promtool: str, tmp_path: Path) -> None:
