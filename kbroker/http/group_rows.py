@@ -18,6 +18,13 @@ from kbroker.ipc.shared import Shared
 from kbroker.metrics.kafka import GROUP_STATES, GROUPS
 
 CLASSIC = "classic"
+STATES = {
+    CLASSIC: ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"),
+    "consumer": ("Empty", "Assigning", "Reconciling", "Stable"),
+    "share": ("Empty", "Stable"),
+    "streams": ("Empty", "NotReady", "Assigning", "Reconciling", "Stable"),
+}
+"""The states of each type of group: each has a series, also while no group is in it."""
 OF_GROUP = "kafka_consumergroup_"
 T = TypeVar("T")
 
@@ -36,7 +43,8 @@ class GroupRows:
     def add(self, families: Families, directory: Directory, groups: Iterable[GroupSummary]) -> None:
         """All groups."""
         groups = list(groups)
-        states = Counter((group.kind, group.state) for group in groups)
+        states = Counter({(kind, state): 0 for kind, names in STATES.items() for state in names})
+        states.update((group.kind, group.state) for group in groups)
         for (kind, state), count in states.items():
             families.add("kbroker_groups", (kind, state), count)
         rows, left_out, sums = _lags(groups, LogRanges(self._shared, directory), self._most)

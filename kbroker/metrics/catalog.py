@@ -48,7 +48,7 @@ CATALOG: tuple[Metric, ...] = (
             "Fetch: purgatory (waiting for records), cold_read (waiting for the disk), local (the rest until the "
             "answer is built), send (until the socket has taken it). Others: local, send.", "api", "phase"),
     # --- network
-    gauge("kbroker_connections", "Open connections.", "listener", by_process=True,
+    gauge("kbroker_connections", "Open connections.", "listener", by_process=True, role="network",
           kafka="kafka_server_socket_server_metrics_connection_count",
           kafka_labels=("listener", "networkProcessor")),
     counter("kbroker_connections_opened_total", "Connections taken over by network processes.", "listener"),

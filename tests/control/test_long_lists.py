@@ -23,7 +23,6 @@ from kbroker.control.groups.service import CatalogueView
 from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.control.groups.summary import send_summaries
 from kbroker.control.requests import LISTS
-from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.transactions.metadata import TransactionMetadata
 from kbroker.control.transactions.service import OPEN
 from kbroker.control.transactions.state import TransactionState
@@ -223,9 +222,7 @@ def test_no_callback_of_many_filters_of_acls_takes_long(made: World, monkeypatch
 
 def test_metrics_ask_for_all_groups_in_pages(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = LongestCallback(monkeypatch)
-    shares: Any = SimpleNamespace(
-        partitions=SimpleNamespace(letter_counts=DeadLetterCounts(made.broker.metrics))
-    )
+    shares: Any = SimpleNamespace(partitions=SimpleNamespace(letters_of=lambda *_: {}))
 
     async def body(scene: Scene) -> None:
         groups(scene)

@@ -61,6 +61,12 @@ def test_few_series_are_there_before_their_first_event(scene: Scene) -> None:
     assert scene.scrape().value("kbroker_failed_requests_total", api="Produce") == 2
 
 
+def test_connections_begin_at_0_for_each_listener_and_process(scene: Scene) -> None:
+    scrape = scene.scrape()
+    assert scrape.labels("kbroker_connections") == [{"listener": "PLAINTEXT", "process": "network-0"}]
+    assert scrape.value("kbroker_connections", listener="PLAINTEXT", process="network-0") == 0
+
+
 def test_a_gauge_of_a_process_that_falls_to_0_stays(scene: Scene) -> None:
     number = bind("kbroker_arena_used_bytes")
     scene.slots(NETWORK).words[number] = 7

@@ -4,6 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.classic_state import ClassicState
+from kbroker.control.groups.consumer_group.state import ConsumerGroup, ConsumerState
+from kbroker.control.groups.share_group.state import ShareGroup, ShareState
+from kbroker.control.groups.streams_group.state import StreamsGroup, StreamsState
+from kbroker.http.group_rows import STATES
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
 from tests.http.scene import Scene
@@ -30,6 +36,29 @@ def test_group_lag_counts_to_the_high_watermark(scene: Scene) -> None:
     assert scrape.value("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 1
     assert scrape.value("kafka_coordinator_group_groupmetadatamanager_numgroups") == 1
     assert scrape.value("kbroker_groups", type="consumer", state="Empty") == 1
+
+
+def test_a_state_without_groups_has_a_series(scene: Scene) -> None:
+    """A graph of a series that ends would stay at its last value."""
+    scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 2, {}),)
+    assert scene.scrape().value("kbroker_groups", type="classic", state="Stable") == 1
+    scene.view.summaries = (GroupSummary("billing", "classic", "Empty", 0, {}),)
+    scrape = scene.scrape()
+    assert scrape.value("kbroker_groups", type="classic", state="Stable") == 0
+    assert scrape.value("kbroker_groups", type="classic", state="Empty") == 1
+    assert scrape.value("kbroker_groups", type="streams", state="NotReady") == 0
+
+
+def test_each_state_of_a_group_is_known() -> None:
+    found = {
+        ClassicGroup.TYPE: ClassicState,
+        ConsumerGroup.TYPE: ConsumerState,
+        ShareGroup.TYPE: ShareState,
+        StreamsGroup.TYPE: StreamsState,
+    }
+    assert {kind: set(states) for kind, states in STATES.items()} == {
+        kind: set(states) for kind, states in found.items()
+    }
 
 
 def test_partitions_without_a_commit_lag_from_their_log_start(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from kbroker.control.groups.modern_group.subscriptions import FEW
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import TopicView
 from kbroker.control.services import Services
-from kbroker.control.share.dead_letter_counts import DeadLetterCounts
+from kbroker.control.share.partitions import SharePartitions
 from kbroker.ipc.http_messages import GroupsPage, GroupSummary
 from kbroker.ipc.link import AsyncLink
 from kbroker.protocol.errors import KafkaError
@@ -23,14 +23,14 @@ def send_summaries(services: Services, link: AsyncLink, call_id: int) -> None:
     Groups whose partition of the internal topic is loaded; none before there is a coordinator."""
     try:
         table = services.groups.shard.table
-        counts = services.shares.partitions.letter_counts
+        shared = services.shares.partitions
     except KafkaError:
         link.reply(call_id, ())
         return
     page: list[GroupSummary] = []
     room = PAGE
     for group in paced(list(table.groups.values())):
-        page.append(_summary(table, counts, group))
+        page.append(_summary(table, shared, group))
         room -= 1 + sum(map(len, page[-1].offsets.values())) + len(page[-1].subscribed)
         if room <= 0:
             link.send(GroupsPage(call_id, tuple(page)))
@@ -46,7 +46,8 @@ def existing(view: TopicView, names: Collection[str]) -> list[str]:
     return [name for name in paced(view.names()) if name in names]
 
 
-def _summary(table: GroupTable, counts: DeadLetterCounts, group: Group) -> GroupSummary:
+def _summary(table: GroupTable, shared: SharePartitions, group: Group) -> GroupSummary:
+    topics = tuple(existing(table.topics, group.topics_of_members()))
     return GroupSummary(
         group.group_id,
         group.TYPE,
@@ -56,6 +57,6 @@ def _summary(table: GroupTable, counts: DeadLetterCounts, group: Group) -> Group
             topic: {partition: committed.offset for partition, committed in paced(partitions.items())}
             for topic, partitions in table.offsets.of_group(group.group_id).items()
         },
-        dict(counts.written_of(group.group_id)),
-        tuple(existing(table.topics, group.topics_of_members())),
+        shared.letters_of(group.group_id, topics) if group.TYPE == "share" else {},
+        topics,
     )

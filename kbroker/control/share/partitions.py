@@ -3,7 +3,7 @@ locks."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from kbroker.config.group import MAX_RETRY_BACKOFF_MS, RETRY_BACKOFF, RETRY_BACKOFF_MAX
@@ -102,6 +102,12 @@ class SharePartitions:
                 self.letter_counts.expect(key.group_id, partition.topic)
             self.watch(key, made)
         return self._live[key]
+
+    def letters_of(self, group_id: str, topics: Iterable[str]) -> dict[str, int]:
+        """Dead letters written for a group, by the topic of their originals; 0 for the others of the
+        topics if the group has a dead-letter topic."""
+        expected = dict.fromkeys(topics, 0) if self._dead_letters.are_written_for(group_id) else {}
+        return expected | dict(self.letter_counts.written_of(group_id))
 
     async def initialize(self, group_id: str, state_epoch: int, topics: Shared) -> None:
         """Write a state for each partition that has none. Raises KafkaError."""

@@ -94,6 +94,19 @@ def test_a_letter_that_fails_is_written_later_and_its_record_is_not_final_before
     play(test)
 
 
+def test_letters_of_a_group_begin_at_0_for_each_topic_of_its_members(play: Play) -> None:
+    """Also if the dead-letter topic was configured after the partition had been loaded."""
+
+    async def test(scene: Scene) -> None:
+        assert scene.partitions.letters_of("team", ["orders", "new"]) == {"orders": 0, "new": 0}
+        assert scene.partitions.letters_of("without", ["orders"]) == {}
+        await scene.reject(await scene.taken(), 0, 3)
+        assert scene.partitions.letters_of("team", ["orders", "new"]) == {"orders": 4, "new": 0}
+        assert scene.partitions.letters_of("team", []) == {"orders": 4}
+
+    play(test)
+
+
 def test_letters_that_were_written_are_not_written_again(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()
