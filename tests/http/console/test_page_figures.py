@@ -5,6 +5,7 @@ import re
 import pytest
 from confluent_kafka import Producer
 
+from kbroker.metrics.labels import STAGES
 from tests.http.console.browser import IN_A_BROWSER
 from tests.http.console.page import Page
 from tests.peer.kbroker_node import KBroker
@@ -46,6 +47,24 @@ def test_a_chart_has_a_gap_where_nothing_was_measured(page: Page) -> None:
         return found;
     })"""
     assert page.browser.run(gaps) == 1
+
+
+def test_the_stages_that_are_shown_add_up_to_the_total(page: Page, node: KBroker) -> None:
+    """They are all stages of a request, in their order."""
+    page.show("")
+    known = page.browser.run("import('/console/pages/overview.js').then(it => it.STAGES)")
+    stages = {api: [name for name, _ in rows] for api, rows in known.items()}
+    assert stages == {api.lower(): list(names[1:]) for api, names in STAGES.items()}
+    producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "all"})
+    for _ in range(20):
+        producer.produce("orders", b"x" * 100)
+    producer.flush(30)
+    panel = (
+        "[...document.querySelectorAll('.panel')].find(e => e.textContent.startsWith('Produce, by stage'))"
+    )
+    rows = f"[...{panel}.querySelectorAll('.stage > :first-child')].map(e => e.textContent)"
+    page.browser.wait(f"{rows}.at(-1) === 'total'")
+    assert page.browser.run(rows)[1:] == ["queue", "append", "sync", "respond", "total"]
 
 
 def test_panels_of_tiles_have_round_corners(page: Page) -> None:

@@ -3,8 +3,9 @@ import { Chart } from "../charts.js";
 import { bar, bytes, count, counted, empty, fill, full, h, head, marked, ms, panel, percent, rate, tag } from "../dom.js";
 
 const KEPT = 300;
-const STAGES = {
-  produce: [["queue", "queue"], ["append", "append"], ["flush", "sync"], ["purgatory", "replicas"], ["send", "send"]],
+// Each request has all stages of its API; they add up to its total.
+export const STAGES = {
+  produce: [["queue", "queue"], ["append", "append"], ["flush", "sync"], ["respond", "respond"]],
   fetch: [["queue", "queue"], ["local", "look-up"], ["purgatory", "wait"], ["cold_read", "disk read"], ["send", "send"]],
 };
 const key = (color, text) => h("span", {}, h("i", { class: `swatch ${color}` }), text);
