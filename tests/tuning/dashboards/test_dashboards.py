@@ -2,13 +2,15 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kbroker.metrics.catalog import CATALOG
 from kbroker.metrics.kafka import KAFKA
-from kbroker.metrics.metric import Kind
+from kbroker.metrics.metric import Kind, Metric
 from tuning.dashboards import alerts, dashboard
 from tuning.dashboards.panel import whole
 from tuning.dashboards.tables import ROOMS
@@ -24,10 +26,10 @@ EXPRESSIONS = [(panel.title, whole(line[0])) for _, panel in PANELS for line in 
 EXPRESSIONS += [(alert.name, alert.expression) for alert in alerts.ALERTS]
 
 
-def exported() -> dict[str, set[str]]:
+def exported(metrics: Iterable[Metric] = (*CATALOG, *KAFKA)) -> dict[str, set[str]]:
     """Labels by the name of a series."""
     found: dict[str, set[str]] = {}
-    for metric in (*CATALOG, *KAFKA):
+    for metric in metrics:
         endings = ("_bucket", "_sum", "_count") if metric.kind is Kind.HISTOGRAM else ("",)
         for ending in endings:
             found[metric.name + ending] = set(metric.shown_labels)
@@ -47,6 +49,15 @@ def test_every_metric_and_label_of_an_expression_is_exported(title: str, express
         assert set(LABEL.findall(selector)) <= series[name] | ADDED
     for group in GROUPING.findall(expression):
         assert {each.strip() for each in group.split(",")} <= labels
+
+
+@pytest.mark.parametrize(("title", "expression"), EXPRESSIONS)
+def test_the_shipped_scrape_job_requests_every_metric_of_an_expression(title: str, expression: str) -> None:
+    config = msgspec.yaml.decode((FOLDER / "prometheus.yml").read_bytes())
+    (job,) = config["scrape_configs"]
+    assert job["params"] == {"names": ["kbroker"]}
+    assert {name for name, _ in METRIC.findall(expression)} <= set(exported(CATALOG))
+    assert "recording.yml" not in config["rule_files"]  # it needs Kafka's names
 
 
 @pytest.mark.parametrize(("title", "expression"), EXPRESSIONS)
