@@ -8,6 +8,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from tests.http.evicted import evict
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import Scrape, scrape
 
@@ -40,14 +41,6 @@ def consume(broker: KBroker) -> int:
     return got
 
 
-def evict(broker: KBroker) -> None:
-    for file in broker.data_dir.glob("cold-0/*.log"):
-        fd = os.open(file, os.O_RDONLY)
-        os.fsync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(fd)
-
-
 def from_disk(broker: KBroker) -> int:
     return sum(psutil.Process(child.pid).io_counters().read_bytes for child in broker.children().values())
 
@@ -58,11 +51,13 @@ def cold(page: Scrape) -> float:
 
 def test_bytes_read_ahead_of_a_late_consumer_are_counted(broker: KBroker) -> None:
     produce(broker)
-    evict(broker)
+    evicted = evict(broker.data_dir.glob("cold-0/*.log"))
     before, disk = scrape(broker), from_disk(broker)
     assert consume(broker) == RECORDS
     disk = from_disk(broker) - disk
     if disk < RECORDS * SIZE / 2:
+        if evicted and os.environ.get("CI") == "true":
+            pytest.fail(f"the log is only on a disk, yet the broker read just {disk} bytes from there")
         pytest.skip("nothing came from a disk here")
     name = "kbroker_read_ahead_bytes_total"
     deadline = time.monotonic() + 60  # processes add their part once a second

@@ -1,12 +1,11 @@
 """Host metrics from a procfs of our own and from this process."""
 
-import ctypes
 import os
 import socket
 import subprocess
 import sys
 from functools import partial
-from mmap import PAGESIZE, mmap
+from mmap import PAGESIZE
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +17,7 @@ from kbroker.http.families import Families
 from kbroker.http.host_rows import HostRows
 from kbroker.http.recent import Recent
 from kbroker.ipc.layout import ProcessLine
-from tests.http.evicted import keep_cached_from
+from tests.http.evicted import keep_cached_from, resident_pages
 from tests.http.scene import NETWORK, Scene
 from tests.peer.scrape import Scrape
 
@@ -150,18 +149,6 @@ def test_the_page_cache_is_what_mincore_finds(tmp_path: Path) -> None:
     found = scene.scrape().value("kbroker_topic_page_cache_bytes", topic="orders", state="cached")
     assert found == resident_pages(file) * PAGESIZE == 48 * PAGESIZE
     assert not cache.holds_all_of(str(file.parent))
-
-
-def resident_pages(file: Path) -> int:
-    """Pages of a file in memory, by mincore(2)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with file.open("r+b") as opened, mmap(opened.fileno(), 0) as mapped:
-        start = ctypes.c_char.from_buffer(mapped)
-        pages = (ctypes.c_ubyte * (len(mapped) // PAGESIZE))()
-        failed = libc.mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(len(mapped)), pages)
-        del start
-        assert failed == 0, os.strerror(ctypes.get_errno())
-        return sum(page & 1 for page in pages)
 
 
 BURN = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
