@@ -20,6 +20,7 @@ GENERATED: dict[str, str] = {
     "kbroker/kernels/codes.py": "kbroker.protocol.generate.kernel_codes:page",
     "tuning/dashboards/alerts.yml": "tuning.dashboards.alerts:page",
     "tuning/dashboards/recording.yml": "tuning.dashboards.recording:page",
+    "tuning/dashboards/kbroker-clients.json": "tuning.dashboards.dashboard:clients",
     "tuning/dashboards/kbroker-groups.json": "tuning.dashboards.dashboard:groups",
     "tuning/dashboards/kbroker-logs-and-page-cache.json": "tuning.dashboards.dashboard:logs",
     "tuning/dashboards/kbroker-network.json": "tuning.dashboards.dashboard:network",

@@ -31,6 +31,7 @@ requests = partial(subject_page, "Requests")
 topics = partial(subject_page, "Topics")
 logs = partial(subject_page, "Logs and page cache")
 network = partial(subject_page, "Network")
+clients = partial(subject_page, "Clients")
 groups = partial(subject_page, "Groups")
 processes = partial(subject_page, "Processes and host")
 

@@ -16,7 +16,8 @@ class Panel:
     line.
 
     In an expression @ stands for the selected instance, ~ and % after it for topic and group, # for
-    Grafana's window of rates. unit: Grafana's name. kind: timeseries or stat. bad: value from which
+    Grafana's window of rates. unit: Grafana's name. kind: timeseries, stat or heatmap, whose lines are the
+    buckets of a histogram. bad: value from which
     on it is drawn red, None for none. stacked: one on another.
     """
 
@@ -39,18 +40,21 @@ class Panel:
             "gridPos": {"x": column, "y": y, "w": WIDTH, "h": HEIGHT},
             "fieldConfig": {"defaults": self._defaults(), "overrides": []},
             "options": self._options(),
-            "targets": [
-                {
-                    "refId": chr(65 + at),
-                    "datasource": SOURCE,
-                    "expr": whole(expression),
-                    "legendFormat": legend,
-                }
-                for at, (expression, legend) in enumerate(self.lines)
-            ],
+            "targets": [self._target(at, *line) for at, line in enumerate(self.lines)],
         }
 
+    def _target(self, at: int, expression: str, legend: str) -> dict[str, object]:
+        target: dict[str, object] = {
+            "refId": chr(65 + at),
+            "datasource": SOURCE,
+            "expr": whole(expression),
+            "legendFormat": legend,
+        }
+        return target | {"format": "heatmap"} if self.kind == "heatmap" else target
+
     def _defaults(self) -> dict[str, object]:
+        if self.kind == "heatmap":
+            return {"unit": self.unit, "custom": {"scaleDistribution": {"type": "linear"}}}
         steps: list[dict[str, object]] = [{"color": "green", "value": None}]
         if self.bad is not None:
             steps.append({"color": "red", "value": self.bad})
@@ -75,6 +79,15 @@ class Panel:
             return {
                 "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
                 "colorMode": "value",
+            }
+        if self.kind == "heatmap":
+            return {
+                "calculate": False,
+                "yAxis": {"unit": self.unit},
+                "color": {"mode": "scheme", "scheme": "Oranges", "steps": 64},
+                "filterValues": {"le": 1e-9},
+                "legend": {"show": False},
+                "tooltip": {"mode": "single", "show": True, "yHistogram": False},
             }
         return {
             "legend": {"displayMode": "list", "placement": "bottom"},

@@ -15,7 +15,16 @@ def rate(metric: str, by: str = "", more: str = "") -> str:
     return f"sum by ({by}) (rate({metric}{{@{more}}}[#]))" if by else f"sum(rate({metric}{{@{more}}}[#]))"
 
 
+def times(metric: str, more: str = "") -> tuple[tuple[str, str], ...]:
+    """The line of a heat map of a histogram."""
+    return ((f"sum by (le) (increase({metric}_bucket{{@{more}}}[#]))", "{{le}}"),)
+
+
 PHASE = "kbroker_request_phase_seconds"
+LINK_SHARE = (
+    "max by (device, direction) (rate(kbroker_network_bytes_total{@}[#]) / on (instance, device) group_left () "
+    "kbroker_network_link_bytes_per_second{@})"
+)
 COLD = rate("kbroker_topic_cold_bytes_total", "topic", "~")
 
 # fmt: off
@@ -40,20 +49,12 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               ((p99(PHASE, "phase", ', api="Produce"'), "{{phase}}"),), bad=0.1),
         Panel("Fetch p99 by phase", "purgatory: waiting for data; cold_read: waiting for the disk.", "s",
               ((p99(PHASE, "phase", ', api="Fetch"'), "{{phase}}"),)),
+        Panel("Produce times", "Requests by their whole time: a second band shows what a p99 hides.", "s",
+              times(PHASE, ', api="Produce", phase="total"'), "heatmap"),
+        Panel("Fetch times", "Requests by their whole time, waiting for records included.", "s",
+              times(PHASE, ', api="Fetch", phase="total"'), "heatmap"),
         Panel("Back-pressure", "Requests that waited for space in a ring or in the arena, because the IO "
               "workers do not keep up.", "cps", ((rate("kbroker_network_stalls_total", "process"), "{{process}}"),)),
-        Panel("Throttled requests", "Requests whose client was throttled.", "cps",
-              ((rate("kbroker_throttled_requests_total", "quota"), "{{quota}}"),)),
-        Panel("Quotas in use", "Used share of the quota of a user or a client id; the ten largest.",
-              "percentunit",
-              (("topk(10, kbroker_quota_used{@} / kbroker_quota_limit{@})", "{{quota}} {{user}} {{client_id}}"),),
-              bad=1),
-        Panel("Throttled by quotas", "Share of time for which clients are throttled, summed over their connections; "
-              "the ten largest.", "percentunit",
-              ((f"topk(10, {rate('kbroker_quota_throttled_seconds_total', 'quota, user, client_id')})",
-                "{{quota}} {{user}} {{client_id}}"),), bad=0.1),
-        Panel("Quotas not shown", "Only the 100 quotas with the largest used shares have their own series.",
-              "none", (("sum(kbroker_quotas_left_out{@})", "quotas"),), "stat"),
         Panel("Waiting", "Delayed requests, by operation.", "none",
               (("sum by (operation) (kbroker_purgatory_delayed{@})", "{{operation}}"),)),
     ),
@@ -72,6 +73,7 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               (("topk(10, kbroker_topic_log_bytes{@~})", "{{topic}}"),), stacked=True),
         Panel("Sync p99", "Time of one fdatasync; with write.caching=false acks wait for it.", "s",
               ((p99("kbroker_flush_seconds"), "fdatasync"),), bad=0.1),
+        Panel("Sync times", "Each fdatasync by its time.", "s", times("kbroker_flush_seconds"), "heatmap"),
         Panel("Append p99", "From a batch's entry in the ring to the end of its write.", "s",
               ((p99("kbroker_append_seconds"), "append"), (p99("kbroker_drain_seconds"), "one drain"))),
         Panel("Read from disk", "Share of fetched bytes that were not in the page cache, by topic.", "percentunit",
@@ -97,14 +99,10 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               ((rate("kbroker_connections_opened_total"), "opened"),
                (rate("kbroker_connections_refused_total"), "refused"),
                (rate("kbroker_tcp_listen_drops_total"), "dropped"))),
-        Panel("Connections by software", "Name and version of the client software, as clients report them.", "none",
-              (("sum by (software_name, software_version) (kbroker_connections_by_software{@})",
-                "{{software_name}} {{software_version}}"),), stacked=True),
-        Panel("Bytes by client id", "Bytes received and sent, of the ten busiest client ids.", "Bps",
-              ((f"topk(10, {rate('kbroker_client_received_bytes_total', 'client_id')})", "{{client_id}} in"),
-               (f"topk(10, {rate('kbroker_client_sent_bytes_total', 'client_id')})", "{{client_id}} out"))),
         Panel("Interfaces", "Bytes of the host's interfaces.", "Bps",
               ((rate("kbroker_network_bytes_total", "device, direction"), "{{device}} {{direction}}"),)),
+        Panel("Links in use", "Bytes as a share of the link's speed; no line for interfaces that report none.",
+              "percentunit", ((LINK_SHARE, "{{device}} {{direction}}"),), bad=0.9),
         Panel("Sent by threads", "Large fetch responses are sent by threads; the event loops send the rest.", "Bps",
               ((rate("kbroker_sender_sent_bytes_total"), "threads"), (rate("kbroker_sent_bytes_total"), "all"))),
         Panel("Outboxes in use", "Responses being sent or waiting for their socket, of at most 512 per process. "
@@ -112,6 +110,31 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               (("sum by (process) (kbroker_outboxes_used{@})", "{{process}}"),), bad=480),
         Panel("Retransmits", "TCP segments sent again by the whole host.", "cps",
               ((rate("kbroker_tcp_retransmits_total"), "segments"),)),
+    ),
+    "Clients": (
+        Panel("Bytes by client id", "Bytes received and sent, of the ten busiest client ids.", "Bps",
+              ((f"topk(10, {rate('kbroker_client_received_bytes_total', 'client_id')})", "{{client_id}} in"),
+               (f"topk(10, {rate('kbroker_client_sent_bytes_total', 'client_id')})", "{{client_id}} out"))),
+        Panel("Connections by software", "Name and version of the client software, as clients report them.", "none",
+              (("sum by (software_name, software_version) (kbroker_connections_by_software{@})",
+                "{{software_name}} {{software_version}}"),), stacked=True),
+        Panel("Connections closed", "By reason: peer is a client that left; idle, error, limit and memory are "
+              "decisions of the broker.", "cps", ((rate("kbroker_connections_closed_total", "why"), "{{why}}"),)),
+        Panel("Quotas in use", "Used share of the quota of a user or a client id; the ten largest.",
+              "percentunit",
+              (("topk(10, kbroker_quota_used{@} / kbroker_quota_limit{@})", "{{quota}} {{user}} {{client_id}}"),),
+              bad=1),
+        Panel("Throttled requests", "Requests whose client was throttled.", "cps",
+              ((rate("kbroker_throttled_requests_total", "quota"), "{{quota}}"),)),
+        Panel("Throttled by quotas", "Share of time for which clients are throttled, summed over their connections; "
+              "the ten largest.", "percentunit",
+              ((f"topk(10, {rate('kbroker_quota_throttled_seconds_total', 'quota, user, client_id')})",
+                "{{quota}} {{user}} {{client_id}}"),), bad=0.1),
+        Panel("Quotas not shown", "Only the 100 quotas with the largest used shares have their own series.",
+              "none", (("sum(kbroker_quotas_left_out{@})", "quotas"),), "stat"),
+        Panel("Clients that push metrics", "Clients with metrics of their own (KIP-714), and series beyond the limits.",
+              "none", (("sum(kbroker_client_instances{@})", "clients"),
+                       ("sum(kbroker_client_metrics_left_out{@})", "series left out"))),
     ),
     "Groups": (
         Panel("Lag", "Records after the committed offsets, of the ten groups with the largest lag.", "none",

@@ -96,6 +96,19 @@ def test_panels_have_a_number_a_unit_and_a_text_and_do_not_overlap() -> None:
             ]
 
 
+def test_heat_maps_have_the_buckets_of_one_histogram() -> None:
+    panels = [panel for panel in json.loads(dashboard.page())["panels"] if panel["type"] == "heatmap"]
+    assert {panel["title"] for panel in panels} == {"Produce times", "Fetch times", "Sync times"}
+    for panel in panels:
+        (target,) = panel["targets"]
+        assert (target["format"], target["legendFormat"]) == ("heatmap", "{{le}}")
+        assert re.fullmatch(
+            r"sum by \(le\) \(increase\(\w+_bucket\{[^}]*\}\[\$__rate_interval\]\)\)", target["expr"]
+        )
+        assert panel["options"]["yAxis"] == {"unit": "s"}
+        assert not panel["options"]["calculate"]  # Prometheus has counted the buckets
+
+
 def test_each_subject_has_a_dashboard_with_the_variables_that_it_asks_for() -> None:
     for subject in ROOMS:
         text = dashboard.subject_page(subject)
