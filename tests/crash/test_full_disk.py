@@ -1,8 +1,6 @@
 """A full disk turns produce away with a clear error, reads go on, and service returns when there is
 room."""
 
-import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.crash.load import create_topic, read_all
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base, get, scrape
+from tests.peer.small_disk import fill
+from tests.peer.small_disk import small_disk as mounted
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
 
@@ -24,13 +24,8 @@ VALUE = b"x" * 100_000
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of DISK_BYTES."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("a small file system can only be mounted by root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(tmp_path / "disk", DISK_BYTES) as folder:
+        yield folder
 
 
 class Sender:
@@ -142,17 +137,6 @@ def test_topics_can_be_deleted_on_a_full_disk_and_that_makes_room(
     broker.start()
     assert "large" not in admin.list_topics(timeout=30).topics
     _same(broker, sender)
-
-
-def fill(path: Path) -> None:
-    """Take all the room there is."""
-    with path.open("wb", buffering=0) as file:
-        for size in (1 << 20, 4096):
-            while True:
-                try:
-                    file.write(b"\0" * size)
-                except OSError:
-                    break
 
 
 def _same(broker: KBroker, sender: Sender) -> None:

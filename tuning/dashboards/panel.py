@@ -16,9 +16,9 @@ class Panel:
     line.
 
     In an expression @ stands for the selected instance, ~ and % after it for topic and group, # for
-    Grafana's window of rates. unit: Grafana's name. kind: timeseries, stat or heatmap, whose lines are the
-    buckets of a histogram. bad: value from which
-    on it is drawn red, None for none. stacked: one on another.
+    Grafana's window of rates. unit: Grafana's name. kind: timeseries, stat or heatmap, whose lines
+    are the buckets of a histogram. bad: value from which on it is drawn red, None for none.
+    stacked: one on another.
     """
 
     title: str

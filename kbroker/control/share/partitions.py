@@ -104,8 +104,8 @@ class SharePartitions:
         return self._live[key]
 
     def letters_of(self, group_id: str, topics: Iterable[str]) -> dict[str, int]:
-        """Dead letters written for a group, by the topic of their originals; 0 for the others of the
-        topics if the group has a dead-letter topic."""
+        """Dead letters written for a group, by the topic of their originals; 0 for the others of
+        the topics if the group has a dead-letter topic."""
         expected = dict.fromkeys(topics, 0) if self._dead_letters.are_written_for(group_id) else {}
         return expected | dict(self.letter_counts.written_of(group_id))
 
