@@ -18,10 +18,14 @@ HEAP = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto
 
 
 class ConnectWorker:
-    """Kafka Connect in a folder of its own. The caller that starts it stops it."""
+    """Kafka Connect in a folder of its own. The caller that starts it stops it. jars: a set of
+    `poms/` with Connect and connectors."""
 
-    def __init__(self, folder: Path, bootstrap: str) -> None:
+    def __init__(
+        self, folder: Path, bootstrap: str, settings: dict[str, str] | None = None, jars: str = JARS
+    ) -> None:
         self.folder = folder
+        self.jars = jars
         self.output = folder / "connect.out"
         self.url = f"http://127.0.0.1:{free_port()}"
         self.settings = {
@@ -33,16 +37,17 @@ class ConnectWorker:
             "offset.storage.topic": "connect-offsets",
             "status.storage.topic": "connect-status",
             "listeners": self.url,
+            **(settings or {}),
         }
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, timeout_s: float = 120) -> None:
-        """Starts the worker and waits until it has joined its group and answers."""
-        self.folder.mkdir(parents=True)
+        """Starts the worker or starts it again, and waits until it has joined its group and answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "connect.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
-        with open(self.output, "wb") as out:
-            command = java_command(MAIN, str(config), jvm=HEAP, jars=JARS)
+        with open(self.output, "ab") as out:
+            command = java_command(MAIN, str(config), jvm=HEAP, jars=self.jars)
             self.process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + timeout_s
         while not self._answers():
@@ -53,7 +58,7 @@ class ConnectWorker:
 
     def _answers(self) -> bool:
         try:
-            return self.ask("GET", "/connectors") == []
+            return isinstance(self.ask("GET", "/connectors"), list)
         except OSError:
             return False
 
@@ -67,6 +72,13 @@ class ConnectWorker:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             raise OSError(f"{method} {path}: {error.code} {error.read().decode(errors='replace')}") from None
+
+    def kill9(self) -> None:
+        """kill -9; `start` starts it again."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
 
     def stop(self) -> None:
         """Orderly stop; kill -9 when it takes too long."""
