@@ -42,7 +42,8 @@ class ConnectWorker:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, timeout_s: float = 120) -> None:
-        """Starts the worker or starts it again, and waits until it has joined its group and answers."""
+        """Starts the worker or starts it again, and waits until it has joined its group and
+        answers."""
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "connect.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
