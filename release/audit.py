@@ -32,6 +32,8 @@ def judged(output: str, errors: str) -> tuple[int, list[str]]:
         for package in packages
         if "skip_reason" in package
     ]
+    if len(skipped) == len(packages) and packages:
+        return NOT_ASKED, [f"audit: not asked: none of {len(packages)} packages is known to the service"]
     if found:
         return VULNERABLE, [*found, *skipped]
     if skipped or not packages:

@@ -37,6 +37,7 @@ def test_no_answer_is_no_good_news(output: str) -> None:
 
 def test_packages_that_were_not_looked_up_are_no_good_news() -> None:
     assert of(GOOD, SKIPPED) == (NOT_ASKED, ["audit: not asked: own: could not be found on PyPI"])
+    assert of(SKIPPED, SKIPPED)[1] == ["audit: not asked: none of 2 packages is known to the service"]
     assert of()[0] == NOT_ASKED
 
 
