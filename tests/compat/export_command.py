@@ -14,8 +14,10 @@ FEW = {
 }
 
 
-def export(log_dir: Path, release: str) -> str:
-    command = [sys.executable, "-m", "kbroker", "export", "kraft", "--kafka", release, str(log_dir)]
+def export(log_dir: Path, release: str, *more: Path) -> str:
+    """Exports all log dirs of a node; gives the printed server.properties."""
+    dirs = [str(path) for path in (log_dir, *more)]
+    command = [sys.executable, "-m", "kbroker", "export", "kraft", "--kafka", release, *dirs]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
