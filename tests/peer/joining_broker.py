@@ -29,8 +29,8 @@ class JoiningBroker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> str:
-        """Formats the folder, starts the broker, waits until it answers; gives the bootstrap. Raises
-        ToolFailed."""
+        """Formats the folder, starts the broker, waits until it answers; gives the bootstrap.
+        Raises ToolFailed."""
         self.folder.mkdir(parents=True)
         file = self.folder / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
