@@ -34,6 +34,7 @@ from kbroker.control.store.change import ConfigKey, Deletion, Stored
 from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
 from kbroker.control.store.store import Store
+from kbroker.ipc.background import Background
 from kbroker.ipc.cached_answers import AnswerVersions
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState
@@ -66,7 +67,8 @@ class Broker:
     paths of all log directories. dir_errors: which of them have failed. sites: the replica sites
     (groups of log directories), which clients see as nodes. stores: the copies of the store.
     cached_answers: versions that end the cached answers. orphans: partitions of deleted topics that
-    an IO worker of this run may still have open. log_openings: opens the logs of new partitions.
+    an IO worker of this run may still have open. closing: names of deleted topics whose logs an IO
+    worker that hangs has still open. log_openings: opens the logs of new partitions.
     opening: partitions whose first OpenPartition is being sent to an IO worker. switching: slots
     whose logs are being switched to another log dir; they are not lost. metrics: this process's
     row. endpoints: advertised address of each listener, real ports; node_endpoints: those of
@@ -110,11 +112,11 @@ class Broker:
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.move_targets: dict[tuple[int, int], str] = {}
         self.log_openings = LogOpenings(partial(self.open_logs, new=True))
-        self.switching: set[int] = set()
-        self.listeners = Listeners()
+        self.switching, self.closing = set[int](), set[str]()
         self.orphans: list[Deletion] = []
+        self.late_closings = Background(log, "the logs of deleted topics could not be closed")
         self._topic_configs: dict[str, TopicConfig] = {}
-        self.image_version = 0
+        self.listeners, self.image_version = Listeners(), 0
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self.logs = LogReading(self.dir_errors)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -159,6 +159,42 @@ def test_a_changed_min_insync_replicas_counts_while_a_worker_hangs(
         follower.resume()
     wait_for_in_sync(broker, "changed", 2)
     assert _produce(broker, "changed", "all") is None
+    broker.stop()
+
+
+def test_a_topic_is_deleted_while_a_worker_hangs(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    """Other changes continue, too. The name is free once the worker has closed its logs."""
+    broker, _ = start_sites(broker_factory, tmp_path, 2, SMALL_SEGMENTS)
+    for topic in ("deleted", "changed"):
+        create(broker, topic, 2, 2)
+        assert _produce(broker, topic, "all") is None
+    hanging = next(child for title, child in broker.children().items() if title.endswith("io 1"))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    hanging.suspend()
+    try:
+        admin.delete_topics(["deleted"], request_timeout=20)["deleted"].result(30)
+        assert "deleted" not in admin.list_topics(timeout=10).topics
+        _require_in_sync(broker, "changed", 1)
+        with pytest.raises(KafkaException, match="marked for deletion"):
+            create(broker, "deleted", 2, 2)
+    finally:
+        hanging.resume()
+
+    def created() -> bool:
+        try:
+            create(broker, "deleted", 2, 2)
+        except KafkaException:
+            return False
+        return True
+
+    eventually(created)
+    assert _produce(broker, "deleted", "all") is None
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    ends = [watermarks(consumer, TopicPartition("deleted", partition)) for partition in (0, 1)]
+    assert sorted(ends) == [(0, 0), (0, 1)], "nothing is left of the deleted topic"
+    consumer.close()
     broker.stop()
 
 

@@ -63,7 +63,9 @@ class Churn(threading.Thread):
     def _make(self, name: str) -> None:
         self.exists[name] = None
         answer = self._ask(ApiKey.CREATE_TOPICS, 4, admin.create(admin.topic(name, PARTITIONS)))
-        if answer is not None and answer.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+        if answer is None or "marked for deletion" in (answer.topics[0].error_message or ""):
+            return
+        if answer.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
             self.exists[name] = True
 
     def _remove(self, name: str) -> None:

@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import forget
@@ -37,6 +37,9 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import Table, distinct, is_sliced, paced
 
 log = logging.getLogger(__name__)
+
+CLOSE_S: Final = 5.0
+"""Seconds that a deletion waits for the IO workers. Kafka waits for no broker."""
 
 
 def _uncounted(_: int) -> None:
@@ -86,6 +89,9 @@ def _planned(
     records = 0
     for spec in paced(specs):
         try:
+            if spec.name in broker.closing:
+                why = f"Topic '{spec.name}' is marked for deletion."
+                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, why)
             plan = plan_topic(spec, broker.catalogue, broker.config, sites_open(broker))
             records += records_of(plan)
             if records > MAX_RECORDS_PER_REQUEST:
@@ -268,7 +274,7 @@ async def delete_topics(
                 broker.overrides.pop((TOPIC, topic.name), None)
             broker.settings_changed(topics=[topic.name for topic in gone])
             await broker.links.announce(next_image(broker, deleted=tuple(topic.name for topic in gone)))
-            await close_deleted(broker, _deletions(gone))
+            await _close_in_time(broker, _deletions(gone))
             for listener in broker.listeners.deletion:
                 for topic in gone:
                     listener(topic)
@@ -294,6 +300,37 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: Asy
     logged, keeps its slot, and is retried at the next start. link: of the IO worker that owns them
     all, when it has just sent Hello. Raises LinkClosed when this worker dies.
     """
+    await _finish(broker, await _close(broker, deletions, link))
+
+
+async def _close_in_time(broker: Broker, deletions: Sequence[Deletion]) -> None:
+    """As `close_deleted`, but logs of an IO worker that hangs are closed when it continues. Until
+    then there can be no topic of the same name: the worker would rename its folders."""
+    by_worker: dict[int, list[Deletion]] = {}
+    for one in deletions:
+        by_worker.setdefault(one.partition.worker, []).append(one)
+    calls = {asyncio.create_task(_close(broker, each)): worker for worker, each in by_worker.items()}
+    closed, late = await asyncio.wait(calls, timeout=CLOSE_S)
+    if late:
+        names = {one.partition.topic for call in late for one in by_worker[calls[call]]}
+        workers = sorted(calls[call] for call in late)
+        log.warning("IO workers %s hang; they close logs of %d deleted topics later", workers, len(names))
+        broker.closing |= names
+        broker.late_closings.start(_close_later(broker, late, names))
+    await _finish(broker, [one for call in closed for one in call.result()])
+
+
+async def _close_later(broker: Broker, calls: "set[asyncio.Task[list[Deletion]]]", names: set[str]) -> None:
+    closed = await asyncio.gather(*calls)
+    async with broker.changing:
+        await _finish(broker, [one for each in closed for one in each])
+        broker.closing -= names
+
+
+async def _close(
+    broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None
+) -> list[Deletion]:
+    """Let IO workers close logs; returns those that are closed."""
 
     def close(one: Deletion) -> Awaitable[Any]:
         call = ClosePartition(one.partition.slot, True)
@@ -307,6 +344,11 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: Asy
             log.error("%s could not be deleted: %s", one.partition.folder, result)
         else:
             closed.append(one)
+    return closed
+
+
+async def _finish(broker: Broker, closed: Sequence[Deletion]) -> None:
+    """The logs are closed: rename folders that are still there, and free the slots."""
     reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
     targets = forget(broker, [one.partition for one in closed])
     finished = await asyncio.to_thread(retire_all, reachable, targets)

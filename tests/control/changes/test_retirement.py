@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.control.changes import topic_change
 from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.changes.topic_change import close_deleted, create_topics, delete_topics
 from kbroker.control.metadata.catalogue import Partition, Replica
-from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import ClosePartition
@@ -95,6 +96,41 @@ def test_a_log_that_could_not_be_closed_keeps_its_slot_and_is_tried_again(tmp_pa
         made.reboot()
         assert list(made.broker.catalogue.topics) == ["b"]
         assert [name for name in folders(made) if not name.endswith("-delete")] == ["b-0"]
+
+
+def test_a_worker_that_hangs_is_not_waited_for_and_closes_the_logs_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_change, "CLOSE_S", 0.01)
+
+    async def test(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("a", 2)])
+        topic = made.broker.catalogue.topics["a"]
+        hanging, working = (p.slot for p in topic.partitions)
+        closed, call = asyncio.Event(), made.worker.call
+
+        async def hang(body: object) -> object:
+            await closed.wait()
+            return await call(body)
+
+        monkeypatch.setattr(
+            made.worker,
+            "call",
+            lambda body: hang(body) if body == ClosePartition(hanging, True) else call(body),
+        )
+        assert await delete_topics(made.broker, lambda: [topic]) == [None]
+        assert not made.broker.catalogue.topics
+        refused = (await create_topics(made.broker, [NewTopic("a"), NewTopic("b")]))["a"]
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert made.broker.catalogue.topics["b"].partitions[0].slot != hanging
+        closed.set()
+        await made.broker.late_closings.wait(10)
+        assert isinstance((await create_topics(made.broker, [NewTopic("a", 2)]))["a"], TopicPlan)
+        assert {hanging, working} == {p.slot for p in made.broker.catalogue.topics["a"].partitions}
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
 
 
 @pytest.mark.parametrize("topic_id", [b"other topic's id", None])
