@@ -1,5 +1,8 @@
 """Java's hashes and the order of its HashMap."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kbroker.config.java_hash import concurrent_map_order, map_order, string_hash, timeline_order
 
 KEYS = ["producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"]
@@ -8,6 +11,14 @@ KEYS = ["producer_byte_rate", "consumer_byte_rate", "request_percentage", "contr
 def test_hashes_are_unsigned_words() -> None:
     assert string_hash("polygenelubricants") == 1 << 31
     assert string_hash("a") == 97
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=300) | st.text())
+def test_a_hash_is_that_of_the_formula_in_javas_documentation(text: str) -> None:
+    units = text.encode("utf-16-be", "surrogatepass")
+    pairs = [units[at] << 8 | units[at + 1] for at in range(0, len(units), 2)]
+    formula = sum(unit * 31 ** (len(pairs) - 1 - at) for at, unit in enumerate(pairs))
+    assert string_hash(text) == formula % (1 << 32)
 
 
 def test_keys_come_by_bucket_then_as_they_came() -> None:

@@ -1,10 +1,10 @@
 """DescribeGroups, ListGroups and DeleteGroups."""
 
 from collections.abc import Iterable
-from functools import lru_cache
+from operator import itemgetter
 
 from kbroker.config.java_hash import concurrent_map_order, map_order, string_hash, timeline_order
-from kbroker.control.coordinator.key_hash import positive_hash
+from kbroker.control.coordinator.key_hash import positive
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
@@ -19,7 +19,6 @@ from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedG
 from kbroker.protocol.messages.list_groups import ListedGroup
 from kbroker.protocol.slices import in_order, paced
 
-_group_hash = lru_cache(1 << 16)(string_hash)
 NOT_FOUND_IS_AN_ERROR_FROM = 6
 """DescribeGroups version in which an unknown group is an error instead of a dead group
 (KIP-1043)."""
@@ -72,13 +71,14 @@ def list_groups(
     """
     state_filter = {state.strip().lower() for state in states}
     type_filter = {name.strip().lower() for name in types}
-    by_partition: dict[int, list[str]] = {}
-    for group_id in paced(list(table.groups)):
-        by_partition.setdefault(positive_hash(group_id) % partitions, []).append(group_id)
+    by_partition: dict[int, list[tuple[int, str]]] = {}
+    for group in paced(list(table.groups.values())):
+        place = positive(group.id_hash) % partitions
+        by_partition.setdefault(place, []).append((group.id_hash, group.group_id))
     ordered = (
         table.groups.get(group_id)
         for partition in concurrent_map_order(range(partitions), _partition_hash)
-        for group_id in timeline_order(by_partition.get(partition, ()), _group_hash, in_order)
+        for _, group_id in timeline_order(by_partition.get(partition, ()), itemgetter(0), in_order)
     )
     return [
         listed(group)

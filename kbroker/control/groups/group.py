@@ -2,8 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from functools import cached_property
 from typing import ClassVar
 
+from kbroker.config.java_hash import string_hash
 from kbroker.control.coordinator.machine import Record
 
 
@@ -17,6 +19,11 @@ class Group(ABC):
     """Whether it is deleted once it has neither members nor offsets."""
 
     group_id: str
+
+    @cached_property
+    def id_hash(self) -> int:
+        """Java's hash of the group id: by it clients see many groups in order, again and again."""
+        return string_hash(self.group_id)
 
     @property
     @abstractmethod
