@@ -2,6 +2,7 @@
 last minute."""
 
 import os
+import re
 import time
 
 import pytest
@@ -52,7 +53,12 @@ def test_a_recovery_point_follows_rolls_and_nothing_acknowledged_is_lost(
         time.sleep(0.1)
     node.kill9()
     assert _noted(node) >= bases[-1]
+    before = len(node.log_file.read_text())
     node.start()
+    lines = re.findall(r"logs loaded, (\d+) MB checked", node.log_file.read_text()[before:])
+    assert lines
+    checked = [int(megabytes) for megabytes in lines]
+    assert sum(checked) <= 2, "the active segment has at most 1 MiB, all ten have 10 MB"
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([TopicPartition("t", 0, 0)])
     found: list[bytes] = []

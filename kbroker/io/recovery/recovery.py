@@ -7,6 +7,7 @@ threads.
 
 import logging
 import os
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from kbroker.io.recovery.producer_replay import ProducerReplay
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
+from kbroker.kernels.search import find_position
 from kbroker.log import files, transaction_index
 from kbroker.log.errors import CorruptLog
 from kbroker.log.transaction_index import seal
@@ -215,14 +217,26 @@ class LogLoader:
         point = self.request.recovery_point
         if point <= base:
             return 0
-        scan = Scan(fds.log, size, base, crc_from=None)
-        position = 0
+        position = self._indexed_position(fds, base, size)
+        scan = Scan(fds.log, size, base, start=position, lowest_offset=base, crc_from=None)
         for rows, count in scan:
             below = int(np.searchsorted(rows[:count, ScannedBatch.LAST_OFFSET], point))
             if below < count:
                 return int(rows[below, ScannedBatch.POSITION])
             position = scan.result.position
         return position
+
+    def _indexed_position(self, fds: SegmentFds, base: int, size: int) -> int:
+        """Position of the last indexed batch below the recovery point, 0 without one. The index of
+        an active segment may not be on disk, so the entry counts only if there is such a batch, and
+        its CRC matches."""
+        point, index_bytes = self.request.recovery_point, os.fstat(fds.index).st_size
+        position = find_position(fds.index, index_bytes, base, point - 1)
+        if not 0 < position < size:
+            return 0
+        scan = Scan(fds.log, size, base, start=position, crc_from=position, chunk_rows=1)
+        below = [int(rows[0, ScannedBatch.LAST_OFFSET]) < point for rows, _ in islice(scan, 1)]
+        return position if below == [True] else 0
 
     def _note_epochs(self, rows: Rows, count: int) -> None:
         epochs = rows[:count, ScannedBatch.LEADER_EPOCH]

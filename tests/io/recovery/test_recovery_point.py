@@ -1,9 +1,13 @@
 """The recovery point of a log that was just loaded."""
 
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbroker.io.recovery import recovery
+from kbroker.io.recovery.segment_scan import Scan
 from kbroker.log import files
 from tests.io.recovery.torn_log import appended, filled, load
 from tests.syncs import Syncs
@@ -30,6 +34,42 @@ def test_with_write_caching_recovery_leaves_the_recovery_point(tmp_path: Path) -
     assert load(log, recovery_point=11).recovery_point == 11
     assert load(log, recovery_point=99).recovery_point == 20
     assert load(log, clean=True).recovery_point == 20
+
+
+@pytest.mark.parametrize("entries", ["good", "shifted", "later", "none"])
+def test_the_index_finds_the_recovery_point_if_its_entry_fits_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: str
+) -> None:
+    """Headers before it are read once, to rebuild the indexes. Batches after it are checked,
+    whatever the index has: it may not be on disk."""
+    log = filled(tmp_path, segment_bytes=1 << 20)
+    index, data = (Path(files.path(str(log.folder), 0, each)) for each in (files.INDEX, files.LOG))
+    written = list(struct.iter_unpack(">ii", index.read_bytes()))
+    assert len(written) > 10
+    if entries != "good":
+        later = written[-1][1]
+        changed = {
+            "shifted": [(offset, position + 1) for offset, position in written],
+            "later": [(offset, later) for offset, _ in written],
+            "none": [],
+        }[entries]
+        index.write_bytes(b"".join(struct.pack(">ii", *each) for each in changed))
+    starts: list[int] = []
+
+    def scanned(*args: Any, **options: Any) -> Scan:
+        if options.get("crc_from", 0) is None:
+            starts.append(options["start"])
+        return Scan(*args, **options)
+
+    monkeypatch.setattr(recovery, "Scan", scanned)
+    damaged = bytearray(data.read_bytes())
+    size = len(damaged) // 20
+    for batch in (3, 17):
+        damaged[batch * size + 100] ^= 1
+    data.write_bytes(damaged)
+    loaded = load(log, recovery_point=15)
+    assert loaded.active.next_offset == 17, "the damage in batch 3 is below the recovery point"
+    assert starts == [max(at for offset, at in written if offset < 15) if entries == "good" else 0]
 
 
 def test_after_a_clean_stop_the_active_segment_is_on_disk_and_no_other_is_touched(
