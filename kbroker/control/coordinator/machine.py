@@ -119,6 +119,19 @@ class Machine(Protocol):
 
 
 @runtime_checkable
+class LastValueMachine(Protocol):
+    """A machine that needs only the last value of some keys at start.
+
+    last_value_types: the types of records of which the last valid one with a key has the effect of
+    all of them, if there is between them no tombstone of their group, no record of another type of
+    their group, and none of their group in a transaction. The group is the first text of the key.
+    `replay` must raise ProtocolError before it changes anything.
+    """
+
+    last_value_types: frozenset[int]
+
+
+@runtime_checkable
 class TransactionalMachine(Protocol):
     """A machine whose topic may hold clients' transactions (offsets committed in a transaction)."""
 

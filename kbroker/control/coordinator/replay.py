@@ -1,6 +1,8 @@
 """Loads a coordinator's partition: every record of its log, in order, through the machine's
 replay.
 
+Records whose effect a later record of the same key has are not decoded (`replay_kernel.py`).
+
 An odd record (of a later version of Kafka, damaged, impossible) is skipped, and the rest is loaded.
 Apache Kafka skips only unknown types, and does not load the partition for other odd records.
 """
@@ -9,26 +11,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
-from itertools import islice
 
 from kbroker.control.broker import Broker
-from kbroker.control.coordinator.machine import Machine, TransactionalMachine
+from kbroker.control.coordinator.log_windows import LogWindows, ReplayedRecord, Window
+from kbroker.control.coordinator.machine import LastValueMachine, Machine, TransactionalMachine
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import Slot
 from kbroker.log.reader import LogReader
-from kbroker.log.walk import walk
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import ControlType, Record, RecordBatch, read_marker, read_records
 from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-BATCHES_AT_ONCE = 256
+ITEMS_AT_ONCE = 256
+"""Records that are replayed before other work of control may run."""
 MAX_LINES = 5
 """Odd records of a partition with a line of their own; the others are counted."""
-
-Read = tuple[RecordBatch, list[Record] | ProtocolError]
-"""A batch with its records, or the reason why it has none that can be read."""
 
 
 class SkippedRecords:
@@ -72,33 +71,76 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
         end = (int(words[Slot.ACTIVE_BASE]), int(words[Slot.ACTIVE_END]))
     elif int(words[Slot.HIGH_WATERMARK]) == start:
         return count
-    batches: Iterator[Read] | None = None
-    transactions = machine if isinstance(machine, TransactionalMachine) else None
+    windows: Iterator[Window] | None = None
+    types = machine.last_value_types if isinstance(machine, LastValueMachine) else frozenset()
 
-    def more(reader: LogReader) -> list[Read]:
-        nonlocal batches
-        if batches is None:
-            batches = (_read(placed.batch) for placed in walk(reader, start, *end))
-        return list(islice(batches, BATCHES_AT_ONCE))
+    def more(reader: LogReader) -> Window | None:
+        nonlocal windows
+        if windows is None:
+            windows = LogWindows(types).read(reader, start, *end)
+        return next(windows, None)
 
-    skipped = SkippedRecords(partition.folder)
-    while read := await broker.logs.read(partition.folder, more):
-        for batch, records in read:
-            if isinstance(records, ProtocolError):
-                skipped.left_out(batch.base_offset, "the batch at offset", records)
-            else:
-                count += replay_batch(machine, transactions, partition.index, batch, records, skipped)
-        await asyncio.sleep(0)
-    skipped.end()
+    replay = Replay(machine, partition.index, partition.folder)
+    while (window := await broker.logs.read(partition.folder, more)) is not None:
+        for number, item in enumerate(window.items()):
+            replay.take(window, item)
+            if number % ITEMS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        count += window.records
+    count += replay.decoded
+    replay.skipped.end()
     log.info("%s: %d records replayed in %.2f s", partition.folder, count, time.monotonic() - began)
     return count
 
 
-def _read(batch: RecordBatch) -> Read:
-    try:
-        return batch, list(read_records(batch))
-    except ProtocolError as error:
-        return batch, error
+class Replay:
+    """Applies the items of windows. Runs in: control. Owner: one load.
+
+    decoded: records of whole batches.
+    """
+
+    def __init__(self, machine: Machine, partition: int, folder: str) -> None:
+        self.skipped = SkippedRecords(folder)
+        self.decoded = 0
+        self._machine = machine
+        self._transactions = machine if isinstance(machine, TransactionalMachine) else None
+        self._partition = partition
+
+    def take(self, window: Window, item: ReplayedRecord | RecordBatch) -> None:
+        """Apply an item of a window."""
+        if isinstance(item, RecordBatch):
+            self._decode(item)
+            return
+        record: ReplayedRecord | None = item
+        while record is not None and not self._applied(record):
+            record = window.before(record)
+
+    def _applied(self, record: ReplayedRecord) -> bool:
+        """Apply a record; False when it is skipped."""
+        try:
+            if record.transactional and self._transactions is not None:
+                self._transactions.replay_in_transaction(
+                    self._partition, record.producer_id, record.key, record.value
+                )
+            else:
+                self._machine.replay(self._partition, record.key, record.value, record.timestamp_ms)
+        except ProtocolError as error:
+            self.skipped.left_out(record.offset, "record", error)
+            return False
+        except Exception:  # a bug, but one record must not keep the broker from starting
+            self.skipped.failed(record.offset)
+            return False
+        return True
+
+    def _decode(self, batch: RecordBatch) -> None:
+        try:
+            records = list(read_records(batch))
+        except ProtocolError as error:
+            self.skipped.left_out(batch.base_offset, "the batch at offset", error)
+            return
+        self.decoded += replay_batch(
+            self._machine, self._transactions, self._partition, batch, records, self.skipped
+        )
 
 
 def replay_batch(

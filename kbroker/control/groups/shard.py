@@ -67,6 +67,8 @@ class GroupShard:
     """
 
     topic = CONSUMER_OFFSETS
+    last_value_types = frozenset((1, 2))
+    """Committed offsets, and the metadata of classic groups."""
 
     def __init__(self, settings: GroupSettings, timers: Timers, topics: TopicView) -> None:
         self.table = GroupTable(settings, timers, topics)
