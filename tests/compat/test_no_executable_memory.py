@@ -16,7 +16,7 @@ from tests.peer.scrape import base, get
 
 pytestmark = [
     pytest.mark.compat,
-    pytest.mark.skipif(platform.machine() != "x86_64", reason="only there the kernels are linked"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="images of kernels are for x86-64"),
 ]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

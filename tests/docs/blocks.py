@@ -1,10 +1,11 @@
 """The code blocks of a page, with what the page's comments say of them.
 
 A comment in the line before a block: `<!-- not run: REASON -->` leaves it out,
-`<!-- stays: TEXT -->` runs it beside the others once it has printed TEXT, `<!-- file: NAME -->`
-writes it to a file. `<!-- broker -->` anywhere in a page has a broker running before its first
-block, with a topic `orders` and a group `billing`; `<!-- stopped broker -->` has its data in
-/var/lib/kbroker.
+`<!-- stays: TEXT -->` runs it beside the others once it has printed TEXT, `<!-- starts: TEXT -->`
+stops it then, `<!-- file: NAME -->` writes it to a file. `<!-- broker -->` anywhere in a page has a
+broker running before its first block, with a topic `orders` and a group `billing`;
+`<!-- stopped broker -->` has its data in /var/lib/kbroker. With `<!-- wheel -->` dist/ has a
+wheel with compiled kernels, and the packages that it needs can be imported.
 """
 
 import re
@@ -17,9 +18,10 @@ ROOT = Path(__file__).parents[2]
 RUN = ("sh", "console", "python")
 WITH_BROKER = "<!-- broker -->"
 WITH_STOPPED_BROKER = "<!-- stopped broker -->"
+WITH_WHEEL = "<!-- wheel -->"
 
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>\S*)$")
-_COMMENT = re.compile(r" *<!-- (not run|stays|file): (.*) -->$")
+_COMMENT = re.compile(r" *<!-- (not run|stays|starts|file): (.*) -->$")
 
 
 @dataclass(frozen=True, slots=True)

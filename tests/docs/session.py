@@ -8,9 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
-from tests.docs.blocks import ROOT, WITH_BROKER, WITH_STOPPED_BROKER, Block, blocks
+from tests.docs.blocks import ROOT, WITH_BROKER, WITH_STOPPED_BROKER, WITH_WHEEL, Block, blocks
 
 NAMESPACE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 MARK = "@@ block "
@@ -34,6 +35,14 @@ stay() {{ # stay FILE TEXT: runs a block until the end of the page, from when it
     done
     cat "$1.log"; return 1
 }}
+begin() {{ # begin FILE TEXT: runs a block until it has printed TEXT, and then stops it, a broker, clean
+    stay "$1" "$2"
+    local group=${{STAYING%% *}}
+    STAYING=${{STAYING#* }}
+    kill -TERM -- -$group
+    for _ in $(seq 300); do if ! kill -0 -- -$group 2> /dev/null; then break; fi; sleep 0.1; done
+    cat "$1.log"; grep -q 'kbroker stopped' "$1.log"
+}}
 """
 _BROKER = """
 cat > .broker.sh <<< 'kbroker serve --override log.dirs=$DATA --override listeners=PLAINTEXT://127.0.0.1:9092'
@@ -41,6 +50,17 @@ stay .broker.sh 'kbroker ready in'
 kbroker topics create orders --partitions 3
 seq 100 | kbroker produce orders
 kbroker consume orders --group billing --from-beginning --max-messages 60 > /dev/null
+"""
+_WHEEL = f"""
+mkdir images packages
+for one in {sysconfig.get_path("purelib")}/*; do
+    case ${{one##*/}} in *kbroker*) ;; *) ln -s $one packages/ ;; esac
+done
+{sys.executable} -c 'import shutil, sys; sys.path.insert(0, "{ROOT}")
+from kbroker.kernels import image, packaged
+shutil.copyfile(image.path(), "images/" + packaged.name("x86-64-v2"))'
+(export KBROKER_IMAGES=$PWD/images; OUT=$PWD/dist; cd {ROOT}; {sys.executable} -m hatchling build -t wheel -d $OUT)
+export PYTHONPATH=$PWD/packages PIP_NO_INDEX=1
 """
 _END = """
 for one in ${STAYING:-}; do
@@ -99,6 +119,7 @@ class Session:
             parts.append(f"DATA={self._place('/var/lib/kbroker')}\n{_BROKER}{_END}STAYING=\n")
         elif WITH_BROKER in text:
             parts.append(_BROKER)
+        parts += [_WHEEL] if WITH_WHEEL in text else []
         parts += [
             f"echo; echo '{MARK}{number}'\n{self._part(number, block)}"
             for number, block in enumerate(self.blocks)
@@ -108,15 +129,16 @@ class Session:
     def _part(self, number: int, block: Block) -> str:
         text = block.commands
         for place in PLACES:
-            text = text.replace(place, str(self._place(place)))
+            text = re.sub(rf"(?<!/){place}", str(self._place(place)), text)  # not s3://backups
         if block.role == "file":
             file = self.folder / block.argument
             return f"cat > {file} <<'@@ END'\n{text}@@ END\n"
         if block.language == "python":
             return f"{sys.executable} - <<'@@ END'\n{text}@@ END\n"
-        if block.role == "stays":
+        text = text.replace("make load LOAD='", f"make -C {ROOT} load LOAD='--folder {self.folder}/load ")
+        if block.role in ("stays", "starts"):
             (self.folder / f".{number}.sh").write_text(_at_home(text))
-            return f"stay .{number}.sh '{block.argument}'\n"
+            return f"{'stay' if block.role == 'stays' else 'begin'} .{number}.sh '{block.argument}'\n"
         return text
 
     def _place(self, name: str) -> Path:
