@@ -109,7 +109,7 @@ class SparkCluster:
             time.sleep(0.1)
         return found[0]
 
-    def submit(self, *words: str, timeout_s: float = 400) -> subprocess.CompletedProcess[str]:
+    def submit(self, *words: str, timeout_s: float = 1000) -> subprocess.CompletedProcess[str]:
         """`spark-submit` of the judge with these words, as docs/validation.md says."""
         settings = {
             "spark.executorEnv.PYTHONPATH": str(ROOT),
