@@ -12,8 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.compat.neighbours.building import HERE
-from tests.compat.neighbours.npm_versions import KAFKAJS, PLATFORMATIC
-from tests.peer.artifacts import KAFKA_VERSION, ROOT
+from tests.compat.neighbours.npm_versions import KAFKAJS, KAFKAJS_REGISTRY, PLATFORMATIC
+from tests.peer.artifacts import KAFKA_VERSION, POMS, ROOT
+from tests.peer.postgres import programs
 
 PAGE = ROOT / "docs" / "compatibility.md"
 HEAD = """\
@@ -36,50 +37,77 @@ def _kcat() -> str:
     return f"{found[1]}, librdkafka {found[2]}" if found else "unknown"
 
 
-def _named_in(path: str, pattern: str) -> str:
-    """A version that a file of the neighbours names."""
-    found = re.search(pattern, (HERE / path).read_text())
+def _named_in(path: Path, pattern: str) -> str:
+    """A version that a file names."""
+    found = re.search(pattern, path.read_text())
     return found[1] if found else "unknown"
 
 
-# name: (its version, the tests)
+def _prometheus() -> str:
+    reported = subprocess.run(["prometheus", "--version"], capture_output=True, text=True, check=True)
+    return (reported.stdout + reported.stderr).split()[2]
+
+
+def _debezium() -> str:
+    """The version in the pom, and that of PostgreSQL."""
+    coordinate = r"postgres</artifactId><version>(\S+?)<"
+    postgres = subprocess.run([programs() / "postgres", "-V"], capture_output=True, text=True, check=True)
+    return f"{_named_in(POMS / 'debezium.xml', coordinate)}, PostgreSQL {postgres.stdout.split()[2]}"
+
+
+def _of(package: str) -> Callable[[], str]:
+    return lambda: version(package)
+
+
+def _in(file: str, pattern: str) -> Callable[[], str]:
+    return lambda: _named_in(HERE / file, pattern)
+
+
+def _npm(package: str) -> Callable[[], str]:
+    return lambda: package.rpartition("@")[2]
+
+
+def _kafka() -> str:
+    return KAFKA_VERSION
+
+
+def _releases() -> str:
+    return ", ".join(
+        [KAFKA_VERSION, *sorted(pom.stem.removeprefix("kafka-") for pom in POMS.glob("kafka-*"))]
+    )
+
+
+GROUPS = "tests/compat/test_group_clients.py -k "
+OTHERS = "tests/compat/neighbours/test_other_languages.py -k "
+REGISTRY = "tests/compat/neighbours/test_registry_in_other_languages.py -k "
+STREAMS = "tests/crash/test_streams.py -k a_kill_of_any_process"
+# name, as headings of docs/neighbours.md have it: (its version, the tests)
 NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
-    "confluent-kafka": (
-        lambda: version("confluent-kafka"),
-        "tests/compat/test_group_clients.py -k share_and and confluent",
-    ),
-    "kafka-python": (
-        lambda: version("kafka-python"),
-        "tests/compat/test_group_clients.py -k share_and and kafka-python",
-    ),
-    "aiokafka": (lambda: version("aiokafka"), "tests/compat/test_group_clients.py -k share_and and aiokafka"),
-    "confluent-kafka's serialisers": (
-        lambda: version("confluent-kafka"),
+    "confluent-kafka": (_of("confluent-kafka"), f"{GROUPS}share_and and confluent"),
+    "kafka-python": (_of("kafka-python"), f"{GROUPS}share_and and kafka-python"),
+    "aiokafka": (_of("aiokafka"), f"{GROUPS}share_and and aiokafka"),
+    "Java clients": (_kafka, f"{GROUPS}java_consumer"),
+    "kcat": (_kcat, "tests/compat/clients/test_kcat.py"),
+    "kafkajs": (_npm(KAFKAJS), f"{OTHERS}kafkajs"),
+    "@platformatic/kafka": (_npm(PLATFORMATIC), f"{OTHERS}platformatic"),
+    "franz-go": (_in("franz_go/go.mod", r"franz-go (v\S+)"), f"{OTHERS}franz"),
+    "sarama": (_in("sarama/go.mod", r"sarama (v\S+)"), f"{OTHERS}sarama"),
+    "rdkafka for Rust": (_in("rdkafka/Cargo.toml", r'"=(\S+)"'), f"{OTHERS}rust"),
+    "Serialisers of confluent-kafka": (
+        _of("confluent-kafka"),
         "tests/compat/test_registry_clients.py -k serialisers",
     ),
-    "kcat": (_kcat, "tests/compat/clients/test_kcat.py"),
-    "kafkajs": (
-        lambda: KAFKAJS.partition("@")[2],
-        "tests/compat/neighbours/test_other_languages.py -k kafkajs",
-    ),
-    "@platformatic/kafka": (
-        lambda: PLATFORMATIC.rpartition("@")[2],
-        "tests/compat/neighbours/test_other_languages.py -k platformatic",
-    ),
-    "franz-go": (
-        lambda: _named_in("franz_go/go.mod", r"franz-go (v\S+)"),
-        "tests/compat/neighbours/test_other_languages.py -k franz",
-    ),
-    "sarama": (
-        lambda: _named_in("sarama/go.mod", r"sarama (v\S+)"),
-        "tests/compat/neighbours/test_other_languages.py -k sarama",
-    ),
-    "rdkafka for Rust": (
-        lambda: _named_in("rdkafka/Cargo.toml", r'"=(\S+)"'),
-        "tests/compat/neighbours/test_other_languages.py -k rust",
-    ),
-    "Kafka Connect": (lambda: KAFKA_VERSION, "tests/compat/test_connect.py"),
-    "MirrorMaker 2": (lambda: KAFKA_VERSION, "tests/compat/test_move_live.py"),
+    "@kafkajs/confluent-schema-registry": (_npm(KAFKAJS_REGISTRY), f"{REGISTRY}kafkajs"),
+    "franz-go's sr": (_in("franz_registry/go.mod", r"pkg/sr (v\S+)"), f"{REGISTRY}franz"),
+    "Kafka Connect": (_kafka, "tests/compat/test_connect.py"),
+    "Exactly once sources of Kafka Connect": (_kafka, "tests/compat/test_connect_kills.py"),
+    "Debezium": (_debezium, "tests/compat/test_debezium.py"),
+    "Kafka Streams": (_kafka, STREAMS),
+    "Interactive queries of Kafka Streams": (_kafka, "tests/compat/test_streams_queries.py"),
+    "MirrorMaker 2": (_kafka, "tests/compat/test_move_live.py"),
+    "Log directories of Apache Kafka": (_releases, "tests/compat/test_move_out.py"),
+    "Spark": (_of("pyspark"), "tests/spark_validation/test_ways_to_read.py"),
+    "Prometheus": (_prometheus, "tests/compat/neighbours/test_prometheus.py"),
 }
 
 
@@ -90,6 +118,7 @@ def run(tests: str) -> str:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
     if done.returncode or "passed" not in last:
+        sys.stderr.write(done.stdout[-4000:])
         return "skipped" if not done.returncode and "skipped" in last else "failed"
     return "passed"
 
@@ -107,7 +136,7 @@ def main(names: list[str]) -> int:
     if set(names) - set(NEIGHBOURS):
         sys.stderr.write(f"names: {', '.join(NEIGHBOURS)}\n")
         return 2
-    found = rows(PAGE)
+    found: dict[str, str] = {}
     failed = False
     for name in names or NEIGHBOURS:
         release, tests = NEIGHBOURS[name]
@@ -118,6 +147,7 @@ def main(names: list[str]) -> int:
         day = time.strftime("%Y-%m-%d", time.gmtime())
         found[name] = f"| {name} | {release()} | {day} | {result} | `{command}` |"
         print(found[name], flush=True)
+    found = rows(PAGE) | found  # another run may have written meanwhile
     PAGE.write_text(HEAD + "".join(f"{found[name]}\n" for name in NEIGHBOURS if name in found))
     return int(failed)
 
