@@ -140,7 +140,11 @@ def test_the_task_of_a_killed_worker_moves_to_another_after_the_delay(
     begin(group[0], source)
 
     def tasks() -> list[str]:
-        return [str(one["worker_id"]) for one in group[0].ask("GET", "/connectors/source/status")["tasks"]]
+        try:
+            status = group[0].ask("GET", "/connectors/source/status")
+        except OSError:  # no worker has reported it yet
+            return []
+        return [str(one["worker_id"]) for one in status["tasks"]]
 
     eventually(lambda: len(tasks()) == 1)
     reader = Reader(node.bootstrap)

@@ -1,5 +1,5 @@
-"""Each recipe of docs/neighbours.md has a test that writes its row in docs/compatibility.md, and each
-row its recipe."""
+"""Each recipe of docs/neighbours.md has a test that writes its row in docs/compatibility.md, and
+each row its recipe."""
 
 import re
 
