@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from kbroker.config.client_quotas import USER_KEYS
 from kbroker.http.certificates import Certificates
 from kbroker.http.directory import Directory
+from kbroker.http.host_limits import HostLimits
 from kbroker.ipc.client_messages import ClientUse, QuotaUse
 from kbroker.ipc.http_messages import ClientMetrics, ClientSample, GroupSummary, PushingClient
 from kbroker.ipc.layout import Counter, ProcessLine, Slot, SlotState
@@ -325,6 +326,7 @@ def test_every_row_of_the_catalogue_can_appear(scene: Scene, monkeypatch: pytest
     disk = SimpleNamespace(**counts, busy_time=1)  # a container's folders are on no block device
     monkeypatch.setattr("kbroker.http.host_rows.disks_of", lambda _: {"sda": disk})
     monkeypatch.setattr(Certificates, "expiries", lambda _: iter([("SSL", 1.9e9)]))
+    monkeypatch.setattr(HostLimits, "speeds", lambda _: {"disk_write": 1e9})
     scene.scrape()
     scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
     scene.now += 60
@@ -364,7 +366,7 @@ def _fill_everything(scene: Scene) -> None:
     slot = scene.topic("orders")[0]
     scene.shared.slots[slot, Slot.MAX_TIMESTAMP] = 1_700_000_000_000
     (Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log").write_bytes(b"x" * 10_000)
-    scene.page_cache.refresh(scene.view.directory)
+    scene.page_cache.refresh(scene.view.directory, [scene.view.directory.partitions[0].folder])
     scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
     scene.view.summaries = (GroupSummary("g", "classic", "Stable", 1, {"orders": {0: 0}}, {"orders": 1}),)
 

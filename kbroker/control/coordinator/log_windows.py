@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.control.coordinator.replay_kernel import read_window
-from kbroker.control.coordinator.replay_rows import (
+from kbroker.control.coordinator.replay_layout import (
     ReplayGroups,
     ReplayKind,
     ReplayRow,

@@ -9,7 +9,7 @@ they are before or after a whole chain.
 """
 # mypy: disable-error-code="no-untyped-call"
 
-from kbroker.control.coordinator.replay_rows import (
+from kbroker.control.coordinator.replay_layout import (
     ReplayGroups,
     ReplayKind,
     ReplayRow,
