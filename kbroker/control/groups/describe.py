@@ -1,7 +1,7 @@
 """DescribeGroups, ListGroups and DeleteGroups."""
 
 from collections.abc import Iterable
-from operator import itemgetter
+from operator import attrgetter
 
 from kbroker.config.java_hash import concurrent_map_order, map_order, string_hash, timeline_order
 from kbroker.control.coordinator.key_hash import positive
@@ -19,6 +19,7 @@ from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedG
 from kbroker.protocol.messages.list_groups import ListedGroup
 from kbroker.protocol.slices import in_order, paced
 
+_id_hash = attrgetter("id_hash")
 NOT_FOUND_IS_AN_ERROR_FROM = 6
 """DescribeGroups version in which an unknown group is an error instead of a dead group
 (KIP-1043)."""
@@ -71,14 +72,13 @@ def list_groups(
     """
     state_filter = {state.strip().lower() for state in states}
     type_filter = {name.strip().lower() for name in types}
-    by_partition: dict[int, list[tuple[int, str]]] = {}
+    by_partition: dict[int, list[Group]] = {}
     for group in paced(list(table.groups.values())):
-        place = positive(group.id_hash) % partitions
-        by_partition.setdefault(place, []).append((group.id_hash, group.group_id))
+        by_partition.setdefault(positive(group.id_hash) % partitions, []).append(group)
     ordered = (
-        table.groups.get(group_id)
+        table.groups.get(group.group_id)  # as it is by now
         for partition in concurrent_map_order(range(partitions), _partition_hash)
-        for _, group_id in timeline_order(by_partition.get(partition, ()), itemgetter(0), in_order)
+        for group in timeline_order(by_partition.get(partition, ()), _id_hash, in_order)
     )
     return [
         listed(group)
