@@ -9,9 +9,11 @@ from typing import Any
 from kbroker.http import finite_json
 
 NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
-LAST_IDS_KEY = b'{"magic":0,"keytype":"NOOP"}'
+LAST_IDS_KEY = b'{"keytype":"NOOP", "magic":0}'
 """Of the record that keeps the highest ids when no schema has them any more. Confluent's registry
-and Karapace ignore it, and their own NOOP does not replace it: compaction compares bytes."""
+and Karapace ignore it, and their own NOOP, which has no space, does not replace it: compaction
+compares bytes. After a key whose members are in another order, Karapace would write all its keys
+in another order, and its removals would not cover the records of ours."""
 LAST_IDS = "lastIds"
 
 

@@ -1,10 +1,12 @@
 """Keys and values byte for byte as Confluent's registry writes them: compaction compares keys as
 bytes."""
 
+import json
+
 import pytest
 
 from kbroker.http.registry.state import State
-from kbroker.http.registry.topic_records import NOOP_KEY, config_key, delete_key, mode_key
+from kbroker.http.registry.topic_records import LAST_IDS_KEY, NOOP_KEY, config_key, delete_key, mode_key
 from tests.http.registry.desk import Desk, record
 
 CONFLUENT = [
@@ -106,3 +108,17 @@ def test_a_member_of_others_with_an_infinite_number_is_not_written_again(number:
     )
     desk = Desk([(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}', schema)])
     assert desk("GET", "/subjects/s/versions/1")[0] == 404
+
+
+def test_every_key_has_its_members_in_confluents_order() -> None:
+    """Karapace takes the first other order that it reads for its own keys, whose removals then
+    replace nothing that was written before."""
+    orders = [list(json.loads(key)) for key, _ in CONFLUENT[:6]]
+    desk = Desk()
+    desk.register("one", '"string"')
+    for path in ("/subjects/one", "/subjects/one?permanent=true"):
+        desk("DELETE", path)
+    written = [key for key, _ in desk.topic.rows]
+    assert LAST_IDS_KEY in written
+    assert [list(json.loads(key)) for key in written if list(json.loads(key)) not in orders] == []
+    assert LAST_IDS_KEY != NOOP_KEY  # compaction keeps both
