@@ -116,13 +116,18 @@ def unit(program: Path, properties: str, folders: Sequence[Path] = (), compiles:
 
 
 def compiles() -> bool:
-    """Whether a start on this host compiles the kernels or lets LLVM link them. With linked kernels
-    in the wheel it only maps a file."""
-    from kbroker.kernels import packaged  # as all kernels, not for every command
+    """Whether a start of the service compiles the kernels or lets LLVM link them. With linked kernels
+    in the wheel it only maps a file, if no user but root or its own can write that."""
+    from kbroker.kernels import packaged, trust  # as all kernels, not for every command
     from kbroker.kernels.linking.areas import PAGE
     from kbroker.kernels.linking.shared_image import is_linked
 
     for file in packaged.fitting():
+        about = file.lstat()
+        if not stat.S_ISREG(about.st_mode) or about.st_mode & trust.GROUP_OR_OTHERS:
+            continue
+        if _owner(file) not in ("root", USER):
+            continue
         with open(file, "rb") as image:
             return not is_linked(image.read(PAGE))
     return True

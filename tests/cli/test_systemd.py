@@ -32,9 +32,27 @@ def test_memory_is_never_both_written_and_run_where_the_wheel_brings_the_linked_
     linked, objects = tmp_path / "linked", tmp_path / "objects"
     linked.write_bytes(bytes(PREFACE) + shared_image.MAGIC + bytes(PAGE))
     objects.write_bytes(object_image.packed([]))
+    linked.chmod(0o644)
+    monkeypatch.setattr("kbroker.cli.systemd._owner", lambda path: "root")
     for fitting, right in (([], "no"), ([objects], "no"), ([linked, objects], "yes")):
         monkeypatch.setattr("kbroker.kernels.packaged.fitting", lambda found=fitting: found)
         assert f"\nMemoryDenyWriteExecute={right}\n" in shell("systemd").text
+
+
+@pytest.mark.parametrize("why", ["owner", "mode", "link"])
+def test_linked_kernels_that_the_service_does_not_trust_are_compiled(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Such a unit would refuse each start, and printing it again would change nothing."""
+    linked = tmp_path / "linked"
+    linked.write_bytes(bytes(PREFACE) + shared_image.MAGIC + bytes(PAGE))
+    linked.chmod(0o664 if why == "mode" else 0o644)
+    if why == "link":
+        linked = tmp_path / "link"
+        linked.symlink_to("linked")
+    monkeypatch.setattr("kbroker.cli.systemd._owner", lambda path: "alice" if why == "owner" else "root")
+    monkeypatch.setattr("kbroker.kernels.packaged.fitting", lambda: [linked])
+    assert "\nMemoryDenyWriteExecute=no\n" in shell("systemd").text
 
 
 def test_a_broker_that_refuses_its_settings_is_not_started_again() -> None:
