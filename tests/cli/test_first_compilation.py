@@ -74,6 +74,8 @@ def test_a_process_that_must_not_run_written_memory_does_not_try_to_compile() ->
     )
     command = [sys.executable, no_executable_memory.__file__, sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    if done.stderr.startswith("no seccomp filter"):
+        pytest.skip("this kernel has no seccomp filters")
     assert done.stdout == "False\n", done.stderr
     (line,) = done.stderr.splitlines()
     assert "must not make memory executable" in line

@@ -60,8 +60,8 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[str], Query]]:
 
     yield start
     for process in started:
-        process.terminate()
-        process.wait(30)
+        process.kill()
+        process.wait()
 
 
 def test_prometheus_has_the_series_of_a_broker(

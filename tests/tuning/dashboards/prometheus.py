@@ -77,7 +77,11 @@ class Prometheus:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:  # it writes its series to a slow disk
+            self._process.kill()
+            self._process.wait()
         self._log.close()
 
 

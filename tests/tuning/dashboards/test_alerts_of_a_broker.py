@@ -71,9 +71,11 @@ def prometheus(
 ) -> Iterator[Prometheus]:
     create(broker, "cold")
     made = Prometheus(tmp_path_factory.mktemp("prometheus"), broker, small.node, impatient=True)
-    assert until(lambda: made.has("count(kbroker_info) == 2"), 60)
-    yield made
-    made.stop()
+    try:
+        assert until(lambda: made.has("count(kbroker_info) == 2"), 60)
+        yield made
+    finally:
+        made.stop()
 
 
 def create(broker: KBroker, topic: str) -> None:
