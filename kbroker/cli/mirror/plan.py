@@ -1,6 +1,7 @@
 """Reads from the source what a move has to copy, and checks that the target can accept it."""
 
 import re
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from kbroker.config.acls import Acl
 KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")
 """Names that MirrorMaker 2 treats as internal topics and never copies."""
 MAX_REPLICAS = 3
+HIDDEN_TRIES = 10
+PAUSE_S = 0.5
 BROKER_WIDE = ("broker", "all brokers", "server.properties")
 
 
@@ -113,16 +116,26 @@ def make_plan(
 
 
 def _refuse_hidden(source: Connection, visible: Collection[str]) -> None:
+    """Raises CommandFailed. Brokers remove the logs of a deleted topic a moment after its
+    metadata."""
+    hidden = _hidden(source, visible)
+    for _ in range(HIDDEN_TRIES):
+        if not hidden:
+            return
+        time.sleep(PAUSE_S)
+        hidden = _hidden(source, visible)
+    refuse_hidden(hidden, "they would stay behind; name the topics with --topic")
+
+
+def _hidden(source: Connection, visible: Collection[str]) -> list[str]:
+    """Topics with a log, but not among the visible ones. Raises CommandFailed."""
     try:
         log_dirs = all_log_dirs(source)
     except CommandFailed as error:
         why = f"hidden topics would stay behind: {error.message}; or name the topics with --topic"
         raise CommandFailed(why, error.code) from None
     now = source.admin().list_topics(timeout=source.timeout_s).topics  # a topic that was created meanwhile
-    hidden = [
-        name for name in hidden_topics(log_dirs, {*visible, *now}) if not KEPT_BY_ENGINE.fullmatch(name)
-    ]
-    refuse_hidden(hidden, "they would stay behind; name the topics with --topic")
+    return [name for name in hidden_topics(log_dirs, {*visible, *now}) if not KEPT_BY_ENGINE.fullmatch(name)]
 
 
 def choose(there: Iterable[str], requested: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -27,6 +27,7 @@ def test_a_user_who_may_not_describe_all_topics_does_not_move_some(monkeypatch: 
     logs = tuple(DescribedLog(name, 0, 1, 0, False) for name in ("a", "b", "__consumer_offsets"))
     log_dir = DescribedLogDir(1, "/x", 0, None, None, False, logs)
     monkeypatch.setattr("kbroker.cli.mirror.plan.all_log_dirs", lambda _: [log_dir])
+    monkeypatch.setattr("time.sleep", lambda _: None)
     source: Any = Source(["a"])
     with pytest.raises(
         CommandFailed, match="may not describe b: they would stay behind; name the topics with --topic"
@@ -35,6 +36,22 @@ def test_a_user_who_may_not_describe_all_topics_does_not_move_some(monkeypatch: 
     _refuse_hidden(source, ["a", "b"])  # as they were listed before; b has been deleted
     source.visible = ["a", "b"]  # b is new
     _refuse_hidden(source, ["a"])
+
+
+def test_the_log_of_a_topic_that_was_deleted_a_moment_ago_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic that is deleted during a move does not end it."""
+    logs = [DescribedLog(name, 0, 1, 0, False) for name in ("a", "gone")]
+    answers = [tuple(logs), tuple(logs), tuple(logs[:1])]
+    monkeypatch.setattr(
+        "kbroker.cli.mirror.plan.all_log_dirs",
+        lambda _: [DescribedLogDir(1, "/x", 0, None, None, False, answers.pop(0))],
+    )
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    source: Any = Source(["a"])
+    _refuse_hidden(source, ["a"])
+    assert not answers
 
 
 def test_a_user_without_rights_on_the_cluster_may_name_the_topics(monkeypatch: pytest.MonkeyPatch) -> None:
