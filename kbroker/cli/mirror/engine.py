@@ -45,6 +45,8 @@ _FIXED: Final = {
     # Without it, records of aborted transactions would be copied.
     "source.consumer.isolation.level": "read_committed",
     "source.consumer.auto.offset.reset": "earliest",
+    # Or else a topic that is deleted while it is copied is created again, with default partitions.
+    "source.consumer.allow.auto.create.topics": "false",
     "source.consumer.max.partition.fetch.bytes": str(4 << 20),
     "target.producer.enable.idempotence": "true",
     "target.producer.max.in.flight.requests.per.connection": "5",

@@ -1,0 +1,35 @@
+"""MirrorMaker's settings: it reads what is committed, and creates nothing at the source."""
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.mirror.engine import engine_settings
+
+
+def settings_of(topics: list[str], exact: bool = False) -> dict[str, str]:
+    source = Connection("source:9092", {"security.protocol": "SSL"}, 1.0)
+    return engine_settings(source, Connection("target:9092", {}, 1.0), topics, 3, 4, exact)
+
+
+def test_the_consumer_of_the_source_reads_committed_records_and_creates_no_topics() -> None:
+    """Apache Kafka's consumer creates a missing topic by default: one that was deleted a moment ago
+    would be back, with another number of partitions."""
+    found = settings_of([])
+    assert found["source.consumer.isolation.level"] == "read_committed"
+    assert found["source.consumer.auto.offset.reset"] == "earliest"
+    assert found["source.consumer.allow.auto.create.topics"] == "false"
+
+
+def test_all_topics_are_copied_or_the_named_ones() -> None:
+    assert settings_of([])["source->target.topics"] == ".*"
+    assert settings_of(["a.b", "c"])["source->target.topics"] == "a[.]b,c"
+
+
+def test_both_sides_have_their_addresses_and_client_settings() -> None:
+    found = settings_of([], exact=True)
+    assert (found["source.bootstrap.servers"], found["target.bootstrap.servers"]) == (
+        "source:9092",
+        "target:9092",
+    )
+    assert found["source.security.protocol"] == "SSL"
+    assert "target.security.protocol" not in found
+    assert found["target.exactly.once.source.support"] == "enabled"
+    assert found["replication.factor"] == "3"
