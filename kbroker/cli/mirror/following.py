@@ -16,6 +16,7 @@ IN_STEP_RECORDS = 1000
 IN_STEP_S = 5.0
 MAX_TRIES = 10
 PAUSE_S = 0.5
+TRANSIENT = ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE")
 Say = Callable[[str], None]
 
 
@@ -99,10 +100,10 @@ def follow(
                 starts = earliest(source, source.admin(), plan.partitions)
                 ends = latest(source, source.admin(), plan.partitions, committed=True)
             except CommandFailed as failure:
-                # A topic was created or deleted a moment ago, and not every broker has learned of
-                # it.
+                # A topic was created or deleted a moment ago, or has a new leader, and not every
+                # broker has learned of it.
                 failures += 1
-                if "UNKNOWN_TOPIC_OR_PARTITION" not in failure.message or failures > MAX_TRIES:
+                if failures > MAX_TRIES or not any(name in failure.message for name in TRANSIENT):
                     raise
                 time.sleep(PAUSE_S)
                 continue

@@ -148,3 +148,20 @@ def test_a_topic_that_stays_unknown_ends_the_move(monkeypatch: pytest.MonkeyPatc
     source.ends.clear()
     with pytest.raises(CommandFailed, match="UNKNOWN_TOPIC_OR_PARTITION"):
         source.run(plan, lambda plan: plan)
+
+
+@pytest.mark.parametrize("code", ["NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"])
+def test_a_change_of_leaders_at_the_source_does_not_end_the_move(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    source = Source(monkeypatch)
+    plan = source.plan()
+    refusals = [CommandFailed(f"a-0: {code}: try again")] * 3
+
+    def renew(given: Plan) -> Plan:
+        if refusals:
+            raise refusals.pop()
+        return given
+
+    assert source.run(plan, renew)[-1].startswith("5 of 5 copied")
+    assert not refusals
