@@ -12,13 +12,19 @@ from tests.http.console.browser import Browser
 from tests.http.console.page import SCRIPT, Page
 from tests.http.console.report_samples import write_reports
 from tests.peer.kbroker_node import KBroker
+from tuning.coefficients import Coefficients
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     folder = tmp_path_factory.mktemp("page")
     write_reports(folder / "reports")
-    settings = {"kbroker.console.readonly": "false", "kbroker.console.reports.dir": str(folder / "reports")}
+    Coefficients("a bench", loopback_rate=8e9).save(folder / "host.json")
+    settings = {
+        "kbroker.console.readonly": "false",
+        "kbroker.console.reports.dir": str(folder / "reports"),
+        "kbroker.host.file": str(folder / "host.json"),
+    }
     node = KBroker(folder, settings)
     running = _run(node)
     next(running)

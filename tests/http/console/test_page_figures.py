@@ -67,6 +67,20 @@ def test_the_stages_that_are_shown_add_up_to_the_total(page: Page, node: KBroker
     assert page.browser.run(rows)[1:] == ["queue", "append", "sync", "respond", "total"]
 
 
+def test_throughput_is_shown_against_the_measured_speed(page: Page) -> None:
+    page.show("")
+    page.sees("lo 64 Gbit/s")
+    shown = """import('/console/pages/overview.js').then(it => {
+        const disk = {name: 'vda', busy: 0.5, await_ms: 1, read_bytes: 1e6, write_bytes: 1e8, used: 0.25};
+        const limits = {disk_write: 5e8, disk_read: 2e9};
+        const text = (used) => it.disks({disks: [{...disk, used}], log_dirs: [], memory: {}, limits}).textContent;
+        return [text(0.25), text(null)];
+    })"""
+    measured, unmeasured = page.browser.run(shown)
+    assert "vda of its speed100 MB/s of 500 MB/s written, 1.0 MB/s of 2.0 GB/s read" in measured
+    assert "of its speed" not in unmeasured
+
+
 def test_panels_of_tiles_have_round_corners(page: Page) -> None:
     page.show("clients")
     radius = "getComputedStyle(document.querySelector('.panel > .tiles')).borderTopLeftRadius"
