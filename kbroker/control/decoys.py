@@ -20,19 +20,23 @@ HASHES: Final = {1: "sha256", 2: "sha512"}
 MAX_FORMS: Final = 64
 MAX_SALT_LENGTH: Final = 1024
 _CHARACTERS: Final = (string.digits + string.ascii_lowercase).encode()
-"""Of salts as Apache Kafka makes them."""
+"""Of salts as Apache Kafka makes them, in the order of digits."""
+NUMBER_BITS: Final = 130
+NUMBER_LENGTHS: Final = (25, 26)
+"""Apache Kafka's salts are random numbers of NUMBER_BITS with base 36
+(ScramFormatter.secureRandomString): three of five have 25 digits, and those of 26 begin with 1."""
 
 
 class Form(NamedTuple):
-    """The visible part of a credential. is_text: the salt has digits and lower-case letters
-    only."""
+    """The visible part of a credential. salt_length: None for a number as Apache Kafka's salts are.
+    is_text: the salt has digits and lower-case letters only."""
 
     iterations: int
-    salt_length: int
+    salt_length: int | None
     is_text: bool
 
 
-KAFKAS: Final = Form(4096, 26, True)
+KAFKAS: Final = Form(4096, None, True)
 """Of credentials that Apache Kafka's tools make, and of delegation tokens."""
 
 
@@ -58,26 +62,18 @@ class Decoys:
 
     def user(self, name: str, mechanism: int) -> ScramCredential:
         """A credential that no password fits. It stays the same while the stored forms do."""
-        return self._made("user", name, mechanism, self._form(name, mechanism))
+        own = self._own("user", name, mechanism)
+        return _made(own, mechanism, self._form(own, mechanism))
 
     def token(self, token_id: str, mechanism: int) -> ScramCredential:
         """The same for a delegation token. Existing tokens have this salt, too."""
-        return self._made("token", token_id, mechanism, KAFKAS)
+        return _made(self._own("token", token_id, mechanism), mechanism, KAFKAS)
 
-    def _made(self, kind: str, name: str, mechanism: int, form: Form) -> ScramCredential:
-        hash_name = HASHES.get(mechanism, "sha256")
+    def _own(self, kind: str, name: str, mechanism: int) -> bytes:
+        """The secret of one name. Only this step reads the name: a client may invent a long one."""
+        return hmac.digest(self._secret, f"{kind} {mechanism} {name}".encode(), "sha256")
 
-        def digest(use: str) -> bytes:
-            return hmac.digest(self._secret, f"{use} {kind} {mechanism} {form} {name}".encode(), hash_name)
-
-        length = form.salt_length
-        salt = b"".join(digest(f"salt {at}") for at in range(0, 2 * length, 32))
-        if form.is_text:
-            pairs = zip(salt[:length], salt[length:], strict=False)
-            salt = bytes(_CHARACTERS[(high << 8 | low) % len(_CHARACTERS)] for high, low in pairs)
-        return ScramCredential(salt[:length], digest("stored"), digest("server"), form.iterations)
-
-    def _form(self, name: str, mechanism: int) -> Form:
+    def _form(self, own: bytes, mechanism: int) -> Form:
         """A form, as often as stored credentials have it. A change of a few credentials changes the
         forms of few names (rendezvous hashing with weights)."""
         frequent = self._frequent.get(mechanism)
@@ -87,13 +83,44 @@ class Decoys:
 
         def rank(entry: tuple[Form, int]) -> float:
             form, count = entry
-            digest = hmac.digest(self._secret, f"form {mechanism} {form} {name}".encode(), "sha256")
+            digest = hmac.digest(own, f"form {form}".encode(), "sha256")
             return math.log((int.from_bytes(digest[:6], "big") + 1) / (1 << 48)) / count
 
         return max(frequent, key=rank)[0]
 
 
+def _made(own: bytes, mechanism: int, form: Form) -> ScramCredential:
+    """The credential of a name's secret."""
+    hash_name = HASHES.get(mechanism, "sha256")
+
+    def digest(use: str) -> bytes:
+        return hmac.digest(own, f"{use} {form}".encode(), hash_name)
+
+    length = form.salt_length
+    if length is None:
+        salt = _digits(int.from_bytes(digest("salt")[:32], "big") >> 256 - NUMBER_BITS)
+    else:
+        salt = b"".join(digest(f"salt {at}") for at in range(0, 2 * length, 32))
+        if form.is_text:
+            pairs = zip(salt[:length], salt[length:], strict=False)
+            salt = bytes(_CHARACTERS[(high << 8 | low) % len(_CHARACTERS)] for high, low in pairs)
+        salt = salt[:length]
+    return ScramCredential(salt, digest("stored"), digest("server"), form.iterations)
+
+
+def _digits(number: int) -> bytes:
+    digits = bytearray()
+    while number:
+        number, digit = divmod(number, len(_CHARACTERS))
+        digits.append(_CHARACTERS[digit])
+    digits.reverse()
+    return bytes(digits)
+
+
 def _form_of(credential: ScramCredential) -> Form:
     salt = credential.salt
     is_text = not salt.translate(None, _CHARACTERS)
+    is_number = is_text and len(salt) in NUMBER_LENGTHS and salt[0] != _CHARACTERS[0]
+    if is_number and int(salt, len(_CHARACTERS)) >> NUMBER_BITS == 0:
+        return Form(credential.iterations, None, True)
     return Form(credential.iterations, min(len(salt), MAX_SALT_LENGTH), is_text)

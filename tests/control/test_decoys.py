@@ -16,7 +16,7 @@ def stored(*forms: tuple[int, Form]) -> dict[ScramKey, ScramCredential]:
     """That many users of each form, all with SCRAM-SHA-256."""
     made: dict[ScramKey, ScramCredential] = {}
     for count, form in forms:
-        salt = (b"a" if form.is_text else b"\xff") * form.salt_length
+        salt = b"a" * 25 if form.salt_length is None else (b"0", b"\xff")[not form.is_text] * form.salt_length
         for _ in range(count):
             made[f"user-{len(made)}", 1] = ScramCredential(salt, bytes(32), bytes(32), form.iterations)
     return made
@@ -39,18 +39,41 @@ def test_a_decoy_has_keys_of_its_mechanism(mechanism: int, size: int) -> None:
 
 
 def test_the_forms_of_decoys_are_as_frequent_as_those_of_users() -> None:
-    forms = (KAFKAS, Form(8192, 26, True), Form(10000, 32, False))
+    forms = (KAFKAS, Form(8192, 24, True), Form(10000, 32, False))
     decoys = Decoys(b"secret", stored((60, forms[0]), (30, forms[1]), (10, forms[2])))
-    seen = Counter(_form_of(decoys.user(name, 1)) for name in NAMES)
-    assert seen.keys() == set(forms)
-    assert 500 < seen[forms[0]] < 700
-    assert 220 < seen[forms[1]] < 380
-    assert 50 < seen[forms[2]] < 160
-    assert {_form_of(decoys.user(name, 2)) for name in NAMES} == {KAFKAS}, "no user has SCRAM-SHA-512"
+    seen = Counter(decoys.user(name, 1).iterations for name in NAMES)
+    assert seen.keys() == {4096, 8192, 10000}
+    assert 500 < seen[4096] < 700
+    assert 220 < seen[8192] < 380
+    assert 50 < seen[10000] < 160
+    found = [decoys.user(name, 1) for name in NAMES]
+    assert {_form_of(each) for each in found if each.iterations != 4096} == set(forms[1:])
+    assert {decoys.user(name, 2).iterations for name in NAMES} == {4096}, "no user has SCRAM-SHA-512"
+
+
+def test_the_salts_of_decoys_are_distributed_as_those_of_apache_kafka() -> None:
+    """It takes the digits of random numbers below 2 ** 130, so 26 digits begin with 1."""
+    decoys = Decoys(b"secret", {})
+    salts = [made(name, 1).salt for name in NAMES for made in (decoys.user, decoys.token)]
+    lengths = Counter(map(len, salts))
+    assert lengths.keys() <= {22, 23, 24, 25, 26}
+    assert 0.36 < lengths[26] / len(salts) < 0.46
+    assert 0.53 < lengths[25] / len(salts) < 0.63
+    assert {salt[:1] for salt in salts if len(salt) == 26} == {b"1"}
+    assert b"0" not in {salt[:1] for salt in salts}
+    assert len({salt[:1] for salt in salts if len(salt) == 25}) == 35
+
+
+@pytest.mark.parametrize("salt", [b"", b"0" * 25, b"2" + b"0" * 25, b"z" * 26, b"a" * 20, b"a" * 27])
+def test_salts_of_other_tools_keep_their_length(salt: bytes) -> None:
+    user = ScramCredential(salt, bytes(32), bytes(32), 4096)
+    found = Decoys(b"secret", {("ann", 1): user}).user("bob", 1).salt
+    assert len(found) == len(salt)
+    assert not found.strip(b"0123456789abcdefghijklmnopqrstuvwxyz")
 
 
 def test_a_new_user_changes_the_decoys_of_few_names() -> None:
-    users = stored((50, KAFKAS), (50, Form(8192, 26, True)))
+    users = stored((50, KAFKAS), (50, Form(8192, None, True)))
     decoys = Decoys(b"secret", users)
     before = [decoys.user(name, 1) for name in NAMES]
     decoys.replaced(1, None, users["user-99", 1])
@@ -61,7 +84,7 @@ def test_a_new_user_changes_the_decoys_of_few_names() -> None:
 
 
 def test_the_form_of_the_last_user_is_gone_with_it() -> None:
-    users = stored((1, Form(8192, 26, True)))
+    users = stored((1, Form(8192, None, True)))
     decoys = Decoys(b"secret", users)
     assert {decoys.user(name, 1).iterations for name in NAMES} == {8192}
     decoys.replaced(1, users["user-0", 1], None)
@@ -80,4 +103,8 @@ def test_the_work_for_many_forms_and_long_salts_has_bounds(monkeypatch: pytest.M
 
     monkeypatch.setattr(hmac, "digest", counted)
     assert len(decoys.user("ann", 1).salt) == MAX_SALT_LENGTH
-    assert len(digests) <= MAX_FORMS + 2 * MAX_SALT_LENGTH // 32 + 2
+    assert len(digests) <= 1 + MAX_FORMS + 2 * MAX_SALT_LENGTH // 32 + 2
+    digests.clear()
+    decoys.user("a" * 100_000, 1)
+    decoys.token("a" * 100_000, 1)
+    assert sum(len(text) > 100 for text in digests) == 2, "a long name is read once"
