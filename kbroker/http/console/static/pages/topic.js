@@ -1,5 +1,5 @@
 import { get, path, post, session } from "../api.js";
-import { bytes, counted, exact, h, head, panel, rate, table, tag, time, toast, update } from "../dom.js";
+import { bytes, counted, empty, exact, h, head, panel, rate, table, tag, time, toast, update } from "../dom.js";
 import { ask, field } from "../dialog.js";
 import { messages } from "./messages.js";
 import { follow, stale } from "./refresh.js";
@@ -21,7 +21,7 @@ export async function topic(context) {
       const now = await get(where, {}, signal);
       update(top, front(now, tab, context));
       if (tab === "partitions") update(body, partitions(now));
-      part?.show?.(tab === "settings" ? now.settings : now);
+      if (tab !== "settings" || now.settings) part?.show?.(tab === "settings" ? now.settings : now);
       update(notice);
     } catch (error) { stale(notice, error); }
   }, EVERY_MS);
@@ -54,6 +54,7 @@ function partitions(found) {
 }
 
 function settings(found, context) {
+  if (found.settings === null) return panel(null, empty("Settings are not shown", "They need the DescribeConfigs permission on this topic."));
   const change = session.readonly ? null : async (changes) => {
     await post(path("topics", found.name, "settings"), { settings: changes });
     toast(`Settings of ${found.name} are changed.`);
