@@ -38,7 +38,8 @@ class NotLoggedIn(Exception):
 
 
 class BasicLogins:
-    """Runs in: http; thread-safe. A login that succeeded is not repeated for `kept_s`.
+    """Runs in: http; thread-safe. A login that succeeded is not repeated for `kept_s`, or until the
+    user's credential changes.
 
     callers: makes a client of the broker, anonymous or for a user."""
 
@@ -88,7 +89,7 @@ class BasicLogins:
     def _kept(self, key: bytes) -> Caller | None:
         with self._lock:
             known = self._known.get(key)
-            if known is None or self._clock_s() - known[1] > self._kept_s:
+            if known is None or known[0].is_outdated or self._clock_s() - known[1] > self._kept_s:
                 return None
             self._known.move_to_end(key)
             return known[0]

@@ -39,6 +39,8 @@ class Broker:
         broker = self
 
         class Caller:
+            is_outdated = False
+
             def log_in(self) -> None:
                 broker.logins.append(login)
                 if broker.password is None:
@@ -72,6 +74,15 @@ def test_without_a_name_and_a_password_the_broker_is_not_asked(authorization: st
     broker, logins = made(Clock())
     assert refusal(logins, authorization) is HTTPStatus.UNAUTHORIZED
     assert not broker.logins
+
+
+def test_a_login_is_repeated_when_the_credential_has_changed() -> None:
+    broker, logins = made(Clock())
+    first: Any = logins.caller(header("right"), "192.0.2.1")
+    assert logins.caller(header("right"), "192.0.2.1") is first
+    first.is_outdated = True
+    assert logins.caller(header("right"), "192.0.2.1") is not first
+    assert (len(broker.logins), broker.closed) == (2, 1)
 
 
 def test_a_login_is_repeated_only_after_a_while() -> None:

@@ -4,16 +4,21 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
-from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken
-from kbroker.http.console.refusal import unavailable
-from kbroker.http.console.scram_client import ScramClient, ScramFailed
+from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken, LoginRefused
+from kbroker.http.console.refusal import Refusal, unavailable
+from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.schema import Struct
 
 IDLE_LINKS = 4
 IDLE_S = 30.0
+LOGGED_IN_S = 60.0
+"""Maximum age of a user's connection: the broker checks logins of new connections only, so a
+deleted user or an old password has access for so long."""
 AT_A_TIME = 8
 """Maximum number of requests to the broker at a time, over all callers. Further requests wait for a
 short time, then they are refused."""
@@ -25,7 +30,8 @@ Address = Callable[[int], tuple[str, int]]
 class Caller:
     """Runs in: http. Owner: the console (anonymous) or a session (a user). Thread-safe.
 
-    address: of the chosen listener, by site number. turns: shared by all callers."""
+    address: of the chosen listener, by site number. turns: shared by all callers. is_outdated: the
+    user's credential has changed, so this caller cannot log in any more."""
 
     def __init__(
         self,
@@ -42,7 +48,8 @@ class Caller:
         self._turns = turns
         self._login = login
         self._clock_s = clock_s
-        self._idle: list[tuple[float, int, BrokerLink]] = []
+        self.is_outdated = False
+        self._idle: list[_Kept] = []
         self._lock = threading.Lock()
 
     @property
@@ -58,7 +65,8 @@ class Caller:
         node: int | None = None,
         deadline_s: float = DEADLINE_S,
     ) -> Any:
-        """The answer of a node (None: any node). Raises Refusal if the broker cannot be reached."""
+        """The answer of a node (None: any node). Raises Refusal if the broker cannot be reached, or
+        no longer accepts the user."""
         site = self._sites.get(node, 0) if node is not None else 0
         if not self._turns.acquire(timeout=WAIT_S):
             raise unavailable("too many requests at the same time; try again")
@@ -70,27 +78,33 @@ class Caller:
     def log_in(self) -> None:
         """Open one connection to check that the broker accepts the user. Raises LoginRefused,
         ScramFailed, LinkBroken."""
-        self._keep(0, self._connect(0))
+        opened_s = self._clock_s()
+        self._keep(0, self._connect(0), opened_s)
 
     def close(self) -> None:
         """Close the pooled connections."""
         with self._lock:
             links, self._idle = self._idle, []
-        for _, _, link in links:
-            link.close()
+        for kept in links:
+            kept.link.close()
 
     def _ask(self, site: int, api: ApiKey, request: Struct, version: int | None, deadline_s: float) -> Any:
-        link = self._kept(site) if api in READS else None
-        if link is not None:
+        kept = self._kept(site) if api in READS else None
+        if kept is not None:
             try:
-                answer = link.ask(api, request, version, deadline_s)
+                answer = kept.link.ask(api, request, version, deadline_s)
             except LinkBroken:
-                link.close()  # perhaps closed while idle: try a new one
+                kept.link.close()  # perhaps closed while idle: try a new one
             else:
-                self._keep(site, link)
+                self._keep(site, kept.link, kept.opened_s)
                 return answer
+        opened_s = self._clock_s()
         try:
             link = self._connect(site)
+        except (LoginRefused, CredentialChanged) as error:
+            self.is_outdated |= isinstance(error, CredentialChanged)
+            text = "the broker no longer accepts this login, log in again"
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "login", text) from error
         except (LinkBroken, ScramFailed) as error:
             raise unavailable(f"the broker cannot be asked: {error}") from error
         try:
@@ -101,7 +115,7 @@ class Caller:
         except BaseException:
             link.close()
             raise
-        self._keep(site, link)
+        self._keep(site, link, opened_s)
         return answer
 
     def _connect(self, site: int) -> BrokerLink:
@@ -113,18 +127,17 @@ class Caller:
             raise
         return link
 
-    def _kept(self, site: int) -> BrokerLink | None:
+    def _kept(self, site: int) -> "_Kept | None":
         old: list[BrokerLink] = []
         found = None
         with self._lock:
             now = self._clock_s()
             kept = []
             for entry in self._idle:
-                since, number, link = entry
-                if now - since > IDLE_S:
-                    old.append(link)
-                elif found is None and number == site:
-                    found = link
+                if now - entry.since_s > IDLE_S or self._is_old(entry, now):
+                    old.append(entry.link)
+                elif found is None and entry.site == site:
+                    found = entry
                 else:
                     kept.append(entry)
             self._idle = kept
@@ -132,12 +145,25 @@ class Caller:
             link.close()
         return found
 
-    def _keep(self, site: int, link: BrokerLink) -> None:
+    def _is_old(self, entry: "_Kept", now_s: float) -> bool:
+        return self._login is not None and now_s - entry.opened_s > LOGGED_IN_S
+
+    def _keep(self, site: int, link: BrokerLink, opened_s: float) -> None:
         with self._lock:
             if len(self._idle) < IDLE_LINKS:
-                self._idle.append((self._clock_s(), site, link))
+                self._idle.append(_Kept(self._clock_s(), opened_s, site, link))
                 return
         link.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A connection in the pool, idle since `since_s`."""
+
+    since_s: float
+    opened_s: float
+    site: int
+    link: BrokerLink
 
 
 READS = frozenset(

@@ -14,6 +14,10 @@ class ScramFailed(Exception):
     """The server's messages violate SCRAM, or it does not have the user's credential."""
 
 
+class CredentialChanged(ScramFailed):
+    """The salt has changed since the password was dropped: the user logs in with it again."""
+
+
 class ScramClient:
     """A user who can log in repeatedly. Only the salted password is stored: it is valid only for
     this broker's credential, until its salt changes."""
@@ -30,12 +34,11 @@ class ScramClient:
         return Exchange(self)
 
     def salted(self, salt: bytes, iterations: int) -> bytes:
-        """The SaltedPassword. Raises ScramFailed if the salt has changed since the password was
-        dropped."""
+        """The SaltedPassword. Raises CredentialChanged."""
         if self._salt == (salt, iterations):
             return self._salted
         if self._password is None:
-            raise ScramFailed("the user's credential has changed")
+            raise CredentialChanged("the user's credential has changed")
         name = HASHES[self.mechanism]
         self._salted = hashlib.pbkdf2_hmac(name, self._password.encode(), salt, iterations)
         self._salt = (salt, iterations)

@@ -68,13 +68,15 @@ class Sessions:
         return min(self._sessions.values(), key=lambda session: -most[session.caller.user])
 
     def of(self, token: str) -> Session | None:
-        """The session of a cookie; None if it was idle for too long or is too old."""
+        """The session of a cookie; None if it was idle for too long or is too old, or the user's
+        credential has changed."""
         now = self._clock_s()
         with self._lock:
             session = self._sessions.get(token)
             if session is None:
                 return None
-            if now - session.used_s <= IDLE_S and now - session.began_s <= MAX_S:
+            is_young = now - session.used_s <= IDLE_S and now - session.began_s <= MAX_S
+            if is_young and not session.caller.is_outdated:
                 session.used_s = now
                 self._sessions.move_to_end(token)
                 return session

@@ -60,8 +60,7 @@ class Registry:
         """Status and JSON of one request."""
         try:
             request, function = self._matched(method, target, body)
-            found = function(replace(request, caller=self._caller(authorization, peer)))
-            return HTTPStatus.OK, _json(found)
+            return HTTPStatus.OK, _json(self._found(request, function, authorization, peer))
         except Failure as failure:
             return failure.status, _json({"error_code": failure.code, "message": failure.text})
         except RecursionError:
@@ -93,6 +92,17 @@ class Registry:
         return RegistryRequest(
             self.topic, caller, self._cluster_id, context, values, dict(parse_qsl(query)), given
         ), function
+
+    def _found(self, request: RegistryRequest, function: Function, authorization: str, peer: str) -> Any:
+        """Its result. A client sends its password each time, so a login whose credential has
+        changed is repeated at once. Raises Failure."""
+        caller = self._caller(authorization, peer)
+        try:
+            return function(replace(request, caller=caller))
+        except Failure:
+            if caller is self._anonymous or not caller.is_outdated:
+                raise
+        return function(replace(request, caller=self._caller(authorization, peer)))
 
     def _caller(self, authorization: str, peer: str) -> Caller:
         """The client of the request's user. Raises Failure."""

@@ -133,6 +133,8 @@ def _error(error: ErrorCode, text: str | None) -> Failure:
 
 
 def _failure(refusal: Refusal) -> Failure:
+    if refusal.status is HTTPStatus.UNAUTHORIZED:
+        return Failure(refusal.status, 401, refusal.text)
     if refusal.status is HTTPStatus.FORBIDDEN:
         return Failure(
             HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {SCHEMAS}: {refusal.code}"

@@ -9,9 +9,9 @@ import pytest
 
 from kbroker.http.console import caller as module
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
-from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, Caller
+from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, LOGGED_IN_S, Caller
 from kbroker.http.console.refusal import Refusal, unavailable
-from kbroker.http.console.scram_client import ScramClient, ScramFailed
+from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -140,6 +140,16 @@ def test_a_broker_that_cannot_be_reached_is_unavailable(scene: Scene, error: Exc
     assert scene.is_free
 
 
+@pytest.mark.parametrize("error", [LoginRefused("no"), CredentialChanged("changed")])
+def test_a_login_that_is_no_longer_accepted_is_repeated_by_the_user(scene: Scene, error: Exception) -> None:
+    scene.fails = error
+    with pytest.raises(Refusal) as refused:
+        scene.read()
+    assert (refused.value.status, refused.value.code) == (401, "login")
+    assert scene.caller.is_outdated is isinstance(error, CredentialChanged), "a refusal may be temporary"
+    assert scene.is_free
+
+
 @pytest.mark.parametrize(
     ("error", "raised"), [(LinkBroken("late"), Refusal), (Refusal, Refusal), (ValueError("odd"), ValueError)]
 )
@@ -182,6 +192,17 @@ def test_a_login_is_tried_on_a_connection_that_is_kept(monkeypatch: pytest.Monke
     scene.fails = LoginRefused("no")
     with pytest.raises(LoginRefused):
         scene.caller.log_in()
+
+
+@pytest.mark.parametrize("login", [None, ScramClient("SCRAM-SHA-256", "ann", "secret")])
+def test_a_busy_connection_of_a_user_logs_in_again(
+    monkeypatch: pytest.MonkeyPatch, login: ScramClient | None
+) -> None:
+    scene = Scene(monkeypatch, login)
+    for _ in range(int(LOGGED_IN_S) + 2):
+        scene.read()
+        scene.now_s += 1
+    assert [link.closed for link in scene.links] == ([0] if login is None else [1, 0])
 
 
 def test_an_anonymous_caller_has_no_user(scene: Scene) -> None:

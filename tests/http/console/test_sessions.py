@@ -21,6 +21,7 @@ class Closing:
     def __init__(self, user: str = "a") -> None:
         self.user = user
         self.closed = False
+        self.is_outdated = False
 
     def close(self) -> None:
         self.closed = True
@@ -52,6 +53,16 @@ def test_a_session_ends_however_busy_it_is() -> None:
         assert sessions.of(session.token) is session
         clock.now += module.IDLE_S
     assert sessions.of(session.token) is None
+
+
+def test_a_session_ends_when_the_credential_of_its_user_changes() -> None:
+    sessions = Sessions(Clock())
+    session, caller = begin(sessions)
+    token = session.token
+    assert sessions.of(token) is session
+    caller.is_outdated = True
+    assert sessions.of(token) is None
+    assert caller.closed
 
 
 def test_logout_and_unknown_tokens_give_no_session() -> None:

@@ -4,12 +4,14 @@ import base64
 import http.client
 import socket
 import threading
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 import pytest
 
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.server import FAILED_BY_ADDRESS, Registry, RegistryServer
 from tests.http.registry.desk import Desk, ListTopic
 
@@ -25,6 +27,8 @@ class Broker:
         broker = self
 
         class Caller:
+            is_outdated = False
+
             def log_in(self) -> None:
                 broker.logins += 1
                 if not broker.is_reachable:
@@ -72,6 +76,25 @@ def test_logins_that_succeed_or_find_no_broker_are_not_counted(registry: Registr
     for _ in range(FAILED_BY_ADDRESS * 2):
         assert status(registry, "right") is HTTPStatus.OK
     assert broker.logins == FAILED_BY_ADDRESS * 2 + 1
+
+
+def test_a_login_whose_credential_has_changed_is_repeated_at_once(
+    registry: Registry, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same password with another salt or other iterations."""
+    assert status(registry, "right") is HTTPStatus.OK
+    (kept,) = [caller for caller, _ in registry._logins._known.values()]
+    refresh: Callable[[Any], Any] = registry.topic.refresh
+
+    def refused(caller: Any) -> Any:
+        if caller is kept:
+            caller.is_outdated = True
+            raise Failure(HTTPStatus.UNAUTHORIZED, 401, "log in again")
+        return refresh(caller)
+
+    monkeypatch.setattr(registry.topic, "refresh", refused)
+    assert [status(registry, "right") for _ in range(2)] == [HTTPStatus.OK] * 2
+    assert broker.logins == 2
 
 
 @pytest.mark.parametrize("given", ["Basic é", "Basic a", "Basic \x80", "Basic /w==", "Basic " + "A" * 60_001])
