@@ -96,7 +96,7 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
     """The page at `http://host:port/metrics`; `host:port` is enough. Raises NoMetrics."""
     whole = url if "://" in url else f"http://{url}/metrics"
     if not whole.startswith(("http://", "https://")):
-        raise NoMetrics(f"{whole}: neither http nor https")
+        raise NoMetrics(f"{_shown(whole)}: neither http nor https")
     try:
         with urllib.request.urlopen(_request(whole), timeout=timeout_s) as answer:
             page = answer.read().decode()
@@ -114,12 +114,11 @@ def _request(url: str) -> urllib.request.Request:
     login = unquote(urlsplit(url).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
     request = urllib.request.Request(_shown(url))
     if login:
-        request.add_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
+        request.add_unredirected_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
     return request
 
 
 def _shown(url: str) -> str:
-    """Without name and password."""
+    """Without name and password, also if a / in the password makes it invalid."""
     scheme, separator, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

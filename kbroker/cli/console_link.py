@@ -17,6 +17,7 @@ MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
 LOGIN = "KBROKER_HTTP_LOGIN"
 """A variable, NAME:PASSWORD: a command line is visible to other users of the host."""
+BAD_LOGIN = "not a valid URL; in a password write / as %2F, ? as %3F and # as %23"
 SPEAKS_TLS = b"this port speaks https"
 """The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
 
@@ -77,7 +78,8 @@ def _connect(url: str) -> http.client.HTTPConnection:
         parts = urlsplit(_whole(url))
         host, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError as error:
-        raise UsageFailed(f"--url {without_login(url)}: {error}") from error
+        why = BAD_LOGIN if "@" in url else error
+        raise UsageFailed(f"--url {without_login(url)}: {why}") from error
     if parts.scheme == "https":
         return http.client.HTTPSConnection(host, port, timeout=PATIENCE_S)
     if parts.scheme != "http":
@@ -90,10 +92,10 @@ def _whole(url: str) -> str:
 
 
 def without_login(url: str) -> str:
-    """A URL without its name and password, for messages."""
-    scheme, separator, rest = url.rpartition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
+    """A URL without its name and password, for messages; also if a / in the password makes it
+    invalid."""
+    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def _login(url: str) -> dict[str, str]:

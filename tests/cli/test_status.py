@@ -68,6 +68,13 @@ def test_a_password_in_the_url_is_not_shown(shell: Shell, unwell: str) -> None:
     assert "cret" not in shell("status", "--url", "http://ann:s%40cret@127.0.0.1:1/", code=3).stderr
 
 
+@pytest.mark.parametrize("password", ["s/ecret", "s?ecret", "s#ecret", "s://ecret", "[secret", "s@ecret"])
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_a_password_that_makes_the_url_invalid_is_not_shown(shell: Shell, password: str, scheme: str) -> None:
+    code = 3 if password == "s@ecret" else 2
+    assert "ecret" not in shell("status", "--url", f"{scheme}ann:{password}@127.0.0.1:1/", code=code).stderr
+
+
 @pytest.mark.compat
 def test_a_running_broker_is_well(broker: KBroker, capsys: pytest.CaptureFixture[str]) -> None:
     """But for its disk, which this test does not own."""

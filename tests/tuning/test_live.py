@@ -97,6 +97,38 @@ def test_a_login_is_sent_and_never_shown(in_url: bool, monkeypatch: pytest.Monke
     assert "cret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["HTTP://ann:secret@h:1/", "htps://ann:secret@h/", "http://ann:se/cret@127.0.0.1:1/"]
+)
+def test_a_login_in_a_url_that_cannot_be_used_is_not_shown(url: str) -> None:
+    with pytest.raises(NoMetrics) as refused:
+        scrape(url)
+    assert "cret" not in str(refused.value)
+
+
+def test_a_login_is_not_sent_on_to_the_target_of_a_redirect() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers.get("Authorization")))
+            self.send_response(302 if self.path == "/metrics" else 404)
+            self.send_header("Location", "/other")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        with pytest.raises(NoMetrics):
+            scrape(f"http://ann:secret@127.0.0.1:{server.server_port}/metrics")
+        server.shutdown()
+        thread.join()
+    assert seen == [("/metrics", "Basic YW5uOnNlY3JldA=="), ("/other", None)]
+
+
 def test_the_series_of_the_checks_are_those_that_they_read() -> None:
     """The console asks for these alone: one that is missing there would be a check that sees
     nothing."""
