@@ -40,14 +40,15 @@ class BoundedServer(ThreadingHTTPServer):
         return (connection if self.tls is None else self.tls.wrap(connection)), address
 
     def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """A thread for the connection, or 503 when there are too many at work."""
+        """A thread for the connection, or 503 when there are too many at work. Over TLS such a
+        connection ends without an answer: the answer would need a handshake, here in the thread
+        that accepts."""
         slot = self.slots.take(request, client_address[0])
         if slot is None or (slot.probes_only and not self.serves_probes):
             request.setblocking(False)
-            try:
-                request.send(BUSY)
-            except OSError:
-                log.debug("%s did not take the refusal", client_address)
+            if self.tls is None:
+                with suppress(OSError):
+                    request.send(BUSY)
             self.slots.leave(request)
             self.shutdown_request(request)
             return

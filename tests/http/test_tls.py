@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,27 @@ def test_clients_that_never_shake_hands_exclude_no_probe(served: Served) -> None
     assert served.status("/healthz") == 200
     for each in silent:
         each.close()
+
+
+def test_a_connection_that_is_refused_costs_no_handshake(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that accepts connections would make it."""
+    monkeypatch.setattr(served.server.slots, "take", lambda *_: None)
+    sent = ssl.MemoryBIO()
+    client = trusting(served.store).wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    listener = served.server.socket
+    served.server.shutdown()
+    with socket.create_connection(listener.getsockname(), timeout=10) as link:
+        link.sendall(sent.read())
+        request, address = served.server.get_request()
+        served.server.process_request(request, address)
+        received = b""
+        with suppress(ConnectionResetError):
+            received = link.recv(1)
+        assert received == b""
 
 
 def test_a_handshake_ends_in_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
