@@ -123,12 +123,14 @@ class Attempts:
         with self._lock:
             self._all = [at for at in self._all if now - at < PER_S]
             recent = [at for at in self._failed.pop(address, []) if now - at < PER_S]
-            self._failed[address] = recent
+            if recent:
+                self._failed[address] = recent
             if len(recent) >= self._by_address:
                 return False
             if len(self._all) >= self._in_all and not self._is_excepted(address, recent, now):
                 return False
             recent.append(now)
+            self._failed[address] = recent
             self._all.append(now)
             while len(self._failed) > ADDRESSES:
                 self._failed.popitem(last=False)

@@ -179,6 +179,13 @@ def test_addresses_of_one_ipv6_network_count_as_one() -> None:
     assert [attempts.allowed("fe80::1%eth0") for _ in range(module.TRIES + 1)] == [True] * 5 + [False]
 
 
+def test_addresses_that_are_refused_are_not_remembered() -> None:
+    attempts = failed_by_twelve(Clock())
+    tried = [attempts.allowed(f"10.{number >> 8}.{number & 255}.1") for number in range(1000)]
+    assert sum(tried) == 1, "the reserve"
+    assert len(attempts._failed) == 13
+
+
 def test_failures_of_the_last_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ADDRESSES", 2)
     attempts = Attempts(Clock(), by_address=1)
