@@ -37,7 +37,7 @@ class HostLimits:
             return found
         try:
             found = read(Path(self._file))
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, OverflowError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             log.warning("kbroker.host.file: %s: %s", self._file, reason)
             found = NONE
@@ -46,7 +46,7 @@ class HostLimits:
 
 
 def read(file: Path) -> dict[str, float]:
-    """The speeds of a file. Raises OSError, ValueError, RecursionError."""
+    """The speeds of a file. Raises OSError, ValueError, OverflowError, RecursionError."""
     if not stat.S_ISREG(file.stat().st_mode):  # opening a FIFO would wait
         raise ValueError("not a file")
     with file.open("rb") as opened:

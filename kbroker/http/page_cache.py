@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from mmap import PAGESIZE
 
 import numpy as np
@@ -25,6 +26,9 @@ PARTITIONS_PER_SAMPLE = 128
 """Of those that no client reads."""
 READ_S = 300.0
 """A partition keeps its series for so long after its last read."""
+READ_BEFORE_OTHER = 8
+"""After so many that are read, one of the others is sampled: they are reached also if a second is
+never enough for those that are read."""
 MAX_SAMPLING_S = 1.0
 """Then the rest waits for the next refresh."""
 REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
@@ -66,9 +70,14 @@ class PageCache:
         self._read_s = {folder: at_s for folder, at_s in kept.items() if now_s - at_s <= READ_S}
         shown = sorted(self._read_s, key=self._read_s.__getitem__, reverse=True)[: self._most]
         turn = [(self._next + n) % count for n in range(min(count, PARTITIONS_PER_SAMPLE))]
-        first = [(folder, None) for folder in sorted(shown, key=self._sampled_s)]
+        others = iter([(directory.partitions[row].folder, row) for row in turn])
+        order: list[tuple[str, int | None]] = []
+        for number, folder in enumerate(sorted(shown, key=self._sampled_s), 1):
+            order.append((folder, None))
+            if number % READ_BEFORE_OTHER == 0:
+                order += islice(others, 1)
         found: dict[str, _Sample] = {}
-        for folder, row in [*first, *((directory.partitions[row].folder, row) for row in turn)]:
+        for folder, row in [*order, *others]:
             self._next = self._next if row is None else (row + 1) % count
             if folder not in found and not self._sample(folder, now_s, found):
                 return

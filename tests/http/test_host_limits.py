@@ -39,6 +39,7 @@ def test_the_file_of_a_measurement_is_read_and_read_again_when_it_changes(tmp_pa
         ("{}", "not a file of `kbroker tune bench`"),
         ("[" * 5000, ""),
         ('{"write_rate": -1}', "write_rate cannot be -1"),
+        ('{"write_rate": 1' + "0" * 400 + "}", "too large"),
         ('{"write_rate": true}', "write_rate cannot be True"),
         ('{"write_rate": NaN}', "write_rate cannot be nan"),
         ('{"write_rate": 1, "loopback_rate": Infinity}', "loopback_rate cannot be inf"),

@@ -121,6 +121,27 @@ def test_a_slow_disk_delays_samples_and_starves_none(tmp_path: Path, monkeypatch
     assert read_ones[3] == read_ones[0]
 
 
+def test_partitions_that_are_not_read_have_their_turn_though_a_second_is_never_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 4 * page_cache.READ_BEFORE_OTHER
+    scene = topic_of(SOME, tmp_path)
+    opened: set[str] = set()
+    real = os.open
+
+    def slow(path: str, flags: int) -> int:
+        opened.add(Path(path).parent.name)
+        scene.now += page_cache.MAX_SAMPLING_S / (2 * page_cache.READ_BEFORE_OTHER)
+        return real(path, flags)
+
+    monkeypatch.setattr("kbroker.http.page_cache.os.open", slow)
+    for _ in range(SOME):
+        for partition in range(count):
+            read(scene, partition)
+        refresh(scene)
+    assert len(opened) == SOME
+
+
 def test_a_failing_disk_hides_no_other_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = topic_of(SOME, tmp_path)
     for partition in (3, 150):
