@@ -13,7 +13,7 @@ from typing import Final
 from kbroker.config.sites import sites_of
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import AT_A_TIME, Caller
-from kbroker.http.console.listener import Access, ConsoleListener, choose
+from kbroker.http.console.listener import Access, ConsoleListener, listener_of
 from kbroker.http.console.scram_client import ScramClient, ScramFailed
 from kbroker.http.console.sessions import Attempts
 from kbroker.ipc.child import ChildContext
@@ -128,7 +128,7 @@ def metrics_logins(context: ChildContext) -> BasicLogins | None:
     config = context.config
     if not config.get_bool(METRICS_LOGIN):
         return None
-    listener = choose("", config.listeners, config.get_list("sasl.enabled.mechanisms"), False)
+    listener = listener_of("", config)
     if listener.access is not Access.LOGIN:
         raise RuntimeError(f"{METRICS_LOGIN}: {listener.why}")
     return BasicLogins(callers_of(context, listener), Attempts(), METRICS_KEPT_S)

@@ -12,9 +12,9 @@ from kbroker.config.jaas import PLAIN_MODULE, plain_users
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.config.tls_context import TlsError, context_and_chain, context_of
+from kbroker.http.console.listener import Access, listener_of
 from kbroker.net.security.oauth import usable
 from kbroker.net.security.sasl_exchange import OAUTHBEARER, PLAIN, SUPPORTED
-from kbroker.net.security.scram import MECHANISMS
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
@@ -42,10 +42,7 @@ def unsupported(config: BrokerConfig) -> list[str]:
 
 
 def _metrics_login(config: BrokerConfig) -> Iterator[str]:
-    knows_users = any(endpoint.protocol.sasl for endpoint in config.listeners)
-    if config.get_bool("kbroker.metrics.login") and not (
-        knows_users and set(config.get_list("sasl.enabled.mechanisms")) & MECHANISMS.keys()
-    ):
+    if config.get_bool("kbroker.metrics.login") and listener_of("", config).access is not Access.LOGIN:
         yield "kbroker.metrics.login: it needs a SASL listener, and SCRAM among sasl.enabled.mechanisms"
 
 

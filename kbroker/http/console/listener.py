@@ -59,19 +59,23 @@ def is_loopback(host: str) -> bool:
 
 
 def choose(
-    host: str, endpoints: Sequence[Endpoint], mechanisms: Sequence[str], client_certificates: bool
+    host: str,
+    endpoints: Sequence[Endpoint],
+    mechanisms: Mapping[str, Sequence[str]],
+    client_certificates: bool,
 ) -> ConsoleListener:
-    """host: the address of the http process. On loopback the console is open, with the rights of an
-    anonymous client. On other addresses, or if every listener requires a login, users log in with
-    SCRAM."""
+    """host: the address of the http process. mechanisms: by listener. On loopback the console is
+    open, with the rights of an anonymous client. On other addresses, or if every listener requires
+    a login, users log in with SCRAM."""
     ordered = sorted(endpoints, key=lambda endpoint: _ORDER.index(endpoint.protocol))
     if is_loopback(host):
         for endpoint in ordered:
             if endpoint.protocol.sasl or (endpoint.protocol.tls and client_certificates):
                 continue
             return ConsoleListener(Access.OPEN, endpoint)
-    mechanism = next((name for name in HASHES if name in mechanisms), "")
     for endpoint in ordered:
+        offered = mechanisms.get(endpoint.listener, ())
+        mechanism = next((name for name in HASHES if name in offered), "")
         if endpoint.protocol.sasl and mechanism:
             return ConsoleListener(Access.LOGIN, endpoint, mechanism)
     if is_loopback(host):
@@ -82,9 +86,9 @@ def choose(
 
 def listener_of(host: str, config: BrokerConfig) -> ConsoleListener:
     """The choice for a broker's settings."""
-    return choose(
-        host,
-        config.listeners,
-        config.get_list("sasl.enabled.mechanisms"),
-        config.get_str("ssl.client.auth") == "required",
-    )
+    mechanisms = {
+        endpoint.listener: found
+        for endpoint in config.listeners
+        if isinstance(found := config.of_listener(endpoint.listener, "sasl.enabled.mechanisms"), tuple)
+    }
+    return choose(host, config.listeners, mechanisms, config.get_str("ssl.client.auth") == "required")

@@ -3,13 +3,15 @@ has."""
 
 import pytest
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint, SecurityProtocol
-from kbroker.http.console.listener import Access, ConsoleListener, choose, is_loopback
+from kbroker.http.console.listener import Access, ConsoleListener, choose, is_loopback, listener_of
 
 PLAIN = Endpoint("PLAINTEXT", SecurityProtocol.PLAINTEXT, "", 9092)
 TLS = Endpoint("SSL", SecurityProtocol.SSL, "10.0.0.5", 9093)
 SASL = Endpoint("SASL", SecurityProtocol.SASL_PLAINTEXT, "0.0.0.0", 9094)
-SCRAM = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SCRAM = {"SASL": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")}
+NO_SCRAM = {"SASL": ("PLAIN",)}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1"])
@@ -22,9 +24,9 @@ def test_elsewhere_a_user_of_the_broker_has_to_log_in(host: str) -> None:
     assert choose(host, [PLAIN, SASL], SCRAM, False) == ConsoleListener(Access.LOGIN, SASL, "SCRAM-SHA-512")
 
 
-@pytest.mark.parametrize(("endpoints", "mechanisms"), [([PLAIN, TLS], SCRAM), ([PLAIN, SASL], ("PLAIN",))])
+@pytest.mark.parametrize(("endpoints", "mechanisms"), [([PLAIN, TLS], SCRAM), ([PLAIN, SASL], NO_SCRAM)])
 def test_elsewhere_without_scram_the_console_is_closed(
-    endpoints: list[Endpoint], mechanisms: tuple[str, ...]
+    endpoints: list[Endpoint], mechanisms: dict[str, tuple[str, ...]]
 ) -> None:
     listener = choose("0.0.0.0", endpoints, mechanisms, False)
     assert listener.access is Access.CLOSED
@@ -33,9 +35,24 @@ def test_elsewhere_without_scram_the_console_is_closed(
 
 def test_on_loopback_a_broker_that_asks_everybody_for_a_login_asks_the_console_too() -> None:
     assert choose("127.0.0.1", [SASL], SCRAM, False).access is Access.LOGIN
-    assert choose("127.0.0.1", [SASL], ("PLAIN",), False).access is Access.CLOSED
+    assert choose("127.0.0.1", [SASL], NO_SCRAM, False).access is Access.CLOSED
     assert choose("127.0.0.1", [TLS], SCRAM, True).access is Access.CLOSED
     assert choose("127.0.0.1", [TLS], SCRAM, False) == ConsoleListener(Access.OPEN, TLS)
+
+
+def test_a_listener_has_mechanisms_of_its_own() -> None:
+    lines = {
+        "log.dirs": "/d",
+        "listeners": "INNER://0.0.0.0:9092,OUTER://0.0.0.0:9093",
+        "listener.security.protocol.map": "INNER:SASL_PLAINTEXT,OUTER:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INNER",
+    }
+    own = {"listener.name.inner.sasl.enabled.mechanisms": "PLAIN"}
+    for scram in ("sasl.enabled.mechanisms", "listener.name.outer.sasl.enabled.mechanisms"):
+        config, _ = BrokerConfig.load(lines | own | {scram: "SCRAM-SHA-256"})
+        found = listener_of("10.0.0.5", config)
+        assert found.endpoint is not None
+        assert (found.endpoint.listener, found.mechanism) == ("OUTER", "SCRAM-SHA-256")
 
 
 def test_the_bound_port_of_the_requested_site_is_used() -> None:
