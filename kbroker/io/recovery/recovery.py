@@ -34,7 +34,7 @@ from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.kernels.search import find_position
 from kbroker.log import files, transaction_index
-from kbroker.log.errors import CorruptLog
+from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.log.transaction_index import seal
 
 log = logging.getLogger(__name__)
@@ -235,7 +235,10 @@ class LogLoader:
         if not 0 < position < size:
             return 0
         scan = Scan(fds.log, size, base, start=position, crc_from=position, chunk_rows=1)
-        below = [int(rows[0, ScannedBatch.LAST_OFFSET]) < point for rows, _ in islice(scan, 1)]
+        try:
+            below = [int(rows[0, ScannedBatch.LAST_OFFSET]) < point for rows, _ in islice(scan, 1)]
+        except UnsupportedFormat:  # there is no batch: a byte of a record looks like an old magic
+            return 0
         return position if below == [True] else 0
 
     def _note_epochs(self, rows: Rows, count: int) -> None:
