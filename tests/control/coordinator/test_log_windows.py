@@ -1,6 +1,5 @@
 """A replay that leaves out the records that later ones cover equals a replay of all records."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kbroker.control.coordinator.log_windows import LogWindows
-from kbroker.control.coordinator.machine import Machine, Record
-from kbroker.control.coordinator.replay import Replay
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.transactions.shard import TransactionShard
-from kbroker.log import files
 from kbroker.log.errors import CorruptLog
-from kbroker.log.open_files import OpenFiles
-from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.coordinator_records.group_metadata import (
     GroupMetadataKey,
@@ -26,21 +19,24 @@ from kbroker.protocol.coordinator_records.group_metadata import (
 )
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kbroker.protocol.record_types import encode_key, encode_value
-from kbroker.protocol.records import ControlType, build_batch, build_control_batch
+from tests.control.coordinator.replayed_logs import (
+    NONE,
+    PARTITION,
+    Pair,
+    batch,
+    loaded,
+    marker,
+    numbered,
+    pair,
+    segment,
+    state_of_groups,
+)
 from tests.control.groups.coordinator import Coordinator
 from tests.control.transactions.world import World
 from tests.fuzz.odd_logs import group_records, transaction_records
 
-Pair = tuple[bytes | None, bytes | None]
-NONE: frozenset[int] = frozenset()
-PARTITION = 1
-"""It is not loaded: partition 0 of the coordinators of the tests is."""
 GROUPS = st.sampled_from(("g", "h", "empty"))
 PRODUCERS = st.integers(1, 2)
-
-
-def pair(record: Record) -> Pair:
-    return record.key, record.value
 
 
 def offsets() -> st.SearchStrategy[Pair]:
@@ -75,24 +71,6 @@ def others() -> st.SearchStrategy[Pair]:
     return st.sampled_from(range(len(group_records()))).map(lambda number: pair(group_records()[number]))
 
 
-def batch(
-    records: Sequence[Pair], producer: int = -1, codec: Codec = Codec.NONE, header: bool = False
-) -> bytes:
-    return build_batch(
-        [(key, value, (("h", b""),) if header else (), 1000) for key, value in records],
-        producer=(producer, 0, -1),
-        codec=codec,
-        transactional=producer >= 0,
-    )
-
-
-def marker(producer: int, commit: bool) -> bytes:
-    kind = ControlType.COMMIT if commit else ControlType.ABORT
-    return build_control_batch(
-        kind, producer_id=producer, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
-    )
-
-
 def damaged(data: bytes) -> bytes:
     """A batch whose last record ends after it."""
     return data[:-1] + b"\2"
@@ -111,51 +89,6 @@ def batches(records: st.SearchStrategy[Pair], in_transaction: st.SearchStrategy[
         st.builds(batch, st.lists(in_transaction, min_size=1, max_size=2), PRODUCERS, st.just(Codec.GZIP)),
         st.builds(marker, PRODUCERS, st.booleans()),
     )
-
-
-def numbered(data: Sequence[bytes]) -> bytes:
-    """Batches with rising offsets."""
-    return b"".join((10 * number).to_bytes(8) + each[8:] for number, each in enumerate(data))
-
-
-def segment(folder: Path, data: bytes) -> None:
-    Path(files.path(str(folder), 0, files.LOG)).write_bytes(data)
-
-
-def loaded(
-    folder: Path, machine: Machine, types: frozenset[int], rows: int, max_bytes: int
-) -> tuple[int, int]:
-    """(records, items) of a load of the folder's log into a machine."""
-    reader, replay = LogReader(str(folder), OpenFiles()), Replay(machine, PARTITION, "t-1")
-    records = items = 0
-    for window in LogWindows(types, rows, max_bytes).read(reader, 0, *WHOLE_LOG):
-        for item in window.items():
-            items += 1
-            replay.take(window, item)
-        records += window.records
-    return records + replay.decoded, items
-
-
-def state_of_groups(shard: GroupShard) -> list[Any]:
-    """Everything that clients can learn of groups. Their order may differ after odd records."""
-    kinds: dict[str, Callable[[str], Any]] = {
-        "consumer": shard.describe_consumer_group,
-        "share": shard.describe_share_group,
-        "streams": shard.describe_streams_group,
-    }
-    table = shard.table
-    return [
-        [
-            (each, group.TYPE, kinds.get(group.TYPE, lambda name: shard.describe(name, 5))(each))
-            for each, group in sorted(table.groups.items())
-        ],
-        [getattr(group, "generation_id", None) for _, group in sorted(table.groups.items())],
-        [
-            (each, table.offsets.of_group(each), sorted(table.offsets.pending_partitions(each)))
-            for each in ("g", "h", "empty")
-        ],
-        sorted(shard._replay.groups_of(PARTITION)),
-    ]
 
 
 @given(
