@@ -106,7 +106,8 @@ class DeadLetters:
         that may be temporary."""
         spec = NewTopic(name, configs={ENABLE: "true", "message.timestamp.type": "CreateTime"})
         result = (await create_topics(self._broker, [spec]))[name]
-        if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        exists = isinstance(result, KafkaError) and result.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        if isinstance(result, KafkaError) and not (exists and self._broker.catalogue.get(name)):
             if result.code in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.POLICY_VIOLATION):
                 return str(result)
             raise result

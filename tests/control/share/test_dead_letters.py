@@ -184,6 +184,19 @@ def test_a_missing_topic_is_created_when_the_broker_may(scene: Scene) -> None:
     assert scene.broker.override(TOPIC, "dlq.new") == {ENABLE: "true", "message.timestamp.type": "CreateTime"}
 
 
+def test_a_topic_that_is_still_being_deleted_is_an_error_that_may_be_temporary(scene: Scene) -> None:
+    """An IO worker hangs: the letters are written later."""
+    scene.alter(BROKER, "", AUTO_CREATE, "true")
+    scene.configure()
+    scene.broker.closing.add("dlq.team")
+    with pytest.raises(KafkaError, match="marked for deletion"):
+        scene.write(3, 3)
+    assert scene.unusable() == 0
+    scene.broker.closing.clear()
+    scene.write(3, 3)
+    assert scene.offsets() == [3]
+
+
 def test_a_name_that_collides_is_not_created(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.alter(BROKER, "", AUTO_CREATE, "true")
     scene.create("dlq_new", 1)
