@@ -78,7 +78,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
         *admin.create_acls(
             [
                 rule(ResourceType.TOPIC, "shop-", AclOperation.READ, prefix=True),
-                rule(ResourceType.TOPIC, "shop-", AclOperation.DESCRIBE_CONFIGS, prefix=True),
                 rule(ResourceType.TOPIC, "shop-secret", AclOperation.READ, deny=True),
             ]
         ).values(),
@@ -190,11 +189,10 @@ def test_acls_have_their_patterns_and_permissions(page: Page) -> None:
     log_in(page, "root")
     page.sees("Throughput")
     page.show("acls")
-    page.sees("3 ACLs")
+    page.sees("2 ACLs")
     rows = "[...document.querySelectorAll('main tbody tr')].map(e => e.innerText)"
     shown = {" ".join(row.split()) for row in page.browser.run(rows)}
     assert shown == {
         "User:anna allow read topic shop- (prefix) *",
-        "User:anna allow describe configs topic shop- (prefix) *",
         "User:anna deny read topic shop-secret *",
     }
