@@ -116,8 +116,8 @@ def unit(program: Path, properties: str, folders: Sequence[Path] = (), compiles:
 
 
 def compiles() -> bool:
-    """Whether a start of the service compiles the kernels or lets LLVM link them. With linked kernels
-    in the wheel it only maps a file, if no user but root or its own can write that."""
+    """Whether a start of the service compiles the kernels or lets LLVM link them. With linked
+    kernels in the wheel it only maps a file, if no user but root or its own can write that."""
     from kbroker.kernels import packaged, trust  # as all kernels, not for every command
     from kbroker.kernels.linking.areas import PAGE
     from kbroker.kernels.linking.shared_image import is_linked

@@ -1,4 +1,5 @@
-"""A replay that leaves out covered records equals a full one, whatever other records a group has."""
+"""A replay that leaves out covered records equals a full one, whatever other records a group
+has."""
 
 from functools import cache
 from pathlib import Path

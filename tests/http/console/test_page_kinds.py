@@ -145,7 +145,8 @@ def test_a_share_group_shows_its_start_offsets_and_no_reset(page: Page, members:
     page.show("groups/new-share")
     page.sees("share group")
     page.sees("Stable")
-    # as in Kafka, the stored start follows with the next write; acknowledged records are no lag already
+    # as in Kafka, the stored start follows with the next write; acknowledged records are no lag
+    # already
     page.browser.wait(f"{page.cell('tasks/0', 'Start')} === '0' && {page.cell('tasks/0', 'Lag')} === '0'")
     assert page.browser.run(page.cell("tasks/1", "Client")).startswith("new-share-client")
     assert "Reset offsets" not in page.buttons()

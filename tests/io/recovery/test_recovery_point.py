@@ -50,7 +50,8 @@ def test_the_index_finds_the_recovery_point_if_its_entry_fits_the_batch(
         later = written[-1][1]
         changed = {
             "shifted": [(offset, position + 1) for offset, position in written],
-            # there the offset 14 is in the place of a length, and the leader epoch in that of the magic
+            # there the offset 14 is in the place of a length, and the leader epoch in that of the
+            # magic
             "like an old batch": [(offset, later // 19 * 14 - 4) for offset, _ in written],
             "later": [(offset, later) for offset, _ in written],
             "none": [],
