@@ -12,8 +12,8 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
-from kbroker.control.coordinator.machine import Deferred, Machine, Record, TransactionalMachine
-from kbroker.control.coordinator.replay import SkippedRecords, replay_batch
+from kbroker.control.coordinator.machine import Deferred, Machine, Record
+from kbroker.control.coordinator.replay import Replay
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.share.acquiring import Spec
@@ -27,7 +27,7 @@ from kbroker.protocol.messages.leave_group import MemberIdentity
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kbroker.protocol.records import build_batch, read_batches, read_records
+from kbroker.protocol.records import build_batch, read_batches
 from tests.control.groups.classic_members import PROTOCOLS, classic_group
 from tests.control.groups.consumer_members import Member
 from tests.control.groups.coordinator import Coordinator
@@ -53,7 +53,6 @@ class Loaded(logging.Handler):
     def load(self, machine: Machine, records: list[Record], now_ms: int, rng: random.Random) -> None:
         log = logging.getLogger("kbroker.control.coordinator.replay")
         log.addHandler(self)
-        transactions = machine if isinstance(machine, TransactionalMachine) else None
         try:
             for record in records:
                 data = build_batch(
@@ -62,9 +61,7 @@ class Loaded(logging.Handler):
                     transactional=rng.random() < 0.05,
                 )
                 for batch in read_batches(data):
-                    replay_batch(
-                        machine, transactions, 0, batch, list(read_records(batch)), SkippedRecords("odd-0")
-                    )
+                    Replay(machine, 0, "odd-0").decode(batch)
         finally:
             log.removeHandler(self)
         machine.loaded(0, now_ms)

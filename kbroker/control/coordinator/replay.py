@@ -10,7 +10,7 @@ Apache Kafka skips only unknown types, and does not load the partition for other
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.log_windows import LogWindows, ReplayedRecord, Window
@@ -43,11 +43,19 @@ class SkippedRecords:
         if self._count <= MAX_LINES:
             log.warning("%s: %s %d is skipped: %s", self._folder, what, offset, reason)
 
-    def failed(self, offset: int) -> None:
-        """As `left_out`, for an exception that replay should have foreseen."""
-        self._count += 1
-        if self._count <= MAX_LINES:
-            log.exception("%s: record %d is skipped, its replay failed", self._folder, offset)
+    def applied(self, offset: int, replay: Callable[..., object], *arguments: object) -> bool:
+        """Call a replay with its arguments; False when the record at the offset is left out."""
+        try:
+            replay(*arguments)
+        except ProtocolError as error:
+            self.left_out(offset, "record", error)
+            return False
+        except Exception:  # a bug, but one record must not keep the broker from starting
+            self._count += 1
+            if self._count <= MAX_LINES:
+                log.exception("%s: record %d is skipped, its replay failed", self._folder, offset)
+            return False
+        return True
 
     def end(self) -> None:
         """Log how many had no line."""
@@ -109,66 +117,47 @@ class Replay:
     def take(self, window: Window, item: ReplayedRecord | RecordBatch) -> None:
         """Apply an item of a window."""
         if isinstance(item, RecordBatch):
-            self._decode(item)
+            self.decode(item)
             return
         record: ReplayedRecord | None = item
         while record is not None and not self._applied(record):
             record = window.before(record)
 
-    def _applied(self, record: ReplayedRecord) -> bool:
-        """Apply a record; False when it is skipped."""
-        try:
-            if record.transactional and self._transactions is not None:
-                self._transactions.replay_in_transaction(
-                    self._partition, record.producer_id, record.key, record.value
-                )
-            else:
-                self._machine.replay(self._partition, record.key, record.value, record.timestamp_ms)
-        except ProtocolError as error:
-            self.skipped.left_out(record.offset, "record", error)
-            return False
-        except Exception:  # a bug, but one record must not keep the broker from starting
-            self.skipped.failed(record.offset)
-            return False
-        return True
-
-    def _decode(self, batch: RecordBatch) -> None:
+    def decode(self, batch: RecordBatch) -> None:
+        """Apply every record of a batch."""
         try:
             records = list(read_records(batch))
         except ProtocolError as error:
             self.skipped.left_out(batch.base_offset, "the batch at offset", error)
             return
-        self.decoded += replay_batch(
-            self._machine, self._transactions, self._partition, batch, records, self.skipped
+        for record in records:
+            if batch.is_control:
+                self.skipped.applied(record.offset, self._end_of_transaction, batch)
+            elif record.key is None:
+                self.skipped.left_out(record.offset, "record", "it has no key")
+            else:
+                self._applied(_of_batch(batch, record.key, record))
+        self.decoded += len(records)
+
+    def _applied(self, record: ReplayedRecord) -> bool:
+        """Apply a record; False when it is skipped."""
+        offset, key, value = record.offset, record.key, record.value
+        if record.transactional and self._transactions is not None:
+            replay = self._transactions.replay_in_transaction
+            return self.skipped.applied(offset, replay, self._partition, record.producer_id, key, value)
+        return self.skipped.applied(
+            offset, self._machine.replay, self._partition, key, value, record.timestamp_ms
         )
 
+    def _end_of_transaction(self, batch: RecordBatch) -> None:
+        if self._transactions is not None:
+            kind, _ = read_marker(batch)
+            committed = kind is ControlType.COMMIT
+            self._transactions.replay_end_of_transaction(self._partition, batch.producer_id, committed)
 
-def replay_batch(
-    machine: Machine,
-    transactions: TransactionalMachine | None,
-    partition: int,
-    batch: RecordBatch,
-    records: list[Record],
-    skipped: SkippedRecords,
-) -> int:
-    """Replay the records of a batch; their number. transactions: the machine, if it may hold
-    transactions of clients."""
-    for record in records:
-        try:
-            if batch.is_control:
-                if transactions is not None:
-                    kind, _ = read_marker(batch)
-                    transactions.replay_end_of_transaction(
-                        partition, batch.producer_id, kind is ControlType.COMMIT
-                    )
-            elif record.key is None:
-                skipped.left_out(record.offset, "record", "it has no key")
-            elif batch.is_transactional and transactions is not None:
-                transactions.replay_in_transaction(partition, batch.producer_id, record.key, record.value)
-            else:
-                machine.replay(partition, record.key, record.value, record.timestamp_ms)
-        except ProtocolError as error:
-            skipped.left_out(record.offset, "record", error)
-        except Exception:  # a bug, but one record must not keep the broker from starting
-            skipped.failed(record.offset)
-    return len(records)
+
+def _of_batch(batch: RecordBatch, key: bytes, record: Record) -> ReplayedRecord:
+    """A record that is in no window: none comes before it."""
+    return ReplayedRecord(
+        -1, record.offset, record.timestamp_ms, batch.producer_id, batch.is_transactional, key, record.value
+    )

@@ -20,13 +20,13 @@ from kbroker.kernels.batch_header import batch_bytes, last_offset
 from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
     load_i8,
     load_i16_be,
     load_i32_be,
     load_i64,
     load_i64_be,
-    load_u8,
     store_i64,
     wrapped,
 )
@@ -101,21 +101,6 @@ def _read_records(window: int, batch: int, size: int, count: int, first: int) ->
 
 
 @inlined
-def _same(first: int, second: int, length: int) -> bool:
-    """Whether so many bytes are equal."""
-    at = 0
-    while at + 8 <= length:
-        if load_i64(first + at) != load_i64(second + at):
-            return False
-        at += 8
-    while at < length:
-        if load_u8(first + at) != load_u8(second + at):
-            return False
-        at += 1
-    return True
-
-
-@inlined
 def _first_of_key(window: int, number: int) -> int:
     """The first row of the window with the key of this row, which is entered if it is the first."""
     row = _row(window, number)
@@ -132,7 +117,7 @@ def _first_of_key(window: int, number: int) -> int:
         if (
             get(other, ReplayRow.HASH) == hashed
             and get(other, ReplayRow.BYTES) == length
-            and _same(buffer + get(other, ReplayRow.POSITION), key, length)
+            and memcmp(buffer + get(other, ReplayRow.POSITION), key, length) == 0
         ):
             return found
         found, at = next_row(index, mask, at)

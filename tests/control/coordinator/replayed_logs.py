@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.control.coordinator.log_windows import LogWindows
-from kbroker.control.coordinator.machine import Machine, Record, TransactionalMachine
-from kbroker.control.coordinator.replay import Replay, SkippedRecords, replay_batch
+from kbroker.control.coordinator.machine import Machine, Record
+from kbroker.control.coordinator.replay import Replay
 from kbroker.control.groups.shard import GroupShard
 from kbroker.log import files
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.walk import walk
 from kbroker.protocol.compression import Codec
-from kbroker.protocol.records import ControlType, build_batch, build_control_batch, read_records
+from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 
 Pair = tuple[bytes | None, bytes | None]
 NONE: frozenset[int] = frozenset()
@@ -68,18 +68,10 @@ def loaded(
 
 def decoded(folder: Path, machine: Machine) -> int:
     """Loads the folder's log into a machine without a kernel; the number of records."""
-    transactions = machine if isinstance(machine, TransactionalMachine) else None
-    return sum(
-        replay_batch(
-            machine,
-            transactions,
-            PARTITION,
-            placed.batch,
-            list(read_records(placed.batch)),
-            SkippedRecords("t-1"),
-        )
-        for placed in walk(LogReader(str(folder), OpenFiles()))
-    )
+    replay = Replay(machine, PARTITION, "t-1")
+    for placed in walk(LogReader(str(folder), OpenFiles())):
+        replay.decode(placed.batch)
+    return replay.decoded
 
 
 def state_of_groups(shard: GroupShard) -> list[Any]:

@@ -1,5 +1,5 @@
-"""A replay that leaves out covered records equals a full one, whatever other records a group
-has."""
+"""A load that decodes only the last record of each key gives the same state as one that decodes
+every record, for records of all types in one group."""
 
 from functools import cache
 from pathlib import Path
