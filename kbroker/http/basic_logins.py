@@ -10,11 +10,10 @@ from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 
-from kbroker.config.sites import sites_of
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
-from kbroker.http.console.caller import AT_A_TIME, Caller
-from kbroker.http.console.listener import Access, ConsoleListener, listener_of
-from kbroker.http.console.scram_client import ScramClient, ScramFailed
+from kbroker.http.console.caller import Caller, Callers, callers_of
+from kbroker.http.console.listener import Access, listener_of
+from kbroker.http.console.scram_client import ScramFailed
 from kbroker.http.console.sessions import Attempts
 from kbroker.ipc.child import ChildContext
 
@@ -23,9 +22,6 @@ METRICS_KEPT_S: Final = 60.0
 METRICS_LOGIN: Final = "kbroker.metrics.login"
 CHALLENGE: Final = 'Basic realm="kbroker"'
 """Value of WWW-Authenticate in an answer with 401."""
-
-Login = tuple[str, str]
-Callers = Callable[[Login | None], Caller]
 
 
 class NotLoggedIn(Exception):
@@ -104,21 +100,6 @@ class BasicLogins:
                 ended.append(self._known.popitem(last=False)[1][0])
         for each in ended:
             each.close()
-
-
-def callers_of(context: ChildContext, listener: ConsoleListener) -> Callers:
-    """Clients of the broker over one of its listeners."""
-    from kbroker.http.console.setup import own_listener
-
-    tls = own_listener() if listener.tls else None
-    nodes = tuple(site.node_id for site in sites_of(context.config))
-    turns = threading.Semaphore(AT_A_TIME)
-
-    def caller(login: Login | None) -> Caller:
-        client = ScramClient(listener.mechanism, *login) if login else None
-        return Caller(lambda site: listener.address(context.ports, site), nodes, tls, turns, client)
-
-    return caller
 
 
 def metrics_logins(context: ChildContext) -> BasicLogins | None:

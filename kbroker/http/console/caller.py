@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from kbroker.config.sites import sites_of
 from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken, LoginRefused
+from kbroker.http.console.listener import ConsoleListener
 from kbroker.http.console.refusal import Refusal, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
+from kbroker.ipc.child import ChildContext
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.schema import Struct
 
@@ -25,6 +28,11 @@ short time, then they are refused."""
 WAIT_S = 5.0
 
 Address = Callable[[int], tuple[str, int]]
+
+
+Login = tuple[str, str]
+"""Name and password of a user."""
+Callers = Callable[[Login | None], "Caller"]
 
 
 class Caller:
@@ -191,3 +199,25 @@ READS = frozenset(
 )
 """Requests that may be repeated on a new connection if a pooled one has ended. Other requests
 always get a new connection."""
+
+
+def callers_of(context: ChildContext, listener: ConsoleListener) -> Callers:
+    """Clients of the broker over one of its listeners."""
+    tls = own_listener() if listener.tls else None
+    nodes = tuple(site.node_id for site in sites_of(context.config))
+    turns = threading.Semaphore(AT_A_TIME)
+
+    def caller(login: Login | None) -> Caller:
+        client = ScramClient(listener.mechanism, *login) if login else None
+        return Caller(lambda site: listener.address(context.ports, site), nodes, tls, turns, client)
+
+    return caller
+
+
+def own_listener() -> ssl.SSLContext:
+    """The console connects to the address that its own broker has bound, so it cannot reach another
+    server. The certificate has the names that clients use."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,18 +1,15 @@
 """The console's objects, created once from the context of the http process."""
 
-import ssl
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbroker.config.sites import sites_of
-from kbroker.http.console.caller import AT_A_TIME, Caller
+from kbroker.http.console.caller import Caller, Callers, callers_of
 from kbroker.http.console.listener import ConsoleListener, listener_of
 from kbroker.http.console.live import Live
 from kbroker.http.console.report_files import ReportFolder
 from kbroker.http.console.report_list import ReportList
 from kbroker.http.console.request import Request
-from kbroker.http.console.scram_client import ScramClient
 from kbroker.http.console.tuner import Page, Readings, Tuner, check
 from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
@@ -43,26 +40,14 @@ class Setup:
         self.readonly = config.get_bool("kbroker.console.readonly")
         self.over_tls = bool(config.get_str("kbroker.http.ssl.listener"))
         self.listener: ConsoleListener = listener_of(host, config)
+        self.caller: Callers = callers_of(context, self.listener)
         self._nodes = tuple(site.node_id for site in sites_of(config))
-        self._turns = threading.Semaphore(AT_A_TIME)
-        self._tls = own_listener() if self.listener.tls else None
         folder = config.get_str("kbroker.console.reports.dir")
         self._reports = ReportList(ReportFolder(folder)) if folder else None
         errors = LogDirErrors(config.log_dirs, context.shared)
         readings = Readings(page)
         self._tuner = Tuner(
             lambda now: check(now, readings, [path for path in errors.paths if errors.of(path)])
-        )
-
-    def caller(self, login: tuple[str, str] | None) -> Caller:
-        """A caller: anonymous, or a user by name and password."""
-        client = ScramClient(self.listener.mechanism, *login) if login else None
-        return Caller(
-            lambda site: self.listener.address(self._context.ports, site),
-            self._nodes,
-            self._tls,
-            self._turns,
-            client,
         )
 
     def request(self, caller: Caller, values: Mapping[str, Any]) -> Request:
@@ -81,12 +66,3 @@ class Setup:
             self._schemas,
             values,
         )
-
-
-def own_listener() -> ssl.SSLContext:
-    """The console connects to the address that its own broker has bound, so it cannot reach another
-    server. The certificate has the names that clients use."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from kbroker.http import finite_json
-from kbroker.http.basic_logins import CHALLENGE, BasicLogins, Callers, NotLoggedIn
+from kbroker.http.basic_logins import CHALLENGE, BasicLogins, NotLoggedIn
 from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console import browser_headers
-from kbroker.http.console.caller import Caller
+from kbroker.http.console.caller import Caller, Callers
 from kbroker.http.console.sessions import Attempts
 from kbroker.http.registry.answers import ROUTES, Function, RegistryRequest
 from kbroker.http.registry.failure import Failure, unprocessable

@@ -3,7 +3,7 @@
 import importlib.util
 import logging
 
-from kbroker.http.basic_logins import callers_of
+from kbroker.http.console.caller import callers_of
 from kbroker.http.console.listener import Access, listener_of
 from kbroker.http.registry.formats import EXTRA
 from kbroker.http.registry.server import Registry
