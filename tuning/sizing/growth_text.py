@@ -16,7 +16,7 @@ def conclusion(growth: Growth) -> str:
     if growth.ends is None:
         return f"Nothing ends within {MAX_MONTHS} months."
     last = growth.months[-1]
-    when = "today" if last.number == 0 else f"within {last.number} month{'s'[: last.number != 1]}"
+    when = "today" if last.number == 0 else f"within {last.number} month{'' if last.number == 1 else 's'}"
     return f"{growth.ends.resource} ends first: {when}, at {show_rate(last.write_rate)} written."
 
 

@@ -7,7 +7,6 @@ threads.
 
 import logging
 import os
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -236,10 +235,10 @@ class LogLoader:
             return 0
         scan = Scan(fds.log, size, base, start=position, crc_from=position, chunk_rows=1)
         try:
-            below = [int(rows[0, ScannedBatch.LAST_OFFSET]) < point for rows, _ in islice(scan, 1)]
+            found = next(iter(scan), None)
         except UnsupportedFormat:  # there is no batch: a byte of a record looks like an old magic
             return 0
-        return position if below == [True] else 0
+        return position if found and int(found[0][0, ScannedBatch.LAST_OFFSET]) < point else 0
 
     def _note_epochs(self, rows: Rows, count: int) -> None:
         epochs = rows[:count, ScannedBatch.LEADER_EPOCH]
