@@ -60,6 +60,12 @@ class Prometheus:
             found: dict[str, object] = json.load(answer)["data"]
             return found
 
+    def values(self, expression: str) -> list[str]:
+        """What an expression has now, a value for each series."""
+        found = self.ask("query", query=expression)["result"]
+        assert isinstance(found, list)
+        return [one["value"][1] for one in found]
+
     def has(self, expression: str) -> bool:
         """Whether an expression has a value now."""
         return bool(self.ask("query", query=expression)["result"])
