@@ -7,13 +7,19 @@ from bench.turn import Measures, Turn
 MAX_READ_SECONDS = 45
 
 
-def run(turn: Turn) -> Measures:
+def cold_topic(turn: Turn) -> tuple[str, float]:
+    """A filled topic that is no longer in the page cache; the share of it that still is."""
     cold = turn.kept_topic("cold", 2, lambda name: turn.fill(name, turn.size.cold_bytes, records=256))
     resident = left = 0
     for folder in turn.target.data_dir.glob("cold-[0-9]"):
         evicted = turn.generator.run("evict", {"folder": folder})
         left += evicted["resident"]
         resident += evicted["bytes"]
+    return cold, left / max(resident, 1)
+
+
+def run(turn: Turn) -> Measures:
+    cold, resident_share = cold_topic(turn)
     topic = turn.topic("beside-cold", partitions=8)
     load = turn.load(
         "paced",
@@ -27,7 +33,7 @@ def run(turn: Turn) -> Measures:
     return {
         **load.latency(),
         "cold_mb_per_s": load.answer["cold_bytes"] / load.answer["cold_seconds"] / 1e6,
-        "resident_share": left / max(resident, 1),
+        "resident_share": resident_share,
     }
 
 

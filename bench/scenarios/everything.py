@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
 
+from bench.generator import LoadFailed
 from bench.members import gather_group, rebalance
 from bench.scenario import Measure, Scenario, latency, lateness
 from bench.scenarios import compaction
+from bench.scenarios.cold_reader import cold_topic
 from bench.targets import Target
 from bench.turn import Measures, Turn
 
@@ -20,38 +22,40 @@ BULK = {"connections": 2, "records": 63, "value_bytes": 1024, "warm": 0}
 RETAINED_BYTES = 64 << 20
 SEGMENT_BYTES = 16 << 20
 MEMBERS = 20
+GATHERED_S = 60
 SCRAPE_S = 1.0
 HTTP = re.compile(r"http://(127\.0\.0\.1:\d+)/metrics")
 
 
 def run(turn: Turn) -> Measures:
-    cold = turn.kept_topic("cold", 2, lambda name: turn.fill(name, turn.size.cold_bytes, records=256))
     updates = turn.topic("updates", 1, {"segment.bytes": str(compaction.SEGMENT_BYTES)})
     compaction.fill(turn, updates, turn.size.cached_bytes // 4)
     sizes = {"retention.bytes": str(RETAINED_BYTES), "segment.bytes": str(SEGMENT_BYTES)}
     bulk = turn.topic("bulk", 4, sizes)
     acks = turn.topic("acks", 8)
     turn.sync()
-    for folder in turn.target.data_dir.glob("cold-[0-9]"):
-        turn.generator.run("evict", {"folder": folder})
+    cold, _ = cold_topic(turn)
     compaction.begin(turn, updates)
     seconds = turn.size.warm_seconds + 2 * turn.size.seconds
     load = {"port": turn.target.port, "topic": bulk, **BULK, "seconds": seconds + 1}
-    with beside(
-        lambda _: int(turn.generator.run("produce", load)["bytes"]),
-        lambda ended: asyncio.run(_rebalances(turn, ended)),
-        lambda ended: _scrapes(turn.target, ended),
-        lambda _: _cold_reads(turn, cold),
-    ) as done:
-        time.sleep(0.2)
-        result = turn.load("paced", topic=acks, rate=1000, connections=10, **turn.timed(2))
+    gathered = Event()
+    with beside(lambda ended: asyncio.run(_rebalances(turn, gathered, ended))) as rebalances:
+        if not gathered.wait(GATHERED_S):
+            raise LoadFailed(f"a group of {MEMBERS} has not gathered in {GATHERED_S} s")
+        with beside(
+            lambda _: int(turn.generator.run("produce", load)["bytes"]),
+            lambda ended: _scrapes(turn.target, ended),
+            lambda _: _cold_reads(turn, cold, seconds),
+        ) as done:
+            time.sleep(0.2)
+            result = turn.load("paced", topic=acks, rate=1000, connections=10, **turn.timed(2))
     compaction.wait(turn, updates)
     return {
         **result.latency(),
         **result.lateness(),
         "bulk_mb_per_s": done[0] / seconds / 1e6,
-        "rebalances": done[1],
-        "cold_mb": done[3] / 1e6,
+        "rebalances": rebalances[0],
+        "cold_mb": done[2] / 1e6,
     }
 
 
@@ -69,9 +73,10 @@ def beside(*works: Callable[[Event], int]) -> Iterator[list[int]]:
         results += [each.result() for each in running]
 
 
-async def _rebalances(turn: Turn, ended: Event) -> int:
+async def _rebalances(turn: Turn, gathered: Event, ended: Event) -> int:
     count = 0
     members = await gather_group(turn.target.port, f"restless-{turn.number}", MEMBERS)
+    gathered.set()
     while not ended.is_set():
         await rebalance(members)
         count += 1
@@ -93,13 +98,11 @@ def _scrapes(target: Target, ended: Event) -> int:
     return count
 
 
-def _cold_reads(turn: Turn, topic: str) -> int:
+def _cold_reads(turn: Turn, topic: str, seconds: float) -> int:
     """Bytes that a client reads from the start of a topic, in answers of 1 MiB."""
     options = {"port": turn.target.port, "topic": topic, "connections": 1, "max_bytes": 1 << 20}
-    seconds = turn.size.warm_seconds + 2 * turn.size.seconds
-    return int(
-        turn.generator.run("fetch", {**options, "warm": 0, "seconds": seconds, "verify_every": 256})["bytes"]
-    )
+    times = {"warm": 0, "seconds": seconds, "verify_every": 256}
+    return int(turn.generator.run("fetch", {**options, **times})["bytes"])
 
 
 SCENARIO = Scenario(
