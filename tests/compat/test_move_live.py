@@ -1,11 +1,6 @@
 """`kbroker move` and `kbroker import` between kbroker and three Apache Kafka nodes, while producers
 work."""
 
-import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,115 +13,27 @@ from kbroker.cli.acl_requests import all_acls, create_acls
 from kbroker.cli.config_changes import read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.group_description import read_group
-from kbroker.cli.mirror.jars import JarsMissing, class_path
 from kbroker.config import acls
 from kbroker.config.acls import Acl
+from tests.compat.moving import KAFKAS_AUTHORIZER, Mover, Trickle, running_cluster
 from tests.conftest import BrokerFactory
-from tests.crash.load import create_topic, read_all
+from tests.crash.load import read_all
 from tests.peer.kafka_cluster import KafkaCluster
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(400)]
 
-KAFKAS_AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
 ACLS = (
     Acl(acls.TOPIC, "orders", acls.PREFIXED, "User:alice", "*", acls.WRITE, acls.ALLOW),
     Acl(acls.USER, "User:etl", acls.LITERAL, "User:ops", "*", acls.CREATE_TOKENS, acls.ALLOW),
 )
 LARGE = 3 << 20
-QUICK = ("--every", "1", "--quiet", "3", "--heap", "256m", "--timeout", "60")
 
 
 @pytest.fixture(scope="module")
 def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    try:
-        class_path(None)
-    except JarsMissing as reason:
-        pytest.skip(f"no MirrorMaker 2: {reason}")
-    three = KafkaCluster(tmp_path_factory.mktemp("cluster"), KAFKAS_AUTHORIZER)
-    three.start()
-    yield three
-    three.stop()
-
-
-class Trickle:
-    """A producer of 200 records a second to the topic `live`: consecutive numbers in each
-    partition."""
-
-    def __init__(self, bootstrap: str) -> None:
-        create_topic(bootstrap, "live")
-        self.acknowledged: dict[int, list[int]] = {0: [], 1: [], 2: []}
-        self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.wait(0.015):
-            for partition in self.acknowledged:
-                self.producer.produce("live", str(number), partition=partition, on_delivery=self._delivered)
-            number += 1
-            self.producer.poll(0)
-
-    def _delivered(self, error: object, message: Any) -> None:
-        assert error is None
-        self.acknowledged[message.partition()].append(int(message.value()))
-
-    def stop(self) -> None:
-        """Stops and waits for the last acknowledgement."""
-        self._stop.set()
-        self._thread.join()
-        assert self.producer.flush(30) == 0
-
-
-class Mover:
-    """A running `kbroker move` or `import`; collects what it says."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "kbroker",
-            *arguments,
-            *QUICK,
-            "--json",
-            "--log",
-            str(folder / "mirror.log"),
-        ]
-        self.log = folder / "mirror.log"
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
-        )
-        self.said: list[str] = []
-        self.in_step = threading.Event()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(line.rstrip())
-            if line.startswith("in step"):
-                self.in_step.set()
-        self.in_step.set()
-
-    def outcome(self) -> Any:
-        """What it printed, after its end."""
-        assert self.process.stdout is not None
-        printed = self.process.stdout.read()
-        code = self.process.wait(180)
-        self._reader.join()
-        mirror = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
-        assert code == 0, "\n".join([*self.said, mirror])
-        return json.loads(printed)
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as three:
+        yield three
 
 
 def write_all_kinds(bootstrap: str) -> None:
