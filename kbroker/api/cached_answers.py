@@ -1,13 +1,13 @@
 """Answers that network processes may cache: those without an error that only depend on the request
-and on control's state."""
+and on control's state, or on the logs that they were read from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
 from kbroker.ipc.cached_answer_layout import AnswerVersion
-from kbroker.ipc.cached_answers import CachedAnswer, Cut, Part
+from kbroker.ipc.cached_answers import NO_LOGS, CachedAnswer, Cut, Part
 from kbroker.ipc.long_messages import REPEATABLE_BYTES
 from kbroker.protocol.frame import encode_response, framed_response
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
@@ -19,25 +19,31 @@ from kbroker.protocol.slices import has_yielded, paced
 Answer = TypeVar("Answer", bound=Struct)
 TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicPartitionsResponse)
 UNLIMITED: Final = 1 << 62
+MAX_LOGS: Final = 256
+"""Of a cached answer: whether it is valid is checked for each request."""
 
 
 def cached_answers(
-    ctx: RequestContext, response: Answer, word: int = AnswerVersion.TOPICS
+    ctx: RequestContext,
+    response: Answer,
+    word: int = AnswerVersion.TOPICS,
+    logs: Mapping[int, int] = NO_LOGS,
 ) -> CachedAnswer | Answer:
     """The encoded answer, if it is cacheable: it is the same for all clients of a listener until
     topics, settings or the word's state change. An answer with an error is not cacheable, because
     the client repeats the request until the state changes.
 
-    word: version word of the group or the transactions that it describes.
+    word: version word of the group or the transactions that it describes. logs: Slot.SEQUENCE of
+    the logs that it was read from, by slot, from before they were read.
     """
     count = _codes_if_cacheable(ctx, response)
-    if count is None:
+    if count is None or len(logs) > MAX_LOGS:
         return response
     client = ctx.client
     frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
-    if _is_outdated(ctx, word):
+    if _is_outdated(ctx, word, bool(logs)):
         return response
-    return ctx.broker.cached_answers.answer(frame, client.body, count, word)
+    return ctx.broker.cached_answers.answer(frame, client.body, count, word, logs=logs)
 
 
 def cached_by_topic(
@@ -68,9 +74,11 @@ def cached_by_topic(
     return ctx.broker.cached_answers.answer(frame, client.body, count, cut=cut)
 
 
-def _is_outdated(ctx: RequestContext, word: int = AnswerVersion.TOPICS) -> bool:
-    """Whether the state may have changed since the answer was made, because other tasks ran."""
-    if not has_yielded():
+def _is_outdated(ctx: RequestContext, word: int = AnswerVersion.TOPICS, waited: bool = False) -> bool:
+    """Whether the state may have changed since the answer was made, because other tasks ran.
+
+    waited: for logs, since the request began."""
+    if not waited and not has_yielded():
         return False
     return word != AnswerVersion.TOPICS or ctx.topics_version != ctx.broker.cached_answers.topics
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.later import Answer
-from kbroker.api.row import Api
+from kbroker.api.later import Answer, then
+from kbroker.api.row import REPEATED, Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_name import validate
-from kbroker.ipc.layout import SlotState
+from kbroker.ipc.cached_answers import CachedAnswer
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import DescribeProducers
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -24,8 +26,10 @@ from kbroker.protocol.messages.describe_producers import (
     TopicResponse,
 )
 
-API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
+API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, fast_paths=(REPEATED,))
 SLOTS_AT_ONCE: Final = 64
+MAX_CACHED: Final = 4096
+"""Producers in an answer that may be cached: it is encoded in one go."""
 
 
 @dataclass(slots=True)
@@ -89,6 +93,12 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
     )
     if not by_worker:
         return response
+    # odd while the slot is being written: the version before that is outdated
+    logs = {
+        slot: broker.slots.word(slot, Slot.SEQUENCE) & ~1
+        for each in by_worker.values()
+        for slot in each.parts
+    }
     answer = Deferred()
     left = len(by_worker)
 
@@ -100,7 +110,15 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
 
     for worker, each in by_worker.items():
         each.ask(broker, worker, answered)
-    return answer
+    return then(answer, partial(_cached, ctx, logs))
+
+
+def _cached(
+    ctx: RequestContext, logs: dict[int, int], response: DescribeProducersResponse
+) -> CachedAnswer | DescribeProducersResponse:
+    """The producers of a log change with its slot (`LogSlot.producers_changed`)."""
+    producers = sum(len(part.active_producers) for topic in response.topics for part in topic.partitions)
+    return cached_answers(ctx, response, logs=logs) if producers <= MAX_CACHED else response
 
 
 def refuse(request: DescribeProducersRequest, error: KafkaError, version: int) -> DescribeProducersResponse:

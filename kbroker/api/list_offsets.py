@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.later import Answer, of_distinct
+from kbroker.api.later import Answer, of_distinct, then
 from kbroker.api.partition_check import check_leader_epoch, online
-from kbroker.api.row import Api, FastPath
+from kbroker.api.row import REPEATED, Api, FastPath
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.catalogue import Partition
@@ -38,7 +39,7 @@ API = Api(
     ApiKey.LIST_OFFSETS,
     1,
     11,
-    fast_paths=(FastPath("net/local_answers/list_offsets_kernel.py", "ends of logs"),),
+    fast_paths=(FastPath("net/local_answers/list_offsets_kernel.py", "ends of logs"), REPEATED),
 )
 
 Words = NDArray[np.int64]
@@ -70,17 +71,18 @@ class Found:
 
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Answer:
     """One offset per partition; a partition named twice is INVALID_REQUEST."""
+    logs: dict[int, int] = {}
     twice = Repeated(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     answer = of_distinct(
         request.topics,
-        lambda name, part: _offset(ctx, request, name, part, (name, part.partition_index) in twice),
+        lambda name, part: _offset(ctx, request, name, part, (name, part.partition_index) in twice, logs),
         ListOffsetsTopicResponse,
         lambda topics: ListOffsetsResponse(topics=topics),
     )
     twice.clear()
-    return answer
+    return then(answer, lambda response: cached_answers(ctx, response, logs=logs))
 
 
 def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> ListOffsetsResponse:
@@ -97,9 +99,15 @@ def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> List
 
 
 def _offset(
-    ctx: RequestContext, request: ListOffsetsRequest, name: str, part: ListOffsetsPartition, twice: bool
+    ctx: RequestContext,
+    request: ListOffsetsRequest,
+    name: str,
+    part: ListOffsetsPartition,
+    twice: bool,
+    logs: dict[int, int],
 ) -> ListOffsetsPartitionResponse | Deferred:
-    """The offset of a partition; a Deferred if a log has to be read."""
+    """The offset of a partition; a Deferred if a log has to be read. logs: takes its Slot.SEQUENCE
+    by slot."""
     index = part.partition_index
     try:
         if twice:
@@ -111,6 +119,7 @@ def _offset(
         consumer = request.replica_id == CONSUMER
         committed = consumer and request.isolation_level == READ_COMMITTED
         words = ctx.broker.slots.group(partition.slot)
+        logs[partition.slot] = int(words[Slot.SEQUENCE])
         end_error = ErrorCode.NONE
         if consumer and words[Slot.HIGH_WATERMARK] < words[Slot.EPOCH_START]:
             end_error = _unknown_end(words, ctx.version)

@@ -155,9 +155,12 @@ class Housekeeping:
             log.warning("cannot sync first dirty offsets, logs may be cleaned again: %s", error)
 
     def _expire_producers(self) -> None:
-        count = self._producers.expire(wall_clock_ms() - self._producers.expiration_ms)
-        if count:
-            log.debug("%d idle producers forgotten", count)
+        slots = self._producers.expire(wall_clock_ms() - self._producers.expiration_ms)
+        for slot in slots:
+            if (partition := self._logs.get(slot)) is not None:
+                partition.published.producers_changed()
+        if slots:
+            log.debug("idle producers of %d logs forgotten", len(slots))
 
     def _check_disks(self) -> None:
         now = wall_clock_ms()

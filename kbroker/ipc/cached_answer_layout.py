@@ -29,9 +29,18 @@ class Term(Row, writer="control; network in its copies", shared="network"):
     TOPICS = word("count", "value of AnswerVersion.TOPICS")
     WORD = word("number", "of a second word, AnswerVersion.TOPICS again when there is none")
     VALUE = word("count", "its value")
+    LOGS = word("count", "logs that the answer was read from; LogVersion of each is behind the body")
     CODES = word("count", "error codes in the answer, all of them NONE")
     BODY_BYTES = word("bytes", "of the request's body, which follows")
     PARTS = word("count", "topics by which the answer can be taken apart, 0 when it cannot")
+
+
+class LogVersion(Row, writer="control; network in its copies", shared="network"):
+    """A log that an answer was read from, as it was before: after the body, from the next multiple
+    of 8 on. An answer that has logs has no parts."""
+
+    SLOT = word("number", "of the partition")
+    SEQUENCE = word("count", "value of Slot.SEQUENCE")
 
 
 class Cut(Row, writer="control", shared="network"):

@@ -7,19 +7,21 @@ caused the change, so no client that knows of a change gets an older answer.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.cached_answer_layout import AnswerVersion, CutPart, Term
+from kbroker.ipc.cached_answer_layout import AnswerVersion, CutPart, LogVersion, Term
 from kbroker.ipc.cached_answer_layout import Cut as CutRow
 
 _TERMS: Final = struct.Struct(f"<{Term.WORDS}q")
 _CUT: Final = struct.Struct(f"<{CutRow.WORDS}q")
 _PART: Final = struct.Struct(f"<{CutPart.WORDS}q")
+_LOG: Final = struct.Struct(f"<{LogVersion.WORDS}q")
+NO_LOGS: Final[Mapping[int, int]] = {}
 
 
 class Part(NamedTuple):
@@ -95,17 +97,26 @@ class AnswerVersions:
         self.words[word_of(transactional_id)] += 1
 
     def answer(
-        self, frame: bytes, body: bytes, codes: int, word: int = AnswerVersion.TOPICS, cut: Cut | None = None
+        self,
+        frame: bytes,
+        body: bytes,
+        codes: int,
+        word: int = AnswerVersion.TOPICS,
+        *,
+        cut: Cut | None = None,
+        logs: Mapping[int, int] = NO_LOGS,
     ) -> CachedAnswer:
         """The answer just built for a request with this body. word: of the other state that it
-        depends on."""
+        depends on. logs: Slot.SEQUENCE by slot; only without a cut."""
         values = int(self.words[AnswerVersion.TOPICS]), word, int(self.words[word])
         found = CachedAnswer(frame)
         found.codes = codes
         found.cut = cut
-        found.terms = _TERMS.pack(*values, codes, len(body), len(cut.parts) if cut else 0) + body
-        if cut:
-            found.terms += bytes(-len(body) & 7) + cut.pack()
+        parts = len(cut.parts) if cut else 0
+        rest = cut.pack() if cut else b"".join(_LOG.pack(*each) for each in logs.items())
+        found.terms = _TERMS.pack(*values, len(logs), codes, len(body), parts) + body
+        if rest:
+            found.terms += bytes(-len(body) & 7) + rest
         return found
 
 

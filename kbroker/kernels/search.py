@@ -104,14 +104,15 @@ def find_time(fd: int, index_bytes: int, timestamp: int, out: Words) -> int:
 @inlined
 def _read_header(log_fd: int, buffer: int, position: int, start: int, filled: int) -> tuple[int, int, int]:
     """Read the header of the batch at a position into the buffer, with as many bytes after it as
-    there is room for.
+    there is room for; after a batch that is much larger than the buffer the header alone.
 
     buffer: address of WALK_BYTES bytes, of which `filled` are those of the file from `start` on.
     Gives FOUND, NOT_HERE (the file ends before), DAMAGED or READ_FAILED; start; filled.
     """
     if position + b.RECORDS > start + filled:
+        large = position - start - filled > WALK_BYTES // 2
         start = position
-        filled = pread(log_fd, buffer, WALK_BYTES, position)
+        filled = pread(log_fd, buffer, b.RECORDS if large else WALK_BYTES, position)
         if filled < 0:
             return Located.READ_FAILED, start, filled
         if filled < b.RECORDS:

@@ -1,6 +1,7 @@
 """Answers to administrators stay cached until their contents change, by whatever request."""
 
 import asyncio
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.cached_answers import CachedAnswer
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import encode
 from kbroker.protocol.messages import alter_client_quotas as quotas
+from kbroker.protocol.messages import describe_producers
 from kbroker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
@@ -32,9 +36,11 @@ from kbroker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kbroker.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.schema import Struct
-from tests.api.in_process import send
+from tests.api.in_process import client_request, dispatch_of, send
+from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.fakes import World, world
 
 SUBSCRIPTION = ("metrics", "org.apache.kafka.")
@@ -156,3 +162,53 @@ def test_settings_are_cached_by_override_and_request(made: World) -> None:
     assert (
         len({listed("a"), listed("a", include_synonyms=True), listed("a", include_documentation=True)}) == 3
     )
+
+
+FROM_LOGS = [
+    (
+        ApiKey.LIST_OFFSETS,
+        8,
+        ListOffsetsRequest(-1, 0, [ListOffsetsTopic("a", [ListOffsetsPartition(1, -1, 5)])]),
+    ),
+    (
+        ApiKey.DESCRIBE_PRODUCERS,
+        0,
+        describe_producers.DescribeProducersRequest([describe_producers.TopicRequest("a", [1])]),
+    ),
+]
+
+
+@pytest.mark.parametrize("question", FROM_LOGS)
+def test_an_answer_from_a_log_is_cached_for_the_version_of_its_slot(
+    made: World, question: tuple[ApiKey, int, Struct]
+) -> None:
+    slot = made.broker.catalogue.topics["a"].partitions[1].slot
+    for version in (4, 6):
+        made.shared.slots[slot, Slot.SEQUENCE] = version
+        answer = asyncio.run(send(made.broker, *question))
+        assert isinstance(answer, CachedAnswer)
+        assert struct.unpack("<2q", answer.terms[-16:]) == (slot, version)
+
+
+@pytest.mark.parametrize("question", FROM_LOGS)
+def test_an_answer_from_a_log_is_not_cached_if_topics_change_meanwhile(
+    made: World, question: tuple[ApiKey, int, Struct]
+) -> None:
+    api, version, request = question
+
+    async def changed_meanwhile() -> object:
+        found = dispatch_of(made.broker)(client_request(api, version, encode(request, version)))
+        made.broker.cached_answers.topics_changed()
+        return await answer_of(found)
+
+    answer = asyncio.run(changed_meanwhile())
+    assert isinstance(answer, bytes)
+    assert not isinstance(answer, CachedAnswer)
+
+
+def test_producers_that_are_read_while_their_slot_is_written_are_cached_for_no_version(made: World) -> None:
+    slot = made.broker.catalogue.topics["a"].partitions[1].slot
+    made.shared.slots[slot, Slot.SEQUENCE] = 5
+    answer = asyncio.run(send(made.broker, *FROM_LOGS[1]))
+    assert isinstance(answer, CachedAnswer)
+    assert struct.unpack("<2q", answer.terms[-16:]) == (slot, 4)  # it never comes back

@@ -11,6 +11,8 @@ from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kbroker.protocol.messages.describe_cluster import DescribeClusterRequest
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kbroker.protocol.messages.describe_producers import DescribeProducersRequest
+from kbroker.protocol.messages.describe_producers import TopicRequest as ProducersTopic
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kbroker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
@@ -72,7 +74,7 @@ def _describe_topic_partitions(random: Random, known: Known, version: int) -> De
 
 def _list_offsets(random: Random, known: Known, version: int) -> ListOffsetsRequest:
     def partition(index: int) -> ListOffsetsPartition:
-        when = random.choice((-1, -1, -2, *((-4,) if version >= 8 else ())))
+        when = random.choice((-1, -2, 0, *((-3,) if version >= 7 else ()), *((-4,) if version >= 8 else ())))
         return ListOffsetsPartition(index, -1, when)
 
     topics = [
@@ -159,6 +161,9 @@ REQUESTS: Mapping[ApiKey, Callable[[Random, Known, int], Struct]] = {
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda *_: DescribeUserScramCredentialsRequest(None),
     ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: lambda random, known, _: DescribeProducersRequest(
+        [ProducersTopic(name, random.sample(range(PARTITIONS), 2)) for name in known.some(random)]
+    ),
     ApiKey.DESCRIBE_TRANSACTIONS: lambda *_: DescribeTransactionsRequest([TRANSACTIONAL_ID]),
     ApiKey.LIST_TRANSACTIONS: lambda random, *_: ListTransactionsRequest(random.choice(([], ["Empty"]))),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,

@@ -26,8 +26,10 @@ from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
@@ -41,6 +43,7 @@ pytestmark = [pytest.mark.compat, pytest.mark.short]
 
 PADDING = bytes(max(ForwardedApi.FRAME_BYTES, MAX_FETCH))
 QUESTIONS = 8
+LARGEST_TIMESTAMP = -3
 TOPICS = ("a", "b", "c")
 FAST = {key: api for key, api in APIS.items() if api.fast_paths and key != ApiKey.PRODUCE}
 
@@ -190,3 +193,29 @@ def _done(answer: Struct | None) -> bool:
     """Whether the answer has no error anywhere."""
     assert answer is not None
     return not any(error_codes(answer))
+
+
+def test_repeated_questions_about_a_log_show_every_acknowledged_batch(broker: KBroker, known: Known) -> None:
+    """Answers from a log are cached until it changes: the producers of a partition, its largest
+    timestamp, and the first record from a time on."""
+    peer, name = SocketPeer(int(broker.bootstrap.rpartition(":")[2])), "a"
+    began = time.time_ns() // 1_000_000 + 60_000
+    initial: Any = peer.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None, 1000))
+    offset = -1
+    for number in range(20):
+        batch = build_batch([(b"k", b"v", (), began + number)], producer=(initial.producer_id, 0, number))
+        data = [TopicProduceData(name, bytes(16), [PartitionProduceData(0, batch)])]
+        produced: Any = peer.ask(ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 10_000, data))
+        assert _done(produced)
+        offset = produced.responses[0].partition_responses[0].base_offset
+        for _ in range(3):  # the later ones from the cache
+            producers = DescribeProducersRequest([TopicRequest(name, [0])])
+            described: Any = peer.ask(ApiKey.DESCRIBE_PRODUCERS, 0, producers)
+            (state,) = described.topics[0].partitions[0].active_producers
+            assert (state.producer_id, state.last_sequence) == (initial.producer_id, number)
+            for timestamp in (LARGEST_TIMESTAMP, began + number):
+                parts = [ListOffsetsPartition(0, -1, timestamp)]
+                request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, parts)])
+                listed: Any = peer.ask(ApiKey.LIST_OFFSETS, 8, request)
+                found = listed.topics[0].partitions[0]
+                assert (found.offset, found.timestamp) == (offset, began + number)

@@ -25,7 +25,7 @@ from kbroker.io.housekeeping import (
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.layout import Counter
+from kbroker.ipc.layout import Counter, Slot
 from kbroker.metrics.slots import private
 from tests.io.append.plain_append import NOW, topic_config
 from tests.io.node import Node
@@ -84,9 +84,9 @@ class Scene:
 
     expiration_ms = 0
 
-    def expire(self, before_ms: int) -> int:
+    def expire(self, before_ms: int) -> list[int]:
         self.expired.append(before_ms)
-        return 0
+        return [0, 7]
 
     def _ask(self, what: str, slots: Iterable[int]) -> None:
         if expected := list(slots):
@@ -121,15 +121,21 @@ def test_flush_ms_syncs_a_log_that_has_unsynced_records(tmp_path: Path) -> None:
 
 
 def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, 1)
+    scene = Scene(tmp_path, 2)
+    logs = scene.node.logs.values()
     scene.housekeeping.configure({"producer.id.expiration.ms": "1000"})
     scene.housekeeping.run(INITIAL_DELAY_MS)
     assert scene.expired == []
     before = wall_clock_ms()
+    before_expiry = [int(log.words[Slot.SEQUENCE]) for log in logs]
     scene.housekeeping.run(EXPIRATION_CHECK_MS)
     [expired] = scene.expired
     assert before - 1000 <= expired <= wall_clock_ms() - 1000
     assert scene.expiration_ms == 1000  # what loading a log goes by
+    changed = [
+        int(log.words[Slot.SEQUENCE]) - before for log, before in zip(logs, before_expiry, strict=True)
+    ]
+    assert changed == [2, 0]  # cached answers about the first one are outdated
 
 
 def test_records_expire_by_the_wall_clock_a_slice_of_logs_at_a_time(tmp_path: Path) -> None:

@@ -75,3 +75,31 @@ def test_bytes_that_are_no_batch_are_reported(tmp_path: Path) -> None:
     assert search.locate(-1, -1, 0, 0, 0, 0, 100, place) == Located.READ_FAILED
     assert search.locate_time(-1, 0, 100, 0, place) == Located.READ_FAILED
     assert search.largest_timestamp(-1, 0, 100, out) == Located.READ_FAILED
+
+
+def test_walks_over_batches_of_any_size_end_at_the_same_batch(tmp_path: Path) -> None:
+    sizes = [10, search.WALK_BYTES, 50_000, 50_000, 10, 10, 5_000, 20_000, 10, search.WALK_BYTES // 2, 10] * 2
+    content = [batch(n, [b"v" * size], [1000 + n]) for n, size in enumerate(sizes)]
+    starts = [sum(map(len, content[:n])) for n in range(len(content) + 1)]
+    path = tmp_path / "x.log"
+    path.write_bytes(b"".join(content))
+    fd = os.open(path, os.O_RDONLY)
+    place, out = FoundPlace.row(), np.array([-1, -1, -1], np.int64)
+    for n, size in enumerate(map(len, content)):
+        for found in (
+            search.locate(fd, -1, 0, 0, n, 0, starts[-1], place),
+            search.locate_time(fd, 0, starts[-1], 1000 + n, place),
+        ):
+            assert found == Located.FOUND
+            assert [starts[n], n, n, size] == [
+                place[each]
+                for each in (
+                    FoundPlace.POSITION,
+                    FoundPlace.BASE_OFFSET,
+                    FoundPlace.LAST_OFFSET,
+                    FoundPlace.SIZE,
+                )
+            ]
+    assert search.largest_timestamp(fd, 0, starts[-1], out) == Located.FOUND
+    assert out.tolist() == [1000 + len(sizes) - 1, len(sizes) - 1, starts[-1]]
+    os.close(fd)

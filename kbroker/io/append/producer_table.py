@@ -183,20 +183,20 @@ class ProducerTable:
         self._live -= int(np.count_nonzero(own))
         self._changed()
 
-    def expire(self, before_ms: int) -> int:
-        """Forget producers idle since before ``before_ms`` and outside a transaction; returns how
-        many."""
+    def expire(self, before_ms: int) -> list[int]:
+        """Forget producers idle since before ``before_ms`` and outside a transaction; returns the
+        slots of their logs."""
         keys = self.rows[:, Producer.KEY]
         idle = (
             (keys > 0)
             & (self.rows[:, Producer.LAST_TIMESTAMP] < before_ms)
             & (self.rows[:, Producer.TXN_FIRST_OFFSET] < 0)
         )
+        slots: list[int] = (np.unique(keys[idle]) - 1).tolist()
         self.rows[idle, Producer.KEY] = -1
-        expired = int(np.count_nonzero(idle))
-        self._live -= expired
+        self._live -= int(np.count_nonzero(idle))
         self._changed()
-        return expired
+        return slots
 
 
 def _open_since(word: int) -> int:

@@ -11,6 +11,7 @@ from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.kernels.sequence import write_group
 
 Words = NDArray[np.int64]
+NO_FIELDS: Words = np.zeros(0, np.int64)
 
 
 class LogSlot:
@@ -61,6 +62,11 @@ class LogSlot:
         """Reset it for a log that was just opened: the next `publish` sets that of the active
         segment."""
         self.words[Slot.MAX_TIMESTAMP] = -1
+
+    def producers_changed(self) -> None:
+        """Producers were forgotten while nothing was appended: cached answers about them are
+        outdated."""
+        write_group(self.words, NO_FIELDS, NO_FIELDS)
 
     def publish(
         self,

@@ -7,7 +7,8 @@ answer depends on the client id while there are no quotas.
 """
 
 from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
-from kbroker.ipc.cached_answer_layout import Term
+from kbroker.ipc.cached_answer_layout import LogVersion, Term
+from kbroker.ipc.layout import Slot
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     copy,
@@ -15,6 +16,7 @@ from kbroker.kernels.memory import (
     load_i16_be,
     store_i32_be,
 )
+from kbroker.kernels.padding import padded
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import write_no_tags
 from kbroker.metrics import layout as ml
@@ -71,11 +73,24 @@ def disks_failed(cx: int) -> bool:
 
 
 @inlined
-def _is_valid(cx: int, terms: int) -> bool:
+def _logs_are_unchanged(cx: int, logs: int, count: int) -> bool:
+    """logs: address of so many rows of LogVersion."""
+    for number in range(count):
+        seen = logs + number * LogVersion.STRIDE
+        slot = get(cx, Context.SLOTS) + get(seen, LogVersion.SLOT) * Slot.STRIDE
+        if load_acquire(slot + 8 * Slot.SEQUENCE) != get(seen, LogVersion.SEQUENCE):
+            return False
+    return True
+
+
+@inlined
+def _is_valid(cx: int, terms: int, logs: int) -> bool:
+    """logs: address of the versions of the logs that the terms name."""
     words = get(cx, Context.CACHED_ANSWERS)
     return (
         load_acquire(words) == get(terms, Term.TOPICS)
         and load_acquire(words + 8 * get(terms, Term.WORD)) == get(terms, Term.VALUE)
+        and _logs_are_unchanged(cx, logs, get(terms, Term.LOGS))
         and not disks_failed(cx)
     )
 
@@ -92,9 +107,11 @@ def send_cached(cx: int, connection: int, frame: int, length: int, body: int) ->
     )
     size = frame + length - body
     row = find_cached(cx + 8 * Context.ANSWERS, kind, body, size)
-    if row == 0 or not _is_valid(cx, row + 8 * Answer.TERMS):
+    if row == 0:
         return False
     size = get(row, Answer.ANSWER_BYTES)
+    if not _is_valid(cx, row + 8 * Answer.TERMS, get(row, Answer.ANSWER) + padded(size)):
+        return False
     if size > get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED):
         return False
     answer = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
@@ -111,17 +128,21 @@ def cache_answer(cx: int, connection: int, message: int) -> bool:
     terms = after_answer_frame(message)
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)
-    if size + length > Answer.MAX_BYTES or not _is_valid(cx, terms):
+    logs = body + padded(length)
+    log_bytes = get(terms, Term.LOGS) * LogVersion.STRIDE
+    room = padded(size) + log_bytes
+    if room + length > Answer.MAX_BYTES or not _is_valid(cx, terms, logs):
         return False
     client_row = connection_row(cx, connection)
     kind = get(client_row, Connection.API) | get(client_row, Connection.ANSWER_SCOPE) << 32
     table = cx + 8 * Context.ANSWERS
-    row = row_for(table, kind, body, length, size)
+    row = row_for(table, kind, body, length, room)
     if row == 0:
         forget_cached(table)
-        row = row_for(table, kind, body, length, size)
+        row = row_for(table, kind, body, length, room)
     put(row, Answer.ANSWER_BYTES, size)
     copy(get(row, Answer.ANSWER), content, size)
+    copy(get(row, Answer.ANSWER) + padded(size), logs, log_bytes)
     copy(row + 8 * Answer.TERMS, terms, 8 * (Term.CODES + 1))
     put(get(cx, Context.FORWARDED) + (kind & 0xFFFF) * ForwardedApi.STRIDE, ForwardedApi.CACHED, 1)
     return True

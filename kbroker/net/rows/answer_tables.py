@@ -31,10 +31,12 @@ class Answer(Row, writer="network", words=16):
     KIND = word("bits", "api | version << 16 | audience << 32; of parts: topic_part_kernel.py")
     BODY = word("address", "the key: a request's body, its options, or what it names a topic by")
     BODY_BYTES = word("bytes", "of the key")
-    ANSWER = word("address", "the frame, its size included, or the part")
+    ANSWER = word("address", "the frame, its size included, or the part; LogVersion of its logs follows")
     ANSWER_BYTES = word("bytes", "of that")
     ROOM = word("bytes", "that ANSWER has room for")
-    TERMS = word("words of Term", "TOPICS, WORD, VALUE and CODES: it is valid as long as they hold", count=4)
+    TERMS = word(
+        "words of Term", "TOPICS, WORD, VALUE, LOGS and CODES: it is valid as long as they hold", count=5
+    )
     PARTITIONS = word("count", "in a part; of a head: the most of an answer")
     HEAD_BYTES = word("bytes", "of a head: those before the topics; the others are behind them")
     USED = word("count", "Context.COMPOSED of the last answer that was made of this part")

@@ -51,8 +51,9 @@ def change(table: ProducerTable, entries: dict[tuple[int, int], ProducerEntry], 
         for each in [each for each in entries if each[0] == slot]:
             del entries[each]
     elif what == 1:
-        table.expire(before := draw.randrange(200))
+        expired = table.expire(before := draw.randrange(200))
         idle = [k for k, e in entries.items() if e.last_timestamp < before and e.current_txn_first_offset < 0]
+        assert expired == sorted({slot for slot, _ in idle})
         for each in idle:
             del entries[each]
     elif key in entries:

@@ -1,12 +1,13 @@
 """Cached answers are repeated without control, exactly as long as control allows."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTable
 from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import AnswerVersions, word_of
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.ipc.shared import Shared
 from kbroker.metrics import layout as ml
@@ -20,15 +21,20 @@ CODES = 3
 
 
 def caching_node(
-    node_factory: NodeFactory, content: Callable[[ClientRequest], bytes], word: int = AnswerVersion.TOPICS
+    node_factory: NodeFactory,
+    content: Callable[[ClientRequest], bytes],
+    word: int = AnswerVersion.TOPICS,
+    slots: Sequence[int] = (),
 ) -> NetNode:
-    """Control answers each request by its content, for as long as the words say."""
+    """Control answers each request by its content, for as long as the words say, and the slots of
+    logs."""
     words: list[AnswerVersions] = []
 
     def answer(request: ClientRequest) -> bytes:
         answered = content(request)
         frame = struct.pack(">ii", 4 + len(answered), request.correlation_id) + answered
-        return words[0].answer(frame, request.body, CODES, word)
+        logs = {slot: int(node.shared.slots[slot, Slot.SEQUENCE]) for slot in slots}
+        return words[0].answer(frame, request.body, CODES, word, logs=logs)
 
     node: NetNode = node_factory({"t": 1}, answer=answer)
     words.append(AnswerVersions(node.shared.cached_answers))
@@ -98,6 +104,26 @@ def test_a_change_ends_cached_answers(node_factory: NodeFactory) -> None:
     assert answered(link, asking(100), 4)[1] == struct.pack(">i", 100)
     words.group_changed(other)
     assert answered(link, asking(101), 4)[1] == struct.pack(">i", 100)
+
+
+def test_an_answer_from_logs_is_cached_until_one_of_them_changes(node_factory: NodeFactory) -> None:
+    node = caching_node(node_factory, lambda request: request.body + by_number(request), slots=(0, 2))
+    link, slots = node.connect(), node.shared.slots
+    for number, slot in enumerate((0, 2, 1)):
+        for body in (b"", b"odd", b"whole008"):  # the versions are behind a padded body and answer
+            first, second, third = (100 * number + each for each in range(3))
+            assert answered(link, asking(first, body=body), len(body) + 4)[1] == body + struct.pack(
+                ">i", first
+            )
+            assert answered(link, asking(second, body=body), len(body) + 4)[1] == body + struct.pack(
+                ">i", first
+            )
+            slots[slot, Slot.SEQUENCE] += 2
+            expected = first if slot == 1 else third
+            assert answered(link, asking(third, body=body), len(body) + 4)[1] == body + struct.pack(
+                ">i", expected
+            )
+            slots[0, Slot.SEQUENCE] += 2
 
 
 def test_an_answer_from_before_a_change_is_not_kept(node_factory: NodeFactory) -> None:
