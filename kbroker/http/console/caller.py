@@ -65,6 +65,11 @@ class Caller:
         """Name of the user, None for an anonymous client."""
         return None if self._login is None else self._login.user
 
+    @property
+    def mechanism(self) -> str | None:
+        """SCRAM mechanism of the user's login, None for an anonymous client."""
+        return None if self._login is None else self._login.mechanism
+
     def ask(
         self,
         api: ApiKey,

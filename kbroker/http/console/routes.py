@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from kbroker.http.console.changes import access as change_access
 from kbroker.http.console.changes import groups as change_groups
 from kbroker.http.console.changes import topics as change_topics
 from kbroker.http.console.paging import PAGE
@@ -25,6 +26,7 @@ from kbroker.http.console.views import transactions as transaction_views
 SEARCH = Parameter("search", "A text that the name contains.")
 TOPIC = (Parameter("topic", "Name of the topic.", required=True),)
 GROUP = (Parameter("group", "Id of the group.", required=True, high=1000),)
+USER = (Parameter("user", "Name of the user.", required=True),)
 
 REPORT = (Parameter("report", "Name of the report.", required=True, high=1000),)
 
@@ -62,8 +64,18 @@ ROUTES: tuple[Route, ...] = (
     Route("/api/clients", "Connected clients, those with the most bytes per second first, and queued bytes by address.",
           clients.clients, clients.CLIENTS, query=(clients.SEARCH, *PAGE)),
     Route("/api/quotas", "Client quotas.", access.quotas, access.QUOTAS, tag="security", query=PAGE),
+    Route("/api/quotas", "Set and remove quotas.", change_access.alter_quotas, change_access.CHANGED_QUOTAS,
+          tag="security", body=change_access.QUOTAS),
     Route("/api/users", "Names of SCRAM users.", access.users, access.USERS, tag="security", query=PAGE),
+    Route("/api/users", "Add a SCRAM user, or set its password.", change_access.put_user,
+          change_access.CHANGED_USER, tag="security", body=change_access.USER),
+    Route("/api/users/{user}/delete", "Delete a SCRAM user.", change_access.delete_user,
+          change_access.CHANGED_USER, tag="security", in_path=USER, body=change_access.REMOVE_USER),
     Route("/api/acls", "ACLs.", access.acls, access.ACLS, tag="security", query=PAGE),
+    Route("/api/acls", "Create an ACL.", change_access.create_acl, change_access.CHANGED_ACL, tag="security",
+          body=change_access.ACL_FIELDS),
+    Route("/api/acls/delete", "Delete an ACL.", change_access.delete_acl, change_access.CHANGED_ACL,
+          tag="security", body=change_access.ACL_FIELDS),
     Route("/api/log-dirs", "Log dirs, their largest partitions and their file systems.", log_dirs.log_dirs,
           log_dirs.LOG_DIRS),
     Route("/api/host", "The tuner's findings about the host, the settings and the running broker.", host.host,

@@ -44,7 +44,7 @@ def fields(**properties: Schema) -> Schema:
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One value of a path, a query or a body. kind: string, integer, boolean, map (of strings, null
-    where `nulls`).
+    where `nulls`), numbers (a map of numbers above 0, or null).
 
     low and high bound integers and the entries of a map, `high` the length of a string."""
 
@@ -64,12 +64,11 @@ class Parameter:
             return {"type": "integer", "minimum": self.low, "maximum": self.high}
         if self.kind == "boolean":
             return BOOL
-        if self.kind == "map":
-            value = {**TEXT, "maxLength": MAX_VALUE_CHARACTERS}
+        if self.kind in ("map", "numbers"):
             return {
                 "type": "object",
                 "propertyNames": {"maxLength": MAX_TOPIC_CHARACTERS},
-                "additionalProperties": maybe(value) if self.nulls else value,
+                "additionalProperties": self._value(),
                 "minProperties": self.low,
                 "maxProperties": self.high,
             }
@@ -77,6 +76,13 @@ class Parameter:
         if self.required:
             found["minLength"] = 1
         return found | ({"enum": list(self.choices)} if self.choices else {"pattern": _NO_CONTROL})
+
+    def _value(self) -> Schema:
+        """Of an entry of a map."""
+        if self.kind == "numbers":
+            return {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": INT64}
+        value = {**TEXT, "maxLength": MAX_VALUE_CHARACTERS}
+        return maybe(value) if self.nulls else value
 
     def of_text(self, given: str) -> Any:
         """Parse the value from a path or a query. Raises Refusal."""
@@ -100,7 +106,7 @@ class Parameter:
             if type(given) is not bool:
                 raise bad_request(f"{self.name}: expected true or false")
             return given
-        if self.kind == "map":
+        if self.kind in ("map", "numbers"):
             return self._map(given)
         if type(given) is not str:
             raise bad_request(f"{self.name}: expected a string")
@@ -120,19 +126,25 @@ class Parameter:
             raise bad_request(f"{self.name}: holds a character that is not allowed")
         return given
 
-    def _map(self, given: Any) -> dict[str, str | None]:
+    def _map(self, given: Any) -> dict[str, Any]:
         if type(given) is not dict or not self.low <= len(given) <= self.high:
             raise bad_request(f"{self.name}: expected an object of {self.low} to {self.high} entries")
+        fits = self._is_number if self.kind == "numbers" else self._is_text
         for key, value in given.items():
-            if not (type(value) is str or (value is None and self.nulls)):
-                raise bad_request(f"{self.name}: expected strings")
-            if (
-                len(key) > MAX_TOPIC_CHARACTERS
-                or len(value or "") > MAX_VALUE_CHARACTERS
-                or not _is_unicode(key + (value or ""))
-            ):
-                raise bad_request(f"{self.name}: an entry is too long or is not text")
+            if len(key) > MAX_TOPIC_CHARACTERS or not _is_unicode(key):
+                raise bad_request(f"{self.name}: a name is too long or is not text")
+            if not fits(value):
+                expected = "numbers above 0" if self.kind == "numbers" else "strings"
+                raise bad_request(f"{self.name}: expected {expected}, not too large")
         return given
+
+    def _is_number(self, value: Any) -> bool:
+        return value is None or (type(value) in (int, float) and 0 < value <= INT64)
+
+    def _is_text(self, value: Any) -> bool:
+        if type(value) is not str:
+            return value is None and self.nulls
+        return len(value) <= MAX_VALUE_CHARACTERS and _is_unicode(value)
 
 
 def _is_unicode(text: str) -> bool:

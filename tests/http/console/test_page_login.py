@@ -163,13 +163,30 @@ def test_a_login_lasts_until_the_user_logs_out(page: Page) -> None:
     page.browser.wait("document.querySelector('.login')")
 
 
+def rows_without_buttons(page: Page) -> set[str]:
+    cells = "[...e.cells].filter(c => !c.querySelector('button')).map(c => c.innerText).join(' ')"
+    rows = page.browser.run(f"[...document.querySelectorAll('main tbody tr')].map(e => {cells})")
+    return {" ".join(row.split()) for row in rows}
+
+
+def test_a_quota_without_the_right_is_refused_in_its_dialog(page: Page) -> None:
+    log_in(page, "anna")
+    page.sees("Throughput")
+    page.show("quotas")
+    page.click("New quota")
+    page.choose("Client id", "etl")
+    page.choose("Produce, bytes/s", "5000")
+    page.click("Set quota")
+    page.browser.wait("document.querySelector('dialog .error').textContent.includes('uthoriz')")
+    page.click("Cancel")
+
+
 def test_quotas_have_their_entities_and_units(page: Page) -> None:
     log_in(page, "root")
     page.sees("Throughput")
     page.show("quotas")
     page.sees("2 quotas")
-    rows = "[...document.querySelectorAll('main tbody tr')].map(e => e.innerText)"
-    shown = {" ".join(row.split()) for row in page.browser.run(rows)}
+    shown = rows_without_buttons(page)
     assert shown == {
         "ip 10.0.0.7 new connections 5/s",
         "client-id default user anna request time 150% produce 2.0 MB/s",
@@ -190,9 +207,22 @@ def test_acls_have_their_patterns_and_permissions(page: Page) -> None:
     page.sees("Throughput")
     page.show("acls")
     page.sees("2 ACLs")
-    rows = "[...document.querySelectorAll('main tbody tr')].map(e => e.innerText)"
-    shown = {" ".join(row.split()) for row in page.browser.run(rows)}
+    shown = rows_without_buttons(page)
     assert shown == {
         "User:anna allow read topic shop- (prefix) *",
         "User:anna deny read topic shop-secret *",
     }
+
+
+def test_a_session_that_ends_asks_for_a_login_and_returns_to_its_place(page: Page, node: KBroker) -> None:
+    log_in(page, "root")
+    page.sees("Throughput")
+    page.show("topics/shop-orders/partitions")
+    page.sees("First offset")
+    node.kill9_child("http")  # sessions are in its memory
+    page.browser.wait("document.querySelector('.login')")
+    assert "First offset" not in page.browser.text()
+    log_in(page, "root")
+    page.sees("First offset")
+    assert page.browser.run("location.hash") == "#/topics/shop-orders/partitions"
+    page.browser.problems.clear()  # the browser notes each connection that is refused

@@ -2,17 +2,19 @@ import { get, path, post, session } from "../api.js";
 import { broken, count, counted, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
 import { ask, choice, field } from "../dialog.js";
 import { stateTag } from "./groups.js";
+import { paged } from "./paging.js";
 import { refreshed } from "./refresh.js";
 
 export async function group(context) {
   const { name, signal } = context;
+  const shown = paged();
   return refreshed(context, async () => {
     const found = await get(path("groups", name), {}, signal);
     const most = Math.max(1, ...found.partitions.map((row) => row.lag ?? 0));
     const resettable = ["classic", "consumer"].includes(found.kind);
     return [head(name, { crumb: ["Groups", "#/groups"], facts: [stateTag(found.state), `${found.kind} group`, found.assignor && `assignor ${found.assignor}`, `lag ${count(found.lag)}`].filter(Boolean),
       actions: session.readonly ? [] : [resettable && h("button", { class: "button", onclick: () => reset(found, context) }, "Reset offsets"), h("button", { class: "button danger", onclick: () => remove(found) }, "Delete")].filter(Boolean) }),
-    panel("Partitions", found.partitions.length ? table([
+    panel("Partitions", found.partitions.length ? shown([
       { title: "Topic", cell: (row) => h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, broken(row.topic)) },
       { title: "Partition", number: true, cell: (row) => row.partition },
       { title: found.kind === "share" ? "Start" : "Committed", number: true, cell: (row) => exact(row.committed_offset) },
@@ -37,7 +39,7 @@ function reset(found, context) {
   const number = h("input", { type: "number", value: "0" });
   const at = h("input", { type: "datetime-local", step: "1" });
   const numberField = field("Number", number), timeField = field("First record from", at);
-  const preview = h("div", { class: "preview" });
+  const preview = h("div", { class: "preview" }), pages = paged();
   const wanted = (show) => ({ to: to.value, preview: show, ...(topic.value ? { topic: topic.value } : {}),
     ...(to.value === "offset" ? { offset: Number(number.value) } : {}), ...(to.value === "shift" ? { by: Number(number.value) } : {}),
     ...(to.value === "time" ? { time_ms: at.value ? new Date(at.value).getTime() : Date.now() } : {}) });
@@ -46,7 +48,7 @@ function reset(found, context) {
     timeField.hidden = to.value !== "time";
     try {
       const { moves } = await post(path("groups", found.group, "reset"), wanted(true));
-      fill(preview, table([
+      fill(preview, pages([
         { title: "Topic", cell: (row) => row.topic }, { title: "Partition", number: true, cell: (row) => row.partition },
         { title: "Now", number: true, cell: (row) => exact(row.before) }, { title: "Then", number: true, cell: (row) => h("b", {}, exact(row.after)) },
         { title: "Change", number: true, cell: (row) => `${row.change > 0 ? "+" : ""}${exact(row.change)}` }], moves, { label: "Preview" }));

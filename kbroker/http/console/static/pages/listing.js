@@ -1,6 +1,7 @@
 // What all lists have: a search, pages, an order in the address, and their states.
 import { get } from "../api.js";
 import { empty, failed, fill, h, head, loading, panel, table, update } from "../dom.js";
+import { pager } from "./paging.js";
 import { follow, stale } from "./refresh.js";
 
 const LIMIT = 100, EVERY_MS = 5000;
@@ -23,21 +24,14 @@ export async function listing(context, { title, where, rows, columns, go, key, n
       update(total, `${found.total} ${found.total === 1 ? noun.replace(/s$/, "") : noun}`);
       if (extra) update(aside, extra(found, state.search));
       const list = found[rows];
+      if (list.length === 0 && state.offset > 0) { state.offset = 0; await draw(); return; } // the last row of the last page is gone
       update(notice);
       update(box, list.length === 0 ? (state.search ? empty("Nothing found", `Nothing here contains “${state.search}”.`) : nothing(found))
-        : table(columns, list, { go, key, order: state.sort, onsort: order && ((sort) => { state.sort = sort; state.offset = 0; draw(); }) }), pager(found));
+        : table(columns, list, { go, key, order: state.sort, onsort: order && ((sort) => { state.sort = sort; state.offset = 0; draw(); }) }), pager(found.offset, LIMIT, found.total, (offset) => { state.offset = offset; draw(); }));
     } catch (error) {
       if (box.querySelector("table")) stale(notice, error);
       else if (error.name !== "AbortError") fill(box, failed(error, draw));
     }
-  }
-
-  function pager(found) {
-    if (found.total <= LIMIT) return null;
-    const move = (offset) => { state.offset = offset; draw(); };
-    return h("div", { class: "pager" }, `${found.offset + 1}–${Math.min(found.offset + LIMIT, found.total)} of ${found.total}`,
-      h("button", { class: "button", disabled: found.offset === 0, onclick: () => move(Math.max(0, found.offset - LIMIT)) }, "Previous"),
-      h("button", { class: "button", disabled: found.offset + LIMIT >= found.total, onclick: () => move(found.offset + LIMIT) }, "Next"));
   }
 
   let wait;

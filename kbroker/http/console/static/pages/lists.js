@@ -44,36 +44,3 @@ export const clients = (context) => listing(context, {
     { title: "To client", number: true, cell: (row) => (row.out_bytes_s ? rate(row.out_bytes_s) : none()) },
   ],
 });
-
-const QUOTAS = { producer_byte_rate: ["produce", rate], consumer_byte_rate: ["fetch", rate], request_percentage: ["request time", (value) => `${value}%`],
-  controller_mutation_rate: ["partition changes", (value) => `${value}/s`], connection_creation_rate: ["new connections", (value) => `${value}/s`] };
-
-export const quotas = (context) => listing(context, {
-  title: "Quotas", where: path("quotas"), rows: "quotas",
-  nothing: () => empty("No quotas", "No client is limited. kbroker quotas set limits users, client ids and addresses."),
-  columns: [
-    { title: "For", cell: (row) => row.entity.map((part) => h("div", {}, h("span", { class: "muted" }, `${part.type} `), h("span", { class: "name" }, part.name ?? "default"))) },
-    { title: "Limits", cell: (row) => Object.entries(row.values).map(([key, value]) => h("div", {}, h("span", { class: "muted" }, `${(QUOTAS[key] ?? [key])[0]} `), value === null ? "no limit" : (QUOTAS[key] ?? [0, String])[1](value))) },
-  ],
-});
-
-export const users = (context) => listing(context, {
-  title: "Users", where: path("users"), rows: "users", key: (row) => row.name,
-  nothing: () => empty("No SCRAM users", "kbroker users add NAME creates one; so do kafka-configs.sh and any admin client."),
-  columns: [
-    { title: "User", cell: (row) => h("span", { class: "name" }, row.name) },
-    { title: "Credentials", cell: (row) => row.credentials.map((one) => [tag(`${one.mechanism}, ${one.iterations} iterations`), " "]) },
-  ],
-});
-
-export const acls = (context) => listing(context, {
-  title: "ACLs", where: path("acls"), rows: "acls",
-  nothing: (found) => (found.enabled ? empty("No ACLs", "The authorizer is on and has no rules; kbroker acls add creates one.") : empty("No authorizer", "Access control is off: every client may do everything that its listener allows.")),
-  columns: [
-    { title: "Principal", cell: (row) => h("span", { class: "name" }, row.principal) },
-    { title: "Permission", cell: (row) => tag(row.permission, row.permission === "deny" ? "bad" : "good") },
-    { title: "Operation", cell: (row) => row.operation },
-    { title: "Resource", wrap: true, cell: (row) => [h("span", { class: "muted" }, `${row.resource} `), row.name, row.pattern === "prefixed" && h("span", { class: "muted" }, " (prefix)")] },
-    { title: "Host", cell: (row) => row.host },
-  ],
-});

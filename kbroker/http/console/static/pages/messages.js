@@ -4,11 +4,16 @@ import { choice, field } from "../dialog.js";
 
 const SHOWN = 500;
 const LIMIT = 50;
+const ALL_AT_MOST = 256; // as the API
+const SCROLLS = 1000; // characters of a text that may be higher than its place
+const COLORED = 200_000; // characters of JSON that are formatted
 const SCHEMAS = { AVRO: "Avro", JSON: "JSON", PROTOBUF: "Protobuf" };
 
 // Returns the element, and a function that takes the topic as it is now and offers its new records.
 export function messages(context, topic) {
-  const partition = choice([["", "All"], ...topic.partitions.slice(0, 1000).map((row) => [String(row.partition), String(row.partition)])], "");
+  const many = topic.partitions.length > ALL_AT_MOST;
+  const partition = many ? h("input", { type: "number", min: "0", max: String(topic.partitions.length - 1), value: "0", required: true })
+    : choice([["", "All"], ...topic.partitions.map((row) => [String(row.partition), String(row.partition)])], "");
   const start = choice([["latest", "Latest"], ["earliest", "Earliest"], ["offset", "Offset"], ["time", "Time"]], "latest");
   const offset = h("input", { type: "number", min: "0", value: "0" });
   const at = h("input", { type: "datetime-local", step: "1" });
@@ -22,8 +27,10 @@ export function messages(context, topic) {
   const list = h("div", {}, loading());
   const foot = h("div");
   let stop = null, control = null, now = topic, ends = new Map(), latest = false;
-  const filters = () => ({ partition: partition.value, key: key.value, value: value.value, committed: committed.checked ? "true" : "" });
+  const filters = () => ({ partition: partition.value || (many ? "0" : ""), key: key.value, value: value.value, committed: committed.checked ? "true" : "" });
   const where = path("topics", topic.name, "messages");
+  const whole = async ({ partition: of, offset: start_at }) => (await get(where, { start: "offset", partition: of, offset: start_at, limit: 1 }, context.signal)).records[0];
+  const shown = (record) => message(record, whole);
 
   async function read(more = {}) {
     follow(false);
@@ -40,12 +47,12 @@ export function messages(context, topic) {
       const newest = start.value === "latest" && !more.cursor;
       const records = newest ? found.records.toReversed() : found.records;
       if (!more.cursor) fill(list);
-      list.append(...records.map(message));
+      list.append(...records.map(shown));
       if (newest) shownUpTo(records);
       if (!list.children.length) fill(list, nothing(found));
       fill(note, found.scanned_bytes > 2e6 ? `${bytes(found.scanned_bytes)} searched` : "");
       fill(foot, !newest && !found.complete && h("div", { class: "pager" }, h("button", { class: "button", onclick: () => read({ cursor: found.cursor }) }, found.records.length ? "More" : "Continue the search")),
-        newest && records.length > 0 && topic.partitions.length === 1 && h("div", { class: "pager" }, "the latest records first"));
+        newest && records.length > 0 && (many || topic.partitions.length === 1) && h("div", { class: "pager" }, "the latest records first"));
     } catch (error) {
       if (error.name !== "AbortError") { fill(list, failed(error, () => read())); fill(foot); }
     }
@@ -59,7 +66,7 @@ export function messages(context, topic) {
 
   function show(found = now) {
     now = found;
-    const rows = latest ? now.partitions.filter((row) => !partition.value || String(row.partition) === partition.value) : [];
+    const rows = latest ? now.partitions.filter((row) => !partition.value || row.partition === Number(partition.value)) : [];
     const added = rows.reduce((sum, row) => sum + Math.max(0, row.high_watermark - (ends.get(row.partition) ?? 0)), 0);
     update(fresh, added > 0 && h("div", { class: "pager" }, h("button", { class: "button", type: "button", onclick: () => read() }, `Show ${counted(added, "new record")}`)));
   }
@@ -86,7 +93,7 @@ export function messages(context, topic) {
         if (first) fill(list);
         first = false;
         left += found.left_out;
-        list.prepend(...found.records.toReversed().map(message));
+        list.prepend(...found.records.toReversed().map(shown));
         while (list.children.length > SHOWN) list.lastElementChild.remove();
         fill(note, tag("live", "dot good"), left ? ` ${count(left)} more than could be shown` : "");
       },
@@ -109,27 +116,44 @@ export function messages(context, topic) {
 const text = (data) => (data === null ? h("span", { class: "muted" }, "null") : data.encoding === "base64" ? h("span", { class: "muted" }, `${bytes(data.size)} binary`) : data.text || h("span", { class: "muted" }, "empty"));
 const flat = (data) => (data && data.encoding === "utf-8" ? data.text.slice(0, 400).replace(/\s+/g, " ") : null);
 
-function message(record) {
+// whole: async, the record with as much of its value as the API gives
+function message(record, whole) {
   const details = h("details", { class: "message" }, h("summary", {},
     h("span", { class: "mono soft" }, time(record.timestamp_ms)),
     h("span", { class: "mono muted", title: "partition:offset" }, `${record.partition}:${record.offset}`),
     h("span", { class: "mono" }, flat(record.key) || text(record.key)), h("span", { class: "mono soft" }, flat(record.value) || text(record.value))));
-  details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(body(record)); });
+  details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(body(record, whole)); });
   return details;
 }
 
-function body(record) {
-  const part = (title, data) => h("div", {}, h("h2", {}, title, data ? ` · ${bytes(data.size)}${data.encoding === "base64" ? ", base64" : ""}${data.schema ? `, ${SCHEMAS[data.schema.type] ?? data.schema.type} schema ${data.schema.id}` : ""}${data.cut ? ", cut" : ""}` : ""), pretty(data));
-  return h("div", { class: "body" }, record.key && part("Key", record.key), part("Value", record.value),
+function body(record, whole) {
+  const error = h("span", { class: "error", role: "alert" });
+  const more = h("button", { class: "button", type: "button", onclick: async () => {
+    more.disabled = true;
+    try {
+      const found = await whole(record);
+      if (found?.offset !== record.offset) throw new Error("The record is no longer in the log.");
+      const fresh = body(found, null);
+      element.replaceWith(fresh);
+      fresh.parentElement.querySelector("summary").focus();
+    } catch (failure) { more.disabled = false; fill(error, failure.message); }
+  } }, "Show more of it");
+  const cut = record.key?.cut || record.value?.cut;
+  const part = (title, data) => h("div", {}, h("h2", {}, title, data ? ` · ${bytes(data.size)}${data.encoding === "base64" ? ", base64" : ""}${data.schema ? `, ${SCHEMAS[data.schema.type] ?? data.schema.type} schema ${data.schema.id}` : ""}${data.cut ? ", cut" : ""}` : ""), pretty(data, title));
+  const element = h("div", { class: "body" }, record.key && part("Key", record.key), part("Value", record.value),
+    cut && (whole ? h("div", {}, more, " ", error) : h("p", { class: "muted" }, "The page shows no more of it; kbroker consume does.")),
     record.headers.length > 0 && h("div", {}, h("h2", {}, "Headers"), h("pre", {}, record.headers.map((one) => [h("span", { class: "j-key" }, one.name), ": ", text(one.value), "\n"]))));
+  return element;
 }
 
-function pretty(data) {
+// A text that scrolls takes the focus, so that the keyboard can move it.
+function pretty(data, title) {
+  const scrolls = data?.text.length > SCROLLS ? { tabindex: "0", role: "group", "aria-label": title } : {};
   if (data === null) return h("pre", {}, h("span", { class: "muted" }, "null"));
-  if (data.encoding === "utf-8" && !data.cut && /^\s*[[{]/.test(data.text)) {
-    try { return h("pre", {}, colored(JSON.stringify(JSON.parse(data.text), null, 2))); } catch { /* text that only begins like JSON */ }
+  if (data.encoding === "utf-8" && !data.cut && data.text.length < COLORED && /^\s*[[{]/.test(data.text)) {
+    try { return h("pre", scrolls, colored(JSON.stringify(JSON.parse(data.text), null, 2))); } catch { /* text that only begins like JSON */ }
   }
-  return h("pre", {}, data.text);
+  return h("pre", scrolls, data.text);
 }
 
 function colored(json) {

@@ -1,11 +1,12 @@
 import { get, path, post, session } from "../api.js";
-import { bytes, counted, empty, exact, h, head, panel, rate, table, tag, time, toast, update } from "../dom.js";
+import { bytes, counted, empty, exact, h, head, panel, rate, tag, time, toast, update } from "../dom.js";
 import { ask, field } from "../dialog.js";
 import { messages } from "./messages.js";
+import { paged } from "./paging.js";
 import { follow, stale } from "./refresh.js";
 import { settingsTable } from "./settings.js";
 
-const EVERY_MS = 2000;
+const EVERY_MS = 2000, EACH_MS = 2; // and for each partition, so that many of them cost no more
 
 // All follows the stream, but messages stay as they are: a button shows the new ones.
 export async function topic(context) {
@@ -20,11 +21,10 @@ export async function topic(context) {
     try {
       const now = await get(where, {}, signal);
       update(top, front(now, tab, context));
-      if (tab === "partitions") update(body, partitions(now));
       if (tab !== "settings" || now.settings) part?.show?.(tab === "settings" ? now.settings : now);
       update(notice);
     } catch (error) { stale(notice, error); }
-  }, EVERY_MS);
+  }, Math.max(EVERY_MS, found.partitions.length * EACH_MS));
   return page;
 }
 
@@ -39,18 +39,21 @@ function front(found, tab, context) {
     h("div", { class: "tabs", role: "navigation", "aria-label": "Parts of the topic" }, tabs.map(([key, label]) => h("a", { href: `${address}/${key}`, "aria-current": key === tab ? "page" : null }, label)))];
 }
 
+const PARTITIONS = [
+  { title: "Partition", number: true, cell: (row) => row.partition },
+  { title: "Leader", cell: (row) => (row.leader < 0 ? tag("none", "bad") : row.leader) },
+  { title: "Replicas", cell: (row) => [row.replicas.join(", "), row.isr.length < row.replicas.length && [" ", tag(`in sync: ${row.isr.join(", ") || "none"}`, "warn")]] },
+  { title: "First offset", number: true, cell: (row) => exact(row.log_start_offset) },
+  { title: "End", number: true, cell: (row) => exact(row.high_watermark) },
+  { title: "Stable", number: true, cell: (row) => h("span", { class: row.last_stable_offset < row.high_watermark ? "" : "zero" }, exact(row.last_stable_offset)) },
+  { title: "Segments", number: true, cell: (row) => exact(row.segments) },
+  { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
+  { title: "Latest timestamp", cell: (row) => h("span", { class: "mono" }, time(row.max_timestamp_ms)) },
+];
+
 function partitions(found) {
-  return panel(null, table([
-    { title: "Partition", number: true, cell: (row) => row.partition },
-    { title: "Leader", cell: (row) => (row.leader < 0 ? tag("none", "bad") : row.leader) },
-    { title: "Replicas", cell: (row) => [row.replicas.join(", "), row.isr.length < row.replicas.length && [" ", tag(`in sync: ${row.isr.join(", ") || "none"}`, "warn")]] },
-    { title: "First offset", number: true, cell: (row) => exact(row.log_start_offset) },
-    { title: "End", number: true, cell: (row) => exact(row.high_watermark) },
-    { title: "Stable", number: true, cell: (row) => h("span", { class: row.last_stable_offset < row.high_watermark ? "" : "zero" }, exact(row.last_stable_offset)) },
-    { title: "Segments", number: true, cell: (row) => exact(row.segments) },
-    { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
-    { title: "Latest timestamp", cell: (row) => h("span", { class: "mono" }, time(row.max_timestamp_ms)) },
-  ], found.partitions, { key: (row) => String(row.partition) }));
+  const shown = paged(), show = (now) => shown(PARTITIONS, now.partitions, { key: (row) => String(row.partition) });
+  return { element: panel(null, show(found)), show };
 }
 
 function settings(found, context) {
@@ -64,7 +67,7 @@ function settings(found, context) {
 }
 
 function grow(found, context) {
-  const number = h("input", { type: "number", min: String(found.partitions.length + 1), max: "10000", value: String(found.partitions.length + 1), required: true });
+  const number = h("input", { type: "number", min: String(found.partitions.length + 1), max: "100000", value: String(found.partitions.length + 1), required: true });
   ask({ title: `Add partitions to ${found.name}`, text: "Keys may then map to other partitions. The number cannot be reduced again.", button: "Add partitions",
     content: field("Total partitions", number),
     run: async () => {
