@@ -47,6 +47,7 @@ class Runs:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tiers, "LAST_FAILED", tmp_path / "lastfailed")
     monkeypatch.setattr(tiers, "KNOWN_FLAKY", tmp_path / "flaky.txt")
+    monkeypatch.setattr(tiers, "LAST_SECONDS", tmp_path / "cache" / "seconds.json")
     monkeypatch.setattr(
         tiers, "files_of", lambda expressions: {tier: ["tests/a/test_b.py"] for tier in expressions}
     )
@@ -61,6 +62,21 @@ def test_a_run_that_passes_ends_with_0(
     monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (0, 9, [])))
     assert tiers.main(["fast"]) == 0
     assert "[tests] 0 flaky" in capsys.readouterr().out
+
+
+def test_a_run_says_which_tier_is_next_and_from_the_second_run_on_what_is_left(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = []
+    for _ in range(2):
+        monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (0, 9, []), (0, 9, [])))
+        assert tiers.main(["fast", "short"]) == 0
+        lines += [line for line in capsys.readouterr().out.splitlines() if " of 2" in line]
+    assert lines[0].startswith("[tests] 1 of 2; fast: units")
+    assert lines[2].startswith("[tests] 1 of 2, 0 s left as of the last run; fast: units")
+    assert tiers.announcement("short", ["fast", "short"], {"fast": 170, "short": 300}).startswith(
+        "\n[tests] 2 of 2, 300 s left"
+    )
 
 
 def test_a_test_that_passes_at_a_second_try_fails_the_run_by_name(

@@ -30,6 +30,7 @@ from tests.tier_files import files_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
+LAST_SECONDS = ROOT / ".pytest_cache" / "tier-seconds.json"
 KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 
 # A process that dies ends the run. A new one in its place would wait for work for good once the
@@ -178,7 +179,6 @@ def run(name: str, in_ci: bool, after_short: bool = False) -> Outcome:
 
 def run_here(name: str, in_ci: bool, arguments: tuple[str, ...]) -> Outcome:
     """Runs one tier with these arguments of pytest."""
-    print(f"\n[tests] {name}: {TIERS[name][0]}", flush=True)
     start = time.monotonic()
     LAST_FAILED.unlink(missing_ok=True)  # it keeps names of other tiers
     code, passed, skipped = pytest_run(*arguments)
@@ -212,6 +212,22 @@ def judge(code: int, passed: int, name: str, in_ci: bool) -> Outcome:
     return Outcome("passed", False) if code == 0 else Outcome(f"FAILED ({code})", True)
 
 
+def last_seconds() -> dict[str, int]:
+    """Seconds of each tier's last run in this tree."""
+    try:
+        return dict(json.loads(LAST_SECONDS.read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def announcement(name: str, names: Sequence[str], seconds: dict[str, int]) -> str:
+    """The line before a tier: its number, and the time left where all times are known."""
+    number = names.index(name)
+    left = [seconds.get(each) for each in names[number:]]
+    known = "" if None in left else f", {sum(filter(None, left))} s left as of the last run"
+    return f"\n[tests] {number + 1} of {len(names)}{known}; {name}: {TIERS[name][0]}"
+
+
 def report(results: dict[str, Outcome]) -> int:
     """Prints the summary; gives the exit code."""
     print("\n[tests] tier      result                    seconds")
@@ -238,7 +254,13 @@ def main(words: Sequence[str]) -> int:
         print(f"tiers: {' '.join(TIERS)}; unknown: {' '.join(unknown) or 'none given'}")
         return 2
     in_ci = os.environ.get("CI", "").lower() in ("1", "true")
-    return report({name: run(name, in_ci, after_short) for name in names})
+    results: dict[str, Outcome] = {}
+    for name in names:
+        print(announcement(name, names, seconds := last_seconds()), flush=True)
+        results[name] = run(name, in_ci, after_short)
+        LAST_SECONDS.parent.mkdir(exist_ok=True)
+        LAST_SECONDS.write_text(json.dumps(seconds | {name: round(results[name].seconds)}))
+    return report(results)
 
 
 if __name__ == "__main__":
