@@ -22,7 +22,7 @@ def expected(path: str) -> str:
     """The content that a generated file must have; the prose of pages is wrapped, and links to
     other pages."""
     given = text(GENERATED[path])
-    return wrapped(_PAGE.sub(r"[\1](\1.md)", given)) if path.endswith(".md") else given
+    return wrapped(_PAGE.sub(r"[\1](\1.md)", given), all_of_it=True) if path.endswith(".md") else given
 
 
 def stale() -> list[str]:

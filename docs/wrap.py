@@ -29,10 +29,12 @@ def pages() -> list[Path]:
     return sorted(page for page in found if str(page.relative_to(ROOT)) not in GENERATED)
 
 
-def wrapped(text: str) -> str:
-    """The page with its long paragraphs wrapped."""
+def wrapped(text: str, all_of_it: bool = False) -> str:
+    """The page with its long paragraphs wrapped, or with all of them."""
     return "".join(
-        f"{line}\n" for kept, block in _blocks(text) for line in (block if kept else _fitted(block))
+        f"{line}\n"
+        for kept, block in _blocks(text)
+        for line in (block if kept else _fitted(block, all_of_it))
     )
 
 
@@ -70,8 +72,8 @@ def _blocks(text: str) -> Iterator[tuple[bool, list[str]]]:
         yield False, block
 
 
-def _fitted(block: list[str]) -> list[str]:
-    if all(len(line) <= COLUMNS for line in block):
+def _fitted(block: list[str], always: bool) -> list[str]:
+    if not always and all(len(line) <= COLUMNS for line in block):
         return block
     item = _ITEM.match(block[0])
     first = item[0] if item else block[0][: len(block[0]) - len(block[0].lstrip())]
