@@ -9,6 +9,7 @@ import pytest
 
 from kbroker.cli.describe_groups import CLEAR, with_interval
 from tests.cli.conftest import Shell, Target
+from tests.conftest import BrokerFactory
 
 
 def test_an_idle_group_lags_in_partitions_where_it_never_committed(
@@ -98,3 +99,28 @@ def test_a_group_is_watched_without_a_number(shell: Shell) -> None:
     assert (
         "requires an argument" not in shell("groups", "describe", "g", "--watch", *unreachable, code=3).stderr
     )
+
+
+@pytest.mark.compat
+def test_a_watched_group_is_shown_again_once_its_broker_is_back(
+    shell: Shell, broker_factory: BrokerFactory, group: str
+) -> None:
+    node = broker_factory()
+    at = ("-b", node.bootstrap)
+    shell("topics", "create", "watched", *at)
+    shell("produce", "watched", "-q", *at, stdin=b"a\nb\n")
+    shell("consume", "watched", "-g", group, "--from-beginning", "-n", 1, "-q", *at)
+    target = Target("kbroker", node.bootstrap, node.data_dir)
+    with watching(target, group, "--json", "--timeout", "3") as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert json.loads(running.stdout.readline())[0]["lag"] == 1
+        node.kill9()
+        assert running.stderr.readline().endswith(b"; trying again\n")
+        node.start()
+        shell("produce", "watched", "-q", *at, stdin=b"c\n")
+        while json.loads(running.stdout.readline())[0]["lag"] < 2:
+            pass
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=30)
+        assert (running.returncode, errors) == (0, b"")
