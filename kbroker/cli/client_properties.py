@@ -166,12 +166,17 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def parse_pairs(option: str, pairs: list[str]) -> dict[str, str]:
-    """`key=value` arguments of an option. Raises UsageFailed."""
-    found = {}
+def parse_pairs(option: str, pairs: list[str], lists: bool = False) -> dict[str, str]:
+    """`key=value` arguments of an option. lists: the values of a key are joined. Raises
+    UsageFailed, also for two values of a key: one of them would have no effect."""
+    found: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise UsageFailed(f"{option} {pair!r}: expected key=value")
-        found[key.strip()] = value
+        key = key.strip()
+        if lists and key in found:
+            value = f"{found.pop(key)},{value}"
+        if found.setdefault(key, value) != value:
+            raise UsageFailed(f"{option} {key} has two values: give only one")
     return found

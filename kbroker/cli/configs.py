@@ -166,8 +166,8 @@ def alter(
         name,
         sets=new_values,
         deletes=delete or [],
-        appends=parse_pairs("--append", append or []),
-        subtracts=parse_pairs("--subtract", subtract or []),
+        appends=parse_pairs("--append", append or [], lists=True),
+        subtracts=parse_pairs("--subtract", subtract or [], lists=True),
         validate_only=validate_only,
     )
     if entity is Entity.BROKER:  # the broker accepts any name, as Apache Kafka does for its plug-ins

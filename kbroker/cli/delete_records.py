@@ -50,7 +50,7 @@ def delete_records(
     from confluent_kafka import TopicPartition
 
     if before is None:
-        offsets = dict(_parse(text) for text in scopes)
+        offsets = _limits(scopes)
         confirm(f"Delete records before {', '.join(scopes)}?", yes)
         scoped(broker.admin(), [f"{topic}:{number}" for topic, number in offsets], broker.timeout_s)
     else:
@@ -77,6 +77,16 @@ def delete_records(
         print_json([{"topic": t, "partition": p, "log_start_offset": o} for t, p, o in rows])
     else:
         print_table(("TOPIC", "PARTITION", "LOG-START-OFFSET"), rows)
+
+
+def _limits(texts: list[str]) -> dict[Partition, int]:
+    """The new log start of each partition. Raises UsageFailed for two of one partition."""
+    found: dict[Partition, int] = {}
+    for partition, offset in map(_parse, texts):
+        if found.setdefault(partition, offset) != offset:
+            where = f"{partition[0]}:{partition[1]}"
+            raise UsageFailed(f"{where} has two offsets, {found[partition]} and {offset}: give only one")
+    return found
 
 
 def _parse(text: str) -> tuple[Partition, int]:

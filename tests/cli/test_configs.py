@@ -32,6 +32,9 @@ def test_lists_grow_and_shrink_and_settings_go_back(cli: Shell, topic: str) -> N
     assert policy() == "compact"
     cli("configs", "alter", "topic", topic, "--delete", "cleanup.policy")
     assert policy() == "delete"
+    both = ("--append", "cleanup.policy=compact", "--append", "cleanup.policy=delete")
+    cli("configs", "alter", "topic", topic, *both)
+    assert policy() == "delete,compact"
 
 
 def test_wrong_values_and_names_change_nothing(cli: Shell, topic: str) -> None:
