@@ -4,6 +4,8 @@ histories' cost."""
 import signal
 import sys
 import time
+import traceback
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,14 +15,22 @@ from confluent_kafka import KafkaException
 
 from loadtest.brokers import NoBroker, OwnBroker, check_target
 from loadtest.conductor import Conductor, LoadFailed, describe, say
+from loadtest.exit_codes import (
+    CANNOT_JUDGE,
+    CLEAN,
+    FAILED,
+    INTERRUPTED,
+    NO_BROKER,
+    WRONG_USE,
+    Program,
+)
 from loadtest.faults.schedule import KINDS, UnknownFault, parse_kinds, plan
-from loadtest.judging import CLEAN, LiveJudge, together, verdict
+from loadtest.judging import LiveJudge, together, verdict
 from loadtest.overhead import measure
 from loadtest.settings import Settings, WrongSetting, parse_record_bytes
 
-WRONG_USE, NO_BROKER = 64, 69
-
 app = typer.Typer(
+    cls=Program,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -125,7 +135,9 @@ def run(
     kinds = _kinds(faults)
     if (judge or live) and not history:
         raise typer.BadParameter("--judge and --live need --history")
-    raise typer.Exit(_whole_run(settings, target, broker, kinds, folder, judge, live, keep_data))
+    raise typer.Exit(
+        _code_of(lambda: _whole_run(settings, target, broker, kinds, folder, judge, live, keep_data))
+    )
 
 
 @app.command("plan")
@@ -157,10 +169,7 @@ def overhead(
     """Measure the cost of histories: one producer and one consumer at full speed, alternately with
     and without histories."""
     settings = _settings({"seconds": seconds}, record_bytes)
-    try:
-        measure(seconds, pairs, target, settings.record_bytes)
-    except NoBroker as failure:
-        _stop(failure, NO_BROKER)
+    raise typer.Exit(_code_of(lambda: measure(seconds, pairs, target, settings.record_bytes)))
 
 
 def _settings(given: dict[str, Any], record_bytes: str) -> Settings:
@@ -183,6 +192,37 @@ def _kinds(faults: str) -> list[str]:
 def _stop(failure: Exception, code: int) -> None:
     print(f"kbroker loadtest: {failure}", file=sys.stderr)
     raise typer.Exit(code) from failure
+
+
+def _code_of(work: Callable[[], int | None]) -> int:
+    """The exit code of a load. Python's own codes of a bug and of Ctrl-C are verdicts."""
+    try:
+        return work() or CLEAN
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as failure:
+        return INTERRUPTED if was_interrupted(failure) else _explained(failure)
+
+
+def _explained(failure: Exception) -> int:
+    """Prints the reason; gives the exit code."""
+    if isinstance(failure, NoBroker | LoadFailed | KafkaException):
+        code, reason = NO_BROKER, str(failure)
+    elif isinstance(failure, OSError):
+        file = f"{failure.filename}: " if failure.filename else ""
+        code, reason = FAILED, f"{file}{failure.strerror or failure}"
+    else:
+        traceback.print_exception(failure)
+        return CANNOT_JUDGE
+    print(f"kbroker loadtest: {reason}", file=sys.stderr)
+    return code
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C came first: a client library raises another error then."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _whole_run(
@@ -224,9 +264,6 @@ def _whole_run(
             bootstrap = broker.bootstrap
         say(f"run {folder} against {bootstrap}")
         return _play(settings, bootstrap, broker, faults, folder, judge, live)
-    except (NoBroker, LoadFailed, KafkaException) as failure:
-        print(f"kbroker loadtest: {failure}", file=sys.stderr)
-        return NO_BROKER
     finally:
         if broker is not None:
             if broker.alive() and (wrong := broker.stop()):

@@ -7,8 +7,8 @@ import webbrowser
 from pathlib import Path
 
 from loadtest.conductor import say
+from loadtest.exit_codes import CANNOT_JUDGE, CLEAN, CONVICTED
 
-CLEAN, CONVICTED, CANNOT_JUDGE = 0, 1, 2
 WORDS = {CLEAN: "clean", CONVICTED: "CONVICTED", CANNOT_JUDGE: "could not judge"}
 PATIENCE_S = 1200.0  # maximum wait for the live judge after the load, because it has rows to catch up with
 

@@ -8,63 +8,14 @@ import os
 import resource
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from spark_validation.cost import cost
-from spark_validation.verdict import CANNOT_JUDGE, CannotJudge, Verdict
+from spark_validation.options import CANNOT_JUDGE, parser
+from spark_validation.verdict import CannotJudge, Verdict
 
 EXAMPLES_SAID = 3  # findings of an anomaly on the terminal
 DETAIL = 200  # characters of their details
-
-
-def parser() -> argparse.ArgumentParser:
-    own = sys.argv[0] == "kbroker"  # set by `kbroker judge`
-    made = argparse.ArgumentParser(
-        prog="kbroker" if own else "python -m spark_validation", description=__doc__
-    )
-    commands = made.add_subparsers(dest="command", required=True)
-    judge = commands.add_parser("judge", help="judge a run by its histories and the broker's log")
-    evidence_options(judge)
-    judge.add_argument(
-        "--earlier", help="log directories of an earlier copy of the log (V14), comma separated"
-    )
-    judge.add_argument(
-        "--landing",
-        type=Path,
-        help="folder shared by all nodes, for a Parquet copy of the log; default: Spark's scratch, if local",
-    )
-    judge.add_argument(
-        "--report", type=Path, help="HTML file to write; a JSON file with all findings is written beside it"
-    )
-    judge.add_argument("--max-visibility-ms", type=float, help="V17: limit of p99")
-    judge.add_argument("--max-ack-ms", type=float, help="V18: limit of p99")
-    judge.add_argument("--max-end-to-end-ms", type=float, help="V18: limit of p99")
-    stream = commands.add_parser("stream", help="judge while the load runs; ends when the run has ended")
-    evidence_options(stream)
-    stream.add_argument(
-        "--seconds", type=float, default=0, help="seconds after which to stop; 0: when the run has ended"
-    )
-    stream.add_argument(
-        "--grace",
-        type=float,
-        default=60,
-        help="maximum seconds between a record's histories and its copy in the log",
-    )
-    stream.add_argument("--report", type=Path, help="HTML file, rewritten with every batch")
-    stream.add_argument(
-        "--checkpoint",
-        type=Path,
-        help="folder for the job's state; a restarted job continues from it",
-    )
-    return made
-
-
-def evidence_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--history", type=Path, required=True, help="folder of the run")
-    command.add_argument("--bootstrap", help="HOST:PORT: read the log through Spark's Kafka connector")
-    command.add_argument("--segments", help="log directories, comma separated: read their segment files")
-    command.add_argument("--topics", help="judge only these topics of the run, comma separated")
 
 
 def run_judge(options: argparse.Namespace) -> int:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_validation.anomalies import ANOMALIES
+from spark_validation.options import CANNOT_JUDGE, CLEAN, CONVICTED
 
-CLEAN, CONVICTED, CANNOT_JUDGE = 0, 1, 2
 LISTED = 10_000  # findings kept for each check; the count beyond is not exact
 EXAMPLES = 20
 

@@ -2,6 +2,7 @@
 the host, sizes workloads, verifies the advice."""
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -45,7 +46,15 @@ from tuning.verify.command import verify as prove
 from tuning.verify.host_change import LeftBehind
 from tuning.verify.turn import NoRoom as NoRoomForTurns
 
-SERIOUS, WRONG_USE, NO_BROKER, FAILED = 1, 2, 69, 74
+DONE, SERIOUS, WRONG_USE, NO_BROKER, FAILED = 0, 1, 2, 69, 74
+EXIT_CODES = {
+    DONE: "done; of `check`: nothing is serious; of `size`: it fits",
+    SERIOUS: "`check` found something serious; `size`: it does not fit",
+    WRONG_USE: "the command line or the settings are wrong",
+    NO_BROKER: "no metrics at --metrics",
+    FAILED: "a file or a measurement failed",
+    128 + signal.SIGINT: "stopped by Ctrl-C; `verify` by another signal: 128 and its number",
+}
 
 app = typer.Typer(
     add_completion=False,
@@ -216,8 +225,8 @@ def size(
         typer.echo("workload: " + ", ".join(lines) + "\n")
         typer.echo(render.answer_text(found) + ("" if months is None else "\n\n" + growth_text(months)))
     if html is not None:
-        html.write_text(size_page(lines, found, months))
-    raise typer.Exit(0 if found.fits else SERIOUS)
+        _write(html, size_page(lines, found, months))
+    raise typer.Exit(DONE if found.fits else SERIOUS)
 
 
 @app.command()
@@ -278,6 +287,14 @@ def verify(
     except (NoRoomForTurns, LeftBehind, TurnFailed, OSError) as error:
         raise _end(FAILED, _of_file(error)) from error
     raise typer.Exit(code)
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes a result; ends the program with a line where it cannot."""
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise _end(FAILED, f"{file}: {error.strerror}") from error
 
 
 def _of_file(error: Exception) -> object:

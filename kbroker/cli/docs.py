@@ -1,5 +1,6 @@
 """Generates docs/cli.md from the commands."""
 
+import argparse
 import re
 from collections.abc import Iterator
 from enum import EnumType
@@ -15,6 +16,8 @@ from kbroker.cli.options import PANEL
 from kbroker.cli.record_format import FORMAT_HELP
 
 PROGRAMS = {"tune": "tuning.cli", "loadtest": "loadtest.cli"}
+JUDGE = "spark_validation.options"
+WITH_CODES_OF_THEIR_OWN = {"tune": "tuning.cli", "loadtest": "loadtest.exit_codes", "judge": JUDGE}
 
 _INTRO = """\
 # The kbroker command
@@ -48,6 +51,7 @@ def _lines() -> Iterator[str]:
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"
     yield from (f"| {code.value} | {code.meaning} |" for code in ExitCode)
+    yield from _codes_of_tools()
     yield "\n`serve` ends with 0 after an orderly stop, 1 when it could not start or stop, 2 for bad settings.\n"
     yield "## Connection\n"
     yield "Every command that talks to a broker takes these:\n"
@@ -71,6 +75,14 @@ forms of `ssl.truststore.location` and `ssl.keystore.location`.
             yield from _command(f"kbroker {name}", command, "##")
 
 
+def _codes_of_tools() -> Iterator[str]:
+    yield "\n`tune`, `loadtest` and `judge` have codes of their own:\n"
+    yield "| command | code | meaning |\n|---|---|---|"
+    for name, module in WITH_CODES_OF_THEIR_OWN.items():
+        codes: dict[int, str] = import_module(module).EXIT_CODES
+        yield from (f"| `{name}` | {code} | {_cell(meaning)} |" for code, meaning in codes.items())
+
+
 def _commands_of(name: str, command: Any) -> dict[str, Any]:
     """The commands of a group, also of a program that is only imported when it is used; none of a
     command."""
@@ -89,6 +101,9 @@ def _command(name: str, command: Any, heading: str) -> Iterator[str]:
     options = [p for p in _options(command) if p.rich_help_panel != PANEL]
     if explained or options:
         yield from _table([*explained, *options])
+        yield ""
+    if name == "kbroker judge":
+        yield from _judge_table()
         yield ""
     if command.epilog:
         yield "Examples:\n"
@@ -120,6 +135,16 @@ def _table(parameters: list[Any]) -> Iterator[str]:
         if choices := _choices(parameter):
             text += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
         yield f"| {names} | {_cell(text)} | {_cell(_default(parameter))} |"
+
+
+def _judge_table() -> Iterator[str]:
+    """The options of the judge, whose parser is argparse's."""
+    made: Any = argparse.ArgumentParser(add_help=False)
+    import_module(JUDGE).judge_options(made)
+    yield "| option | what it does |\n|---|---|"
+    for action in made._actions:
+        metavar = {float: "NUMBER", Path: "FILE"}.get(action.type, "TEXT")
+        yield f"| `{action.option_strings[0]} {metavar}` | {_cell(action.help)} |"
 
 
 def _metavar(parameter: Any) -> str:

@@ -39,7 +39,7 @@ _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 class CommandFailed(Exception):
     """Ends a command with this sentence on stderr and this exit code."""
 
-    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+    def __init__(self, message: str, code: int = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
@@ -48,8 +48,8 @@ class CommandFailed(Exception):
 class UsageFailed(CommandFailed):
     """An argument is invalid in a way that the option parser cannot check."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, ExitCode.USAGE)
+    def __init__(self, message: str, code: int = ExitCode.USAGE) -> None:
+        super().__init__(message, code)
 
 
 class Unreachable(CommandFailed):
@@ -122,15 +122,15 @@ def _explain_system(error: OSError) -> CommandFailed | None:
 
 def _explain_parser(error: BaseException, message: str) -> CommandFailed:
     """Explains an error of the option parser in one line, with the command for help."""
-    context = getattr(error, "ctx", None)
+    context, code = getattr(error, "ctx", None), getattr(error, "exit_code", ExitCode.USAGE)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message, file=sys.stderr)
-        return UsageFailed("")
+        return UsageFailed("", code)
     line = " ".join(message.split()).removesuffix(".")
     if context and line.startswith("No such command") and "Did you mean" not in line:
         known = context.command.list_commands(context)
         line += f": there are {', '.join(known)}" if len(known) <= FEW_COMMANDS else ""
-    return UsageFailed(f"{line}; see `{context.command_path} --help`" if context else line)
+    return UsageFailed(f"{line}; see `{context.command_path} --help`" if context else line, code)
 
 
 def _was_refused_by_library(error: BaseException) -> bool:

@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from spark_validation.options import CLEAN
 from spark_validation.scale.make import make
-from spark_validation.verdict import CLEAN
 
 COST = re.compile(r"^\d+ s, (\d+) s user \+ (\d+) s system CPU, at most ([\d.]+) GiB resident", re.MULTILINE)
 

@@ -31,7 +31,7 @@ def test_a_wrong_option_is_one_line_and_code_64(arguments: tuple[str, ...], text
 
 
 def test_a_measurement_has_a_pair_of_turns_at_least() -> None:
-    assert run("overhead", "--pairs", "0").exit_code == 2
+    assert run("overhead", "--pairs", "0").exit_code == 64
 
 
 def test_the_help_lists_every_kind_of_fault() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.judging import CANNOT_JUDGE, CLEAN, CONVICTED, together
+from loadtest.exit_codes import CANNOT_JUDGE, CLEAN, CONVICTED
+from loadtest.judging import together
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from spark_validation import cli
-from spark_validation.verdict import CLEAN, CONVICTED, Verdict
+from spark_validation.options import CLEAN, CONVICTED
+from spark_validation.verdict import Verdict
 from tests.spark_validation.mutations import overwrite_a_value
 from tests.spark_validation.world import clean
 from tests.spark_validation.world_files import write

@@ -22,7 +22,8 @@ from spark_validation.evidence import LOG_SCHEMA, Evidence
 from spark_validation.grounds import weigh
 from spark_validation.judge import Judge
 from spark_validation.opening import open_evidence
-from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, CannotJudge, Verdict
+from spark_validation.options import CANNOT_JUDGE, CLEAN, CONVICTED
+from spark_validation.verdict import CannotJudge, Verdict
 from tests.spark_validation.copy_mutations import copy_from
 from tests.spark_validation.share_mutations import RELEASED, never_shared, release_and_forget, share
 from tests.spark_validation.world import START_NS, Batch, Topic, clean

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from spark_validation import cli
-from spark_validation.verdict import CANNOT_JUDGE
+from spark_validation.options import CANNOT_JUDGE
 from tests.spark_validation.world import clean
 from tests.spark_validation.world_files import write
 

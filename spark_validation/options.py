@@ -1,0 +1,74 @@
+"""Options and exit codes of `kbroker judge`, which are read without Spark."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+CLEAN, CONVICTED, CANNOT_JUDGE, INTERRUPTED = 0, 1, 2, 130
+EXIT_CODES = {
+    CLEAN: "clean",
+    CONVICTED: "convicted: a record was lost, repeated, reordered or altered",
+    CANNOT_JUDGE: "there is no verdict: something is missing or damaged, or the command line is wrong",
+    INTERRUPTED: "stopped by Ctrl-C",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A wrong command line is one line, as of the other commands."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(CANNOT_JUDGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    own = sys.argv[0] == "kbroker"  # set by `kbroker judge`
+    codes = "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+    made = Parser(
+        prog="kbroker" if own else "python -m spark_validation", description=f"Exit codes: {codes}."
+    )
+    commands = made.add_subparsers(dest="command", required=True)
+    judge_options(commands.add_parser("judge", help="judge a run by its histories and the broker's log"))
+    stream = commands.add_parser("stream", help="judge while the load runs; ends when the run has ended")
+    evidence_options(stream)
+    stream.add_argument(
+        "--seconds", type=float, default=0, help="seconds after which to stop; 0: when the run has ended"
+    )
+    stream.add_argument(
+        "--grace",
+        type=float,
+        default=60,
+        help="maximum seconds between a record's histories and its copy in the log",
+    )
+    stream.add_argument("--report", type=Path, help="HTML file, rewritten with every batch")
+    stream.add_argument(
+        "--checkpoint",
+        type=Path,
+        help="folder for the job's state; a restarted job continues from it",
+    )
+    return made
+
+
+def judge_options(command: argparse.ArgumentParser) -> None:
+    evidence_options(command)
+    command.add_argument(
+        "--earlier", help="log directories of an earlier copy of the log (V14), comma separated"
+    )
+    command.add_argument(
+        "--landing",
+        type=Path,
+        help="folder shared by all nodes, for a Parquet copy of the log; default: Spark's scratch, if local",
+    )
+    command.add_argument(
+        "--report", type=Path, help="HTML file to write; a JSON file with all findings is written beside it"
+    )
+    command.add_argument("--max-visibility-ms", type=float, help="V17: limit of p99")
+    command.add_argument("--max-ack-ms", type=float, help="V18: limit of p99")
+    command.add_argument("--max-end-to-end-ms", type=float, help="V18: limit of p99")
+
+
+def evidence_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--history", type=Path, required=True, help="folder of the run")
+    command.add_argument("--bootstrap", help="HOST:PORT: read the log through Spark's Kafka connector")
+    command.add_argument("--segments", help="log directories, comma separated: read their segment files")
+    command.add_argument("--topics", help="judge only these topics of the run, comma separated")
