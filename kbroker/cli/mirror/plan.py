@@ -9,7 +9,7 @@ from kbroker.cli.acl_requests import all_acls
 from kbroker.cli.config_changes import read_configs
 from kbroker.cli.connection import Connection
 from kbroker.cli.describe_groups import all_groups
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.failures import CommandFailed, result_of
 from kbroker.cli.log_dirs import all_log_dirs, hidden_topics, refuse_hidden
 from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.sizes import counted
@@ -51,7 +51,8 @@ class PlannedTopic:
 @dataclass
 class Plan:
     """Everything to copy. starts, ends: offsets of the source's partitions at the time of the
-    plan. continues: an earlier run, or this one, has copied into the target."""
+    plan. continues: an earlier run, or this one, has copied into the target. ids: of the source's
+    topics, as far as they are known, also of those that were deleted meanwhile."""
 
     topics: dict[str, PlannedTopic]
     groups: list[str]
@@ -61,6 +62,7 @@ class Plan:
     target_has_authorizer: bool = True
     starts: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -154,10 +156,27 @@ def choose(there: Iterable[str], requested: Sequence[str]) -> tuple[list[str], l
 
 def is_outdated(plan: Plan, source: Connection, requested: Sequence[str]) -> bool:
     """Whether the source's topics or their partitions differ from the plan. Raises CommandFailed if
-    a requested topic is gone."""
+    a requested topic is gone, or a copied topic was deleted and created again."""
     there = source.admin().list_topics(timeout=source.timeout_s).topics
     now = {name: len(there[name].partitions) for name in choose(there, requested)[0]}
+    for name, topic_id in _ids(source, now).items():
+        if plan.ids.setdefault(name, topic_id) != topic_id:
+            raise CommandFailed(
+                f"{name} was deleted and created again at the source: its copy has records of both. "
+                f"Move the other topics (--topic), delete {name} at the target, and move it then"
+            )
     return now != {topic.name: topic.partitions for topic in plan.topics.values()}
+
+
+def _ids(broker: Connection, topics: Collection[str]) -> dict[str, str]:
+    """Ids by topic. Raises CommandFailed."""
+    from confluent_kafka import TopicCollection
+
+    if not topics:
+        return {}
+    names = TopicCollection(sorted(topics))
+    answers = broker.admin().describe_topics(names, request_timeout=broker.timeout_s)
+    return {name: str(result_of(answer, name).topic_id) for name, answer in answers.items()}
 
 
 def acls_of(broker: Connection) -> list[Acl] | None:

@@ -93,6 +93,7 @@ def renewed(
     if not is_outdated(plan, source, requested):
         return plan
     fresh = make_plan(source, target, requested, plan.replication_factor, continues=True)
+    fresh.ids = plan.ids
     new = {name: topic for name, topic in fresh.topics.items() if name not in plan.topics}
     for name in new:
         say(f"new at the source: {name}")

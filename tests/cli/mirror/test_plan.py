@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.log_dirs import DescribedLog, DescribedLogDir
-from kbroker.cli.mirror.plan import _refuse_hidden, choose
+from kbroker.cli.mirror.plan import Plan, PlannedTopic, _refuse_hidden, choose, is_outdated
+from tests.cli.conftest import Shell, Target
+from tests.peer.eventually import eventually
 
 
 class Source:
@@ -78,3 +81,19 @@ def test_chosen_topics_exist_and_are_not_internal() -> None:
         choose(there, ["c"])
     with pytest.raises(CommandFailed, match=r"treats b\.internal as internal"):
         choose(there, ["b.internal"])
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_found_by_its_id(
+    cli: Shell, target: Target, topic: str
+) -> None:
+    """With as many partitions as before."""
+    broker = Connection(target.bootstrap, {}, 60)
+    plan = Plan({topic: PlannedTopic(topic, 3, {})}, [], 0, 1)
+    eventually(lambda: topic in broker.admin().list_topics(timeout=10).topics)
+    assert not is_outdated(plan, broker, [topic])
+    cli("topics", "delete", topic, "--yes")
+    eventually(lambda: topic not in broker.admin().list_topics(timeout=10).topics)
+    cli("topics", "create", topic, "--partitions", 3)
+    eventually(lambda: topic in broker.admin().list_topics(timeout=10).topics)
+    with pytest.raises(CommandFailed, match=f"{topic} was deleted and created again"):
+        is_outdated(plan, broker, [topic])

@@ -24,12 +24,14 @@ def plan_of(*topics: PlannedTopic, continues: bool = False) -> Plan:
 class Future:
     """The answer for a topic: done, or refused with this text."""
 
-    def __init__(self, refusal: str = "") -> None:
+    def __init__(self, refusal: str = "", topic_id: str = "") -> None:
         self.refusal = refusal
+        self.topic_id = topic_id
 
-    def result(self) -> None:
+    def result(self) -> "Future":
         if self.refusal:
             raise CommandFailed(self.refusal)
+        return self
 
 
 class Cluster:
@@ -39,6 +41,7 @@ class Cluster:
 
     def __init__(self, **topics: int) -> None:
         self.held = topics
+        self.created = 1
         self.requests: list[tuple[str, int, int]] = []
 
     def admin(self) -> Any:
@@ -48,6 +51,13 @@ class Cluster:
         return SimpleNamespace(
             topics={name: SimpleNamespace(partitions=range(count)) for name, count in self.held.items()}
         )
+
+    def describe_topics(self, topics: Any, **_: float) -> dict[str, Future]:
+        """Ids that change with `created`."""
+        return {
+            name: Future(topic_id=f"{name} {self.created}") if name in self.held else Future("UNKNOWN_TOPIC")
+            for name in topics.topic_names
+        }
 
     def create_topics(self, topics: list[Any], **_: float) -> dict[str, Future]:
         answers = {}
@@ -118,6 +128,27 @@ def test_new_topics_and_partitions_are_prepared_at_the_target(monkeypatch: pytes
     ]
     with pytest.raises(CommandFailed, match="has no topic gone"):
         renewed(source, target, plan, ["gone"], said.append)
+
+
+@pytest.mark.parametrize("seen_meanwhile", [False, True])
+def test_a_topic_that_was_deleted_and_created_again_ends_the_move(
+    seen_meanwhile: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has as many partitions as before; the move may see the source without it, or not."""
+    source: Any = Cluster(orders=1, other=1)
+    target: Any = Cluster(orders=1, other=1)
+    plan = plan_of(topic("orders", 1, 1), topic("other", 1, 1))
+    monkeypatch.setattr(prepare, "make_plan", lambda *_, continues: plan_of(topic("other", 1, 1)))
+    monkeypatch.setattr(prepare, "apply_settings", lambda *_, **__: [])
+    plan = renewed(source, target, plan, [], lambda _: None)
+    if seen_meanwhile:
+        del source.held["orders"]
+        plan = renewed(source, target, plan, [], lambda _: None)
+        assert list(plan.topics) == ["other"]
+    source.held["orders"] = 1
+    source.created = 2
+    with pytest.raises(CommandFailed, match="orders was deleted and created again"):
+        renewed(source, target, plan, [], lambda _: None)
 
 
 def test_settings_that_the_target_has_already_are_not_set() -> None:
