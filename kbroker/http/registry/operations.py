@@ -33,6 +33,9 @@ from kbroker.http.registry.topic_records import (
 )
 
 LARGEST = 2**31 - 1
+MAX_CONTEXTS_BYTES = 256 << 10
+"""Of the names of all contexts with the highest id of each, which have to fit one record: a context
+keeps its entry when its last schema is removed."""
 
 
 def schema_of(subject: str, body: Mapping[str, Any]) -> SchemaRow:
@@ -54,7 +57,7 @@ def parse_candidate(state: State, row: SchemaRow, normalize: bool) -> tuple[Sche
         found = parsed(row.schema_type, row.schema, resolve(state, row.subject, row.references))
     except InvalidSchema as error:
         raise failure.invalid_schema(f"Invalid schema {row.schema_type}: {error}") from None
-    text = found.normalized() if normalize and row.schema_type != "PROTOBUF" else found.canonical
+    text = found.normal_text() if normalize else found.canonical
     versions = tuple(
         replace(one, version=_latest(state, row.subject, one)) if one.version == -1 else one
         for one in row.references
@@ -110,9 +113,20 @@ def register(
             level = level_of(state, subject)
             if reasons := reasons_against(state, level, row, candidate, kept):
                 raise failure.incompatible(subject, reasons)
+        _check_contexts(state, subject)
         row = _numbered(state, row, number, _given(body, "version"))
         topic.write(caller, [(row.key(), row.value())])
         return row.id
+
+
+def _check_contexts(state: State, subject: str) -> None:
+    """Raises Failure if the subject is in a new context, and there are too many."""
+    context = context_of(subject)
+    if context in state.last_ids:
+        return
+    if len(dump({**state.last_ids, context: LARGEST})) > MAX_CONTEXTS_BYTES:
+        text = f"too many contexts: {len(state.last_ids):,}, with those whose schemas were deleted"
+        raise failure.operation_not_permitted(text)
 
 
 def _given(body: Mapping[str, Any], name: str) -> int | None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
-from kbroker.http.registry import compatibility
+from kbroker.http.registry import compatibility, operations
 from kbroker.http.registry.formats import (
     MAX_CHARACTERS,
     MAX_REFERENCED,
@@ -163,6 +163,16 @@ def test_fields_that_are_moved_to_one_oneof_are_found() -> None:
     assert "MULTIPLE_FIELDS_MOVED_TO_ONEOF" in newer.reads(older)[0]
 
 
+@pytest.mark.slow  # protoc is a process of its own
+def test_a_schema_whose_names_multiply_is_refused() -> None:
+    """A descriptor has the whole name of a type at each of its fields: here 300 MB."""
+    fields = "".join(f"M f{number} = {number};" for number in range(1, 5000))
+    text = f'syntax="proto3"; message {"A" * 60_000} {{ message M {{}} {fields} }}'
+    with pytest.raises(InvalidSchema):
+        parse("PROTOBUF", text, {})
+    parse("PROTOBUF", text.replace("A" * 60_000, "A"), {})
+
+
 def descriptor(*imports: str) -> str:
     return base64.b64encode(
         FileDescriptorProto(name="schema.proto", dependency=imports, syntax="proto3").SerializeToString()
@@ -246,3 +256,20 @@ def test_parsed_schemas_are_kept_up_to_a_number_of_characters() -> None:
     kept = compatibility._PARSED
     assert kept._characters <= kept._max_characters
     assert kept._max_characters < 60 * 150_000
+
+
+def test_contexts_are_refused_before_their_ids_no_longer_fit_a_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A context keeps its entry, so that its ids are not given again."""
+    monkeypatch.setattr(operations, "MAX_CONTEXTS_BYTES", 200)
+    desk = Desk()
+    body, last = {"schema": '"string"'}, 0
+    while desk("POST", f"/subjects/:.c{last}:s/versions", body)[0] == 200:
+        for permanent in ("", "?permanent=true"):
+            assert desk("DELETE", f"/subjects/:.c{last}:s{permanent}") == (200, [1])
+        last += 1
+    assert desk("POST", f"/subjects/:.c{last}:s/versions", body)[1]["error_code"] == 42205
+    assert 5 < last < 40
+    assert all(len(value or b"") < 300 for _, value in desk.topic.rows)
+    assert desk.register(":.c0:s", '"int"') == 2  # a known one is as before

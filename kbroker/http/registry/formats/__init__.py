@@ -28,6 +28,9 @@ class Parsed(Protocol):
     def normalized(self) -> str:
         """A text that is equal for equivalent schemas."""
 
+    def normal_text(self) -> str:
+        """The schema that is stored with `normalize=true`."""
+
     def reads(self, written: Any) -> list[str]:
         """Reasons why this schema cannot read data of another schema of the format; empty if it
         can."""

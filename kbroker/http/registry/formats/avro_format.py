@@ -62,6 +62,8 @@ class AvroSchema:
     def normalized(self) -> str:
         return self.canonical
 
+    normal_text = normalized
+
     def reads(self, written: "AvroSchema") -> list[str]:
         if (self.canonical, self._references) == (written.canonical, written._references):
             return []

@@ -44,6 +44,8 @@ class JsonSchema:
     def normalized(self) -> str:
         return json.dumps(self.given, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
+    normal_text = normalized
+
     def reads(self, written: "JsonSchema") -> list[str]:
         return [
             f'{{errorType:"{kind}", description:"At path \'{path}\' it does not allow what the old one does", '

@@ -5,6 +5,7 @@ text."""
 
 import base64
 import binascii
+import resource
 import subprocess
 import sys
 import tempfile
@@ -26,10 +27,14 @@ from google.protobuf.message import DecodeError
 
 from kbroker.http.registry.deadline import Deadline
 from kbroker.http.registry.formats import InvalidSchema, Resolved
+from kbroker.http.registry.formats.protobuf_text import normal_text
 
 MAIN = "schema.proto"
 LIMIT_S = 20
 """Of the parsing of one schema, with all that it refers to."""
+MAX_PROTOC_BYTES = 1 << 30
+MAX_DESCRIPTOR_BYTES = 8 << 20
+"""A descriptor has the whole name of a type at each field: a short text may have a very long one."""
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 _KIND = FieldDescriptorProto
 GROUPS = (
@@ -49,6 +54,7 @@ class ProtobufSchema:
 
     def __init__(self, text: str, references: Resolved) -> None:
         self.canonical = text.strip() if (encoded := _decoded(text)) is None else text
+        self._references = references
         self.file = _compiled(text, references) if encoded is None else _checked(encoded, references)
         self.file.ClearField("source_code_info")
 
@@ -57,6 +63,16 @@ class ProtobufSchema:
         copy.CopyFrom(self.file)
         copy.name = MAIN
         return base64.b64encode(copy.SerializeToString(deterministic=True)).decode()
+
+    def normal_text(self) -> str:
+        """Without a text of the same content, the schema as it was given."""
+        return normal_text(self.file, self._again) or self.canonical
+
+    def _again(self, text: str) -> FileDescriptorProto | None:
+        try:
+            return _compiled(text, self._references)
+        except InvalidSchema:
+            return None
 
     def reads(self, written: "ProtobufSchema") -> list[str]:
         return [
@@ -115,12 +131,20 @@ def compiled(text: str, references: Resolved) -> FileDescriptorProto:
                 text=True,
                 timeout=LIMIT_S,
                 check=False,
+                preexec_fn=_bounded,
             )
         except subprocess.TimeoutExpired:
             raise InvalidSchema("takes too long to parse") from None
         if done.returncode:
             raise InvalidSchema(" ".join(_of_protoc(done.stderr, root).split()) or "protoc refuses it")
         return FileDescriptorSet.FromString(out.read_bytes()).file[0]
+
+
+def _bounded() -> None:
+    """In the process that becomes protoc."""
+    limits = {resource.RLIMIT_AS: MAX_PROTOC_BYTES, resource.RLIMIT_FSIZE: MAX_DESCRIPTOR_BYTES}
+    for kind, maximum in limits.items():
+        resource.setrlimit(kind, (maximum, maximum))
 
 
 def _of_protoc(stderr: str, root: Path) -> str:
