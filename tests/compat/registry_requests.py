@@ -19,7 +19,9 @@ def url_of(node: KBroker) -> str:
 
 def ask(url: str, body: Any = None, login: str = "", method: str | None = None) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
-    headers = {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()} if login else {}
+    headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+    if login:
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
     try:
         with urllib.request.urlopen(
             urllib.request.Request(url, data, headers, method=method), timeout=60
