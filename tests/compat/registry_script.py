@@ -1,8 +1,8 @@
 """The same requests to any schema registry, one after the other, and its answers:
 `python -m tests.compat.registry_script http://HOST:PORT NAME` writes them to recorded/NAME.json.
 
-The registry has to be empty. Of an error, its status and code count, not its text; of a list and of the
-members of a schema, not their order."""
+The registry has to be empty. Of an error, its status and code count, not its text; of a list and of
+the members of a schema, not their order."""
 
 import json
 import sys

@@ -106,7 +106,7 @@ NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
     "Interactive queries of Kafka Streams": (_kafka, "tests/compat/test_streams_queries.py"),
     "MirrorMaker 2": (_kafka, "tests/compat/test_move_live.py"),
     "Log directories of Apache Kafka": (_releases, "tests/compat/test_move_out.py"),
-    "Spark": (_of("pyspark"), "tests/spark_validation/test_ways_to_read.py"),
+    "Spark": (_of("pyspark"), "tests/compat/neighbours/test_spark.py"),
     "Prometheus": (_prometheus, "tests/compat/neighbours/test_prometheus.py"),
 }
 

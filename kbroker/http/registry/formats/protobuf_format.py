@@ -34,7 +34,8 @@ LIMIT_S = 20
 """Of the parsing of one schema, with all that it refers to."""
 MAX_PROTOC_BYTES = 1 << 30
 MAX_DESCRIPTOR_BYTES = 8 << 20
-"""A descriptor has the whole name of a type at each field: a short text may have a very long one."""
+"""A descriptor has the whole name of a type at each field: a short text may have a very long
+one."""
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 _KIND = FieldDescriptorProto
 GROUPS = (
