@@ -80,7 +80,7 @@ def test_the_layout_of_a_file_does_not_matter() -> None:
     ],
     ids=["group", "own option"],
 )
-def test_what_cannot_be_printed_is_stored_as_it_was_sent(text: str) -> None:
+def test_a_file_without_a_normal_text_is_stored_as_it_was_sent(text: str) -> None:
     assert parse(text, {}).normal_text() == text
 
 
