@@ -20,7 +20,7 @@ from kbroker.control.decoys import Decoys
 from kbroker.control.links.links import Links, bounded
 from kbroker.control.links.log_reading import LogReading
 from kbroker.control.listeners import Listeners
-from kbroker.control.log_openings import LogOpenings, NewLogs
+from kbroker.control.log_openings import LogOpenings, NewLogs, PendingTopics
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.delegation_tokens import DelegationTokens
@@ -67,8 +67,8 @@ class Broker:
     paths of all log directories. dir_errors: which of them have failed. sites: the replica sites
     (groups of log directories), which clients see as nodes. stores: the copies of the store.
     cached_answers: versions that end the cached answers. orphans: partitions of deleted topics that
-    an IO worker of this run may still have open. closing: names of deleted topics whose logs an IO
-    worker that hangs has still open. log_openings: opens the logs of new partitions.
+    an IO worker of this run may still have open. closing: topics with deleted logs that an IO worker
+    may still have open: an orphan, or it hangs. log_openings: opens the logs of new partitions.
     opening: partitions whose first OpenPartition is being sent to an IO worker. switching: slots
     whose logs are being switched to another log dir; they are not lost. metrics: this process's
     row. endpoints: advertised address of each listener, real ports; node_endpoints: those of
@@ -112,7 +112,7 @@ class Broker:
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.move_targets: dict[tuple[int, int], str] = {}
         self.log_openings = LogOpenings(partial(self.open_logs, new=True))
-        self.switching, self.closing = set[int](), set[str]()
+        self.switching, self.closing = set[int](), PendingTopics()
         self.orphans: list[Deletion] = []
         self.late_closings = Background(log, "the logs of deleted topics could not be closed")
         self._topic_configs: dict[str, TopicConfig] = {}
@@ -194,6 +194,13 @@ class Broker:
         known = [(topic, p) for topic in self.catalogue.topics.values() for p in topic.partitions]
         coming = [(topic, p) for topic, partitions in self.opening.values() for p in partitions]
         return [(topic, p, r) for topic, p in known + coming for r in p.replicas if r.worker == worker]
+
+    def has(self, topic: Topic) -> bool:
+        """Whether the topic exists or is being created. A topic that was deleted meanwhile does
+        not, nor does a new one of its name."""
+        coming = self.opening.get(topic.name)
+        created = coming is not None and coming[0].topic_id == topic.topic_id
+        return created or self.catalogue.by_id(topic.topic_id) is not None
 
     # --- steps of a change -----------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
+from kbroker.control.changes.log_closings import close_orphans
 from kbroker.control.changes.log_dir_moves import LogDirMoves
-from kbroker.control.changes.topic_change import close_deleted
 from kbroker.control.links.appender import Appender
 from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
@@ -70,7 +70,7 @@ class IoWorkers:
             with broker.log_openings.opening(topic.name for topic, _, _ in others):
                 if settings := broker.dynamic_settings():
                     await link.call(Settings(settings))
-                await self._close_orphans(link, hello.index)
+                await close_orphans(broker, hello.index, link)
                 await self._open_all(link, internal)
                 if early:
                     self._takes_calls(link, hello.index)
@@ -103,17 +103,12 @@ class IoWorkers:
 
     async def _open(self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica) -> None:
         await self._moves.decided(replica)
+        if not self._broker.has(topic):
+            return  # deleted since it was listed: ClosePartition may be on its way to the worker
         try:
             await link.call(self._broker.open_call(topic, partition, replica))
         except KafkaError as error:
             log.error("%s could not be opened: %s", replica.folder, error)
-
-    async def _close_orphans(self, link: AsyncLink, worker: int) -> None:
-        """Finish deletions of topics that a dead predecessor of control had begun."""
-        deleted = [one for one in self._broker.orphans if one.partition.worker == worker]
-        if deleted:
-            await close_deleted(self._broker, deleted, link)
-            self._broker.orphans = [one for one in self._broker.orphans if one not in deleted]
 
 
 async def forward_call(broker: Broker, link: AsyncLink, call_id: int, call: AskWorker) -> None:

@@ -20,8 +20,41 @@ NewLogs = tuple[Topic, Sequence[Partition]]
 Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]
 
 
-class LogOpenings:
-    """Runs in: control. Owner: Broker. It is used from the event loop alone.
+class PendingTopics:
+    """Names of topics with pending work: how often, because they are named for each part of it.
+
+    Runs in: control. Owner: Broker. It is used from the event loop alone."""
+
+    def __init__(self) -> None:
+        self._pending: Counter[str] = Counter()
+        self._ended = asyncio.Event()
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Work on these topics begins; one may be named several times."""
+        self._pending.update(names)
+
+    def end(self, names: Iterable[str]) -> None:
+        """Work on these topics, as named to `begin`, has ended."""
+        self._pending -= Counter(names)
+        self._ended.set()
+
+    def pending(self, name: str) -> bool:
+        """Whether work on the topic is pending."""
+        return name in self._pending
+
+    async def wait(self, names: Iterable[str]) -> None:
+        """Wait until no work on these topics is pending."""
+        if not self._pending:
+            return
+        remaining = set(names)
+        while not remaining.isdisjoint(self._pending):
+            self._ended.clear()
+            await self._ended.wait()
+
+
+class LogOpenings(PendingTopics):
+    """Runs in: control. Owner: Broker. Pending: openings of logs; topics are changed or deleted
+    after they have ended.
 
     Apache Kafka answers CreateTopics and CreatePartitions once they are stored, and makes the logs
     afterwards; until then it answers NOT_LEADER_OR_FOLLOWER. A request for more than MAX_AWAITED
@@ -30,34 +63,19 @@ class LogOpenings:
     """
 
     def __init__(self, open_logs: Open) -> None:
+        super().__init__()
         self._open_logs = open_logs
-        self._pending: Counter[str] = Counter()
-        self._ended = asyncio.Event()
         self._later = Background(log, "new partitions could not be opened")
 
     @contextmanager
     def opening(self, names: Iterable[str]) -> Iterator[None]:
-        """Meanwhile logs of these topics are being opened; a topic may be named for each of
-        them."""
-        counts = Counter(names)
-        self._pending += counts
+        """Meanwhile logs of these topics are being opened."""
+        listed = list(names)
+        self.begin(listed)
         try:
             yield
         finally:
-            self._pending -= counts
-            self._ended.set()
-
-    def pending(self, name: str) -> bool:
-        """Whether a log of the topic is being opened."""
-        return name in self._pending
-
-    async def wait(self, names: Iterable[str]) -> None:
-        """Wait until no log of these topics is being opened. Called before topics are changed or
-        deleted."""
-        remaining = set(names)
-        while not remaining.isdisjoint(self._pending):
-            self._ended.clear()
-            await self._ended.wait()
+            self.end(listed)
 
     async def open(self, new: Sequence[NewLogs]) -> dict[str, KafkaError]:
         """Begin to open logs; waits for the end unless they are many. Errors by topic, of those it

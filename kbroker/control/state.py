@@ -32,7 +32,6 @@ from kbroker.control.store.choice import open_newest
 from kbroker.control.store.moved_dirs import follow_moved
 from kbroker.control.store.store import LOGIN_SECRET, Store
 from kbroker.ipc.crash_point import crash_point
-from kbroker.ipc.layout import SlotState
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
 from kbroker.protocol.epochs import MAX_EPOCH
@@ -192,14 +191,15 @@ def _restart_copies(broker: Broker, store: Store, log_dir: str, usable: set[str]
 
 
 def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
-    """Deletions that a crash interrupted: an IO worker of this run may still have the log open, or
-    a folder is left."""
+    """Deletions that a crash interrupted: a folder may be left. An IO worker of this run may still
+    have the log open, or is about to open it, by a call of the control process that died: the state
+    of the slot does not show that."""
     pending = store.deletions()
     for one in pending:
-        owner = None if new_run else broker.slots.owner(one.partition)
-        if owner is not None and broker.slots.state(one.partition.slot) != SlotState.DELETED:
+        if not new_run and broker.slots.owner(one.partition) is not None:
             broker.ownership.assign(one.partition)
             broker.orphans.append(one)
+    broker.closing.begin(one.partition.topic for one in broker.orphans)
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     closed = [one for one in reachable if one not in broker.orphans]
     store.finish_deletions(

@@ -3,11 +3,12 @@ dispatched to the part of the worker that handles its type.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbroker.io.logs import Logs
 from kbroker.ipc.messages import (
+    ClosePartition,
     ConfigurePartition,
     DeleteRecords,
     DescribeProducers,
@@ -47,6 +48,45 @@ def storage_failed(call_id: int, body: object, error: OSError) -> Reply:
     """The reply to a message that failed with an error of the disk; logs the error."""
     log.error("%s failed: %s", type(body).__name__, error)
     return Reply(call_id, None, int(ErrorCode.KAFKA_STORAGE_ERROR), str(error))
+
+
+class DeletionCalls:
+    """Runs in: io. Owner: the IO worker. ClosePartition calls: logs that are deleted together share
+    the syncs of their log dir. A log that is being opened is deleted once it is open, because a
+    thread may be creating its folder. before, after: called with the slot of each log, before it is
+    closed and afterwards."""
+
+    def __init__(
+        self, logs: Logs, before: Sequence[Callable[[int], object]], after: Callable[[int], object]
+    ) -> None:
+        self._logs = logs
+        self._before = before
+        self._after = after
+        self._calls: list[tuple[int, ClosePartition]] = []
+
+    def add(self, call_id: int, body: ClosePartition) -> None:
+        """`run` executes the call."""
+        self._calls.append((call_id, body))
+
+    def clear(self) -> None:
+        """The control process that called has died. Its successor calls again."""
+        self._calls.clear()
+
+    def run(self) -> list[Reply]:
+        """Delete the logs that are not being opened; returns the replies."""
+        calls = [call for call in self._calls if not self._logs.is_opening(call[1].slot)]
+        self._calls = [call for call in self._calls if self._logs.is_opening(call[1].slot)]
+        slots = [body.slot for _, body in calls]
+        for slot in slots:
+            for forget in self._before:
+                forget(slot)
+        errors = self._logs.delete(slots)
+        for slot in slots:
+            self._after(slot)
+        return [
+            storage_failed(call_id, body, errors[body.slot]) if body.slot in errors else Reply(call_id, None)
+            for call_id, body in calls
+        ]
 
 
 class LogCommands:

@@ -18,12 +18,17 @@ Serve = Callable[[Sequence[tuple[int, Any]]], list[Reply]]
 
 
 class ControlLink:
-    """Runs in: io. Owner: the IO worker. poll: is readable when `take` has something to do."""
+    """Runs in: io. Owner: the IO worker. poll: is readable when `take` has something to do. on_lost:
+    called when control has died. Nothing may be replied to its calls any more: the calls of its
+    successor have the same ids."""
 
-    def __init__(self, connector: socket.socket, hello: Hello, poll: select.epoll) -> None:
+    def __init__(
+        self, connector: socket.socket, hello: Hello, poll: select.epoll, on_lost: Callable[[], None]
+    ) -> None:
         self._connector = connector
         self._hello = hello
         self._poll = poll
+        self._on_lost = on_lost
         self._link: PolledLink | None = None
 
     @property
@@ -56,6 +61,7 @@ class ControlLink:
             self._poll.unregister(self._link.fileno())
             self._link.close()
             self._link = None
+            self._on_lost()
 
     def send(self, body: object) -> None:
         """A message without an answer; it is lost while there is no link."""

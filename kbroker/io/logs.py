@@ -112,6 +112,15 @@ class Logs:
         begin_recovery(words, trusted)
         self._openings.load(opening, trusted)
 
+    def is_opening(self, slot: int) -> bool:
+        """Whether a partition is being opened that `take_opened` will bring online."""
+        return self._openings.get(slot) is not None
+
+    def forget_calls(self) -> None:
+        """The control process that waits for partitions has died: they are opened, but not
+        answered."""
+        self._openings.forget_calls()
+
     def take_opened(self, begin_role: BeginRole) -> list[Reply]:
         """Bring the loaded logs online; returns the answers to control's calls. begin_role: called
         with a log's role."""
@@ -209,18 +218,14 @@ class Logs:
 
     # --- closing -------------------------------------------------------------------------------------
 
-    def close(self, slot: int) -> None:
-        """Close one partition."""
-        if (partition := self._taken(slot)) is not None:
-            partition.close()
-
     def delete(self, slots: Iterable[int]) -> dict[int, OSError]:
         """Close partitions and rename their folders for removal. The renames are on disk when this
         returns: one sync for each log dir. Returns errors by slot."""
         now, errors = wall_clock_ms(), dict[int, OSError]()
         renamed: dict[str, dict[int, UnifiedLog]] = {}
         for slot in slots:
-            if (partition := self._taken(slot)) is None:
+            if (partition := self._partitions.pop(slot, None)) is None:
+                self._openings.forget(slot)
                 continue
             try:
                 partition.delete(now)
@@ -235,14 +240,6 @@ class Logs:
                 errors |= dict.fromkeys(deleted, error)
             self._checkpoints.forget(log_dir, deleted.values())
         return errors
-
-    def _taken(self, slot: int) -> UnifiedLog | None:
-        """Take a partition out, to close it. None if it is not open; then a pending opening is
-        cancelled."""
-        partition = self._partitions.pop(slot, None)
-        if partition is None:
-            self._openings.forget(slot)
-        return partition
 
     def relocate(self, slot: int, folder: str, now: int) -> None:
         """Switch a paused partition to a folder in another log dir; the old folder is removed

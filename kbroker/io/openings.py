@@ -101,6 +101,11 @@ class Openings:
         """The opening of a slot that is in progress."""
         return self._pending.get(slot)
 
+    def forget_calls(self) -> None:
+        """Control has died: its calls get no reply."""
+        for opening in (*self._pending.values(), *self._done.copy()):
+            opening.call_ids.clear()
+
     def finished(self, opening: Opening) -> None:
         """The log is loaded, could not be loaded, or does not need it: `take` returns it."""
         self._done.append(opening)
@@ -223,8 +228,7 @@ class Openings:
         return len((left | self._unread).difference(open_slots))
 
     def forget(self, slot: int) -> None:
-        """Cancel the opening of a log that is deleted while it is not open, for example because its
-        process was killed."""
+        """A log is deleted that is not open, for example because its process was killed."""
         self._unread.discard(slot)
         set_state(self._slots[slot], SlotState.DELETED)
 

@@ -16,7 +16,7 @@ from typing import Any
 from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import Drained, FollowUp, Stop
 from kbroker.io.cleaning import Cleaning
-from kbroker.io.commands import Commands, LogCommands, storage_failed
+from kbroker.io.commands import Commands, DeletionCalls, LogCommands
 from kbroker.io.control_link import ControlLink
 from kbroker.io.durability import Durability
 from kbroker.io.held_entries import HeldEntries
@@ -83,18 +83,21 @@ class Worker:
             self.moves.handlers,
             self.replicas.handlers,
             self.housekeeping.handlers,
-            {ClosePartition: self._close},
         )
-        self._deletions: list[tuple[int, ClosePartition]] = []
+        self.deletions = DeletionCalls(
+            self.logs, (self.moves.drop, self.replicas.forget), self.durability.forget
+        )
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
             self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]
         self._due_ms = 0
         self._synced_fd = self.durability.fileno()
         self._poll = self._new_poll()
-        self.link = ControlLink(
-            context.control_sockets.connector, Hello("io", context.index, context.epoch), self._poll
-        )
+        self.link = self._new_link(context)
+
+    def _new_link(self, context: ChildContext) -> ControlLink:
+        hello = Hello("io", context.index, context.epoch)
+        return ControlLink(context.control_sockets.connector, hello, self._poll, self._control_died)
 
     def _new_poll(self) -> select.epoll:
         poll = select.epoll()
@@ -191,6 +194,7 @@ class Worker:
             log.debug("no link to control yet")
         self.link.take(self._serve_messages)
         self.link.reply(self.logs.take_opened(self.replicas.begin))
+        self.link.reply(self.deletions.run())
         self.held.answer_read()
         self.durability.answer_late()
         now = monotonic_ms()
@@ -206,42 +210,23 @@ class Worker:
 
     def _serve_messages(self, messages: Sequence[tuple[int, Any]]) -> list[Reply]:
         replies = [self._handle(*each) for each in messages]
-        replies += self._delete()
         return [reply for reply in replies if reply is not None and reply.call_id]
 
     def _handle(self, call_id: int, body: object) -> Reply | None:
         """The reply to a message. None if it follows later: for OpenPartition when a thread has
-        loaded the log, for a deletion together with other deletions."""
+        loaded the log, for ClosePartition when the log is deleted."""
         if isinstance(body, OpenPartition):
             self.moves.reopened(body.slot, body.log_dir)
             self.logs.open(body, call_id)
             return None
-        if isinstance(body, ClosePartition) and body.delete:
-            self._deletions.append((call_id, body))
+        if isinstance(body, ClosePartition):
+            self.deletions.add(call_id, body)
             return None
         return self.commands.handle(call_id, body)
 
-    def _close(self, body: ClosePartition) -> None:
-        self.moves.drop(body.slot)
-        self.replicas.forget(body.slot)
-        self.logs.close(body.slot)
-        self.durability.forget(body.slot)
-
-    def _delete(self) -> list[Reply]:
-        """Delete logs together, so that they share the syncs of their log dir. Returns the
-        replies."""
-        calls, self._deletions = self._deletions, []
-        slots = [body.slot for _, body in calls]
-        for slot in slots:
-            self.moves.drop(slot)
-            self.replicas.forget(slot)
-        errors = self.logs.delete(slots)
-        for slot in slots:
-            self.durability.forget(slot)
-        return [
-            storage_failed(call_id, body, errors[body.slot]) if body.slot in errors else Reply(call_id, None)
-            for call_id, body in calls
-        ]
+    def _control_died(self) -> None:
+        self.logs.forget_calls()
+        self.deletions.clear()
 
     # --- appends -----------------------------------------------------------------------------------
 

@@ -231,11 +231,10 @@ class OpenPartition(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ClosePartition(Struct, frozen=True, array_like=True, tag=True):
-    """Flush and close; delete: rename the folder to ``<topic>-<partition>.<uuid>-delete`` and
-    remove it after file.delete.delay.ms. Replied when no append can reach it any more."""
+    """Close, rename the folder to ``<topic>-<partition>.<uuid>-delete``, and remove it after
+    file.delete.delay.ms. Replied when no append can reach it any more."""
 
     slot: int
-    delete: bool
 
 
 class ConfigurePartition(Struct, frozen=True, array_like=True, tag=True):

@@ -133,8 +133,7 @@ class FakeWorker:
         if opened is None:
             return
         self.shared.slots[call.slot, Slot.STATE] = SlotState.DELETED
-        if call.delete:
-            shutil.rmtree(Path(opened.log_dir, f"{opened.topic}-{opened.partition}"))
+        shutil.rmtree(Path(opened.log_dir, f"{opened.topic}-{opened.partition}"))
 
     def _DeleteRecords(self, call: m.DeleteRecords) -> int:  # noqa: N802
         line = self.shared.slots[call.slot]

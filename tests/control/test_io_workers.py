@@ -5,7 +5,10 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
-from kbroker.control.changes.topic_change import create_topics
+import pytest
+
+from kbroker.control import io_workers
+from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.io_workers import IoWorkers
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc import messages as m
@@ -125,6 +128,36 @@ def test_changes_wait_no_longer_for_a_worker_that_died(tmp_path: Path) -> None:
         await greeting
         await asyncio.wait_for(scene.broker.log_openings.wait(["a"]), 1)
         assert not scene.workers.all_open.is_set()
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker starts while the deletion is being stored. It opened logs after they had been
+    closed, and their folders stayed."""
+    monkeypatch.setattr(io_workers, "OPENS_AT_ONCE", 1)
+
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        topic, in_store = scene.broker.catalogue.topics["a"], scene.broker.in_store
+        greetings: list[asyncio.Task[None]] = []
+
+        async def greeting_meanwhile(step: Any) -> Any:
+            if not greetings:
+                greetings.append(scene.greet(worker))
+                await turns()
+            return await in_store(step)
+
+        vars(scene.broker)["in_store"] = greeting_meanwhile
+        assert await delete_topics(scene.broker, lambda: [topic]) == [None]
+        assert worker.names == [INTERNAL] * 2
+        worker.go.set()
+        await greetings[0]
+        assert worker.names == [INTERNAL] * 2 + ["a"], "the call that was on its way"
+        assert scene.workers.all_open.is_set()
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))

@@ -4,11 +4,13 @@ restarts."""
 import random
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kbroker.control import failpoint
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -85,7 +87,10 @@ def check(node: KBroker, exists: dict[str, bool | None]) -> None:
     assert True in known.values(), "no topic is known to be there"
     assert set(found.values()) == {PARTITIONS}
     expected = {f"{name}-{index}" for name, count in found.items() for index in range(count)}
-    until(lambda: folders(node.data_dir) == expected)
+    until(
+        lambda: folders(node.data_dir) == expected,
+        lambda: f"folders {sorted(folders(node.data_dir))}, not those of all topics {sorted(expected)}",
+    )
     for name, count in found.items():
         for index in range(count):
             until(lambda name=name, index=index: produced(peer, name, index))
@@ -102,7 +107,7 @@ def produced(peer: SocketPeer, name: str, index: int) -> bool:
     return answer is not None and answer.responses[0].partition_responses[0].error_code == 0
 
 
-def until(condition: Any) -> Any:
+def until(condition: Any, why: Callable[[], str] = lambda: "it did not happen") -> Any:
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -110,7 +115,7 @@ def until(condition: Any) -> Any:
                 return found
         except OSError:
             pass  # a killed child is not back yet
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, why()
         time.sleep(0.05)
 
 
@@ -140,3 +145,22 @@ def test_answers_about_topics_hold_whatever_is_killed(broker_factory: BrokerFact
     node.kill9()
     node.start()
     check(node, exists)
+
+
+def test_a_topic_whose_creation_was_interrupted_can_be_deleted_at_once(
+    broker_factory: BrokerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control serves the deletion while the IO workers start and are to open its logs."""
+    armed = tmp_path / "failpoint"
+    monkeypatch.setenv(failpoint.VARIABLE, str(armed))
+    node = broker_factory({"num.io.threads": "2", "auto.create.topics.enable": "false"})
+    churn = Churn(0, SocketPeer(int(node.bootstrap.rpartition(":")[2])))
+    for name in map("interrupted-{}".format, range(10)):
+        armed.write_text("stored 1")
+        churn._make(name)
+        assert churn.exists[name] is None
+        for role in ("io 0", "io 1"):
+            node.kill9_running(role)
+        while churn.exists[name] is not False:
+            churn._remove(name)
+        until(lambda: not folders(node.data_dir), lambda: f"without a topic: {folders(node.data_dir)}")

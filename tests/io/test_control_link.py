@@ -25,8 +25,12 @@ class Scene:
     def __init__(self) -> None:
         self.sockets = connecting.make()
         self.poll = select.epoll()
-        self.link = ControlLink(self.sockets.connector, HELLO, self.poll)
+        self.lost: list[bool] = []
+        self.link = ControlLink(self.sockets.connector, HELLO, self.poll, self._on_lost)
         self.groups: list[list[int]] = []
+
+    def _on_lost(self) -> None:
+        self.lost.append(self.link.connected)
 
     def serve(self, messages: Sequence[tuple[int, Any]]) -> list[Reply]:
         self.groups.append([call_id for call_id, _ in messages])
@@ -77,8 +81,10 @@ def test_a_link_is_opened_once_and_again_after_it_was_lost(scene: Scene) -> None
     assert connecting.accept(scene.sockets.listener) is None
     control.close()
     assert scene.poll.poll(5)
+    assert scene.lost == []
     scene.link.take(scene.serve)
     assert not scene.link.connected
+    assert scene.lost == [False], "what was to be replied is forgotten before the next link"
     assert scene.poll.poll(0) == []
     assert scene.link.connect()
     scene.accept()

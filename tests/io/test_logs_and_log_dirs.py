@@ -107,13 +107,6 @@ def test_a_log_that_cannot_be_renamed_fails_alone(scene: ThreeLogs, monkeypatch:
     assert isinstance(errors[0], FileNotFoundError)
 
 
-def test_a_closed_log_keeps_its_folder(scene: ThreeLogs) -> None:
-    scene.logs.close(0)
-    assert Path(scene.paths[0], "t0-0").exists()
-    assert scene.shared.slots[0, Slot.STATE] == SlotState.FREE
-    assert scene.logs.get(0) is None
-
-
 def left_in(log_dir: str) -> bool:
     """Whether an IO worker says that its logs were closed."""
     return Path(log_dir, f"{files.CLOSED_LOGS}0").exists()

@@ -20,7 +20,7 @@ def test_no_deleted_topic_has_a_log() -> None:
     assert found.states == documented_states("topic_changes")
 
 
-@pytest.mark.parametrize("bug", ["no_wait", "counted_once"])
+@pytest.mark.parametrize("bug", ["no_wait", "counted_once", "opens_deleted", "closes_opening"])
 def test_bug_that_is_put_back_is_found(bug: str) -> None:
     with pytest.raises(Violation, match="a deleted topic has no log"):
         explore(TopicModel(**{bug: True}))

@@ -7,15 +7,11 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
 
 from kbroker.control.broker import Broker
-from kbroker.control.changes.move_targets import forget
-from kbroker.control.changes.retirement import retire_all
+from kbroker.control.changes.log_closings import close_deleted, names_are_free
 from kbroker.control.images import next_image
-from kbroker.control.links.links import CALLS_AT_ONCE, bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.placement import place_assigned, place_replicas
@@ -30,16 +26,11 @@ from kbroker.control.metadata.topic_plan import (
     too_many_records,
 )
 from kbroker.control.store.change import Change, Deletion
-from kbroker.ipc.link import AsyncLink
-from kbroker.ipc.messages import ClosePartition
 from kbroker.ipc.slicing import in_turns
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import Table, distinct, is_sliced, paced
 
 log = logging.getLogger(__name__)
-
-CLOSE_S: Final = 5.0
-"""Seconds that a deletion waits for the IO workers. Kafka waits for no broker."""
 
 
 def _uncounted(_: int) -> None:
@@ -60,6 +51,7 @@ async def create_topics(
     check_total_partitions(specs, broker.config)
     if validate_only:
         return _planned(broker, specs, count)
+    await names_are_free(broker, (spec.name for spec in specs))
     found: Table[str, TopicPlan | KafkaError] = Table()
     if is_sliced():  # with many names: names that are refused anyway do not delay other changes
         found = _planned(broker, specs, _uncounted)
@@ -89,7 +81,7 @@ def _planned(
     records = 0
     for spec in paced(specs):
         try:
-            if spec.name in broker.closing:
+            if broker.closing.pending(spec.name):
                 why = f"Topic '{spec.name}' is marked for deletion."
                 raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, why)
             plan = plan_topic(spec, broker.catalogue, broker.config, sites_open(broker))
@@ -166,11 +158,10 @@ async def _store_topics(broker: Broker, topics: list[Topic], plans: list[TopicPl
 async def _publish(broker: Broker, topics: list[Topic]) -> None:
     """Notify the network processes, then show the topics to clients."""
     broker.announcing.update({topic.name: topic for topic in topics})
-    for topic in topics:
-        broker.opening.pop(topic.name, None)
     await broker.links.announce(next_image(broker, tuple(topic.image() for topic in topics)))
     for topic in topics:
         del broker.announcing[topic.name]
+        del broker.opening[topic.name]  # the successor of an IO worker opens it until here, too
         broker.catalogue.put(topic)
         for listener in broker.listeners.partitions:
             listener(topic)
@@ -274,7 +265,7 @@ async def delete_topics(
                 broker.overrides.pop((TOPIC, topic.name), None)
             broker.settings_changed(topics=[topic.name for topic in gone])
             await broker.links.announce(next_image(broker, deleted=tuple(topic.name for topic in gone)))
-            await _close_in_time(broker, _deletions(gone))
+            await close_deleted(broker, _deletions(gone))
             for listener in broker.listeners.deletion:
                 for topic in gone:
                     listener(topic)
@@ -293,69 +284,6 @@ async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:
 
 def _deletions(topics: list[Topic]) -> list[Deletion]:
     return [Deletion(topic.topic_id, r) for topic in topics for p in topic.partitions for r in p.replicas]
-
-
-async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None) -> None:
-    """Close logs and rename their folders for removal, then free their slots. A failed deletion is
-    logged, keeps its slot, and is retried at the next start. link: of the IO worker that owns them
-    all, when it has just sent Hello. Raises LinkClosed when this worker dies.
-    """
-    await _finish(broker, await _close(broker, deletions, link))
-
-
-async def _close_in_time(broker: Broker, deletions: Sequence[Deletion]) -> None:
-    """As `close_deleted`, but logs of an IO worker that hangs are closed when it continues. Until
-    then there can be no topic of the same name: the worker would rename its folders."""
-    by_worker: dict[int, list[Deletion]] = {}
-    for one in deletions:
-        by_worker.setdefault(one.partition.worker, []).append(one)
-    calls = {asyncio.create_task(_close(broker, each)): worker for worker, each in by_worker.items()}
-    closed, late = await asyncio.wait(calls, timeout=CLOSE_S)
-    if late:
-        names = {one.partition.topic for call in late for one in by_worker[calls[call]]}
-        workers = sorted(calls[call] for call in late)
-        log.warning("IO workers %s hang; they close logs of %d deleted topics later", workers, len(names))
-        broker.closing |= names
-        broker.late_closings.start(_close_later(broker, late, names))
-    await _finish(broker, [one for call in closed for one in call.result()])
-
-
-async def _close_later(broker: Broker, calls: "set[asyncio.Task[list[Deletion]]]", names: set[str]) -> None:
-    closed = await asyncio.gather(*calls)
-    async with broker.changing:
-        await _finish(broker, [one for each in closed for one in each])
-        broker.closing -= names
-
-
-async def _close(
-    broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None
-) -> list[Deletion]:
-    """Let IO workers close logs; returns those that are closed."""
-
-    def close(one: Deletion) -> Awaitable[Any]:
-        call = ClosePartition(one.partition.slot, True)
-        return link.call(call) if link else broker.links.call_worker(one.partition.worker, call)
-
-    closed = []
-    for one, result in zip(
-        deletions, await bounded(CALLS_AT_ONCE, [partial(close, one) for one in deletions]), strict=True
-    ):
-        if isinstance(result, KafkaError):
-            log.error("%s could not be deleted: %s", one.partition.folder, result)
-        else:
-            closed.append(one)
-    return closed
-
-
-async def _finish(broker: Broker, closed: Sequence[Deletion]) -> None:
-    """The logs are closed: rename folders that are still there, and free the slots."""
-    reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
-    targets = forget(broker, [one.partition for one in closed])
-    finished = await asyncio.to_thread(retire_all, reachable, targets)
-    if finished:
-        await broker.in_store(lambda store: store.finish_deletions(finished))
-        await broker.logs.forget([one.partition.folder for one in finished])
-        broker.ownership.release(one.partition for one in finished)
 
 
 async def grow_topic(

@@ -9,7 +9,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from kbroker.control.changes.topic_change import close_deleted, sites_open
+from kbroker.control.changes.log_closings import close_deleted, names_are_free
+from kbroker.control.changes.topic_change import sites_open
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.placement import place_assigned
 from kbroker.control.metadata.topic_plan import check_replicas
@@ -30,17 +31,22 @@ async def reassign(
     the pending one.
 
     Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION."""
+    UNKNOWN_TOPIC_OR_PARTITION, and REQUEST_TIMED_OUT while a former replica cannot be closed: a new
+    one could have its folder."""
     broker = replication.broker
     sites = sites_open(broker)
     if nodes is not None:
         check_replicas(nodes, sites, None)
     if nodes == broker.nodes(partition.replicas) and not partition.adding and not partition.removing:
         return
+    if nodes is not None:
+        await names_are_free(broker, [topic.name])
     async with broker.changing:
         await broker.log_openings.wait([topic.name])
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if nodes is not None and broker.closing.pending(topic.name):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "An IO worker hangs and has a former replica open")
         async with replication.deciding:
             before = Leaderships([partition])
             try:

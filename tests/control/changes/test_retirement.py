@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.changes import topic_change
+from kbroker.control.changes import log_closings
+from kbroker.control.changes.log_closings import close_orphans
 from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import retire_all
-from kbroker.control.changes.topic_change import close_deleted, create_topics, delete_topics
+from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.links import links
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.store.change import Change, Deletion
@@ -65,8 +67,8 @@ def test_a_successor_of_control_has_the_log_closed_before_the_slot_is_used_again
         assert not made.broker.catalogue.topics
         asyncio.run(create_topics(made.broker, [NewTopic("b")]))
         assert made.broker.catalogue.topics["b"].partitions[0].slot != one.partition.slot
-        asyncio.run(close_deleted(made.broker, made.broker.orphans, worker))
-        assert ClosePartition(one.partition.slot, True) in worker.calls
+        asyncio.run(close_orphans(made.broker, 0, worker))
+        assert ClosePartition(one.partition.slot) in worker.calls
         asyncio.run(create_topics(made.broker, [NewTopic("c")]))
         assert made.broker.catalogue.topics["c"].partitions[0].slot == one.partition.slot
         assert folders(made) == ["b-0", "c-0"]
@@ -101,7 +103,7 @@ def test_a_log_that_could_not_be_closed_keeps_its_slot_and_is_tried_again(tmp_pa
 def test_a_worker_that_hangs_is_not_waited_for_and_closes_the_logs_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_change, "CLOSE_S", 0.01)
+    monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
 
     async def test(made: World) -> None:
         await create_topics(made.broker, [NewTopic("a", 2)])
@@ -116,7 +118,7 @@ def test_a_worker_that_hangs_is_not_waited_for_and_closes_the_logs_later(
         monkeypatch.setattr(
             made.worker,
             "call",
-            lambda body: hang(body) if body == ClosePartition(hanging, True) else call(body),
+            lambda body: hang(body) if body == ClosePartition(hanging) else call(body),
         )
         assert await delete_topics(made.broker, lambda: [topic]) == [None]
         assert not made.broker.catalogue.topics
@@ -148,14 +150,105 @@ def test_a_directory_that_is_offline_may_bring_its_folder_back(tmp_path: Path) -
     assert retire_all([Deletion(b"deleted topic id", Replica("a", 0, str(tmp_path / "gone"), 0, 1))]) == []
 
 
-def test_the_state_of_a_closed_slot_is_not_mistaken_for_an_open_log(tmp_path: Path) -> None:
+def test_a_worker_may_be_about_to_open_a_log_whose_slot_says_that_it_is_deleted(tmp_path: Path) -> None:
+    """It is the state of the log before. The call to open this one, of the control process that
+    died, may be on its way to the worker, which would leave a folder of no topic."""
     with world(tmp_path) as made:
         one = begin_deletion(made)
         made.shared.slots[one.partition.slot, Slot.STATE] = SlotState.DELETED
         made.broker.close()
         made.start()
-        assert made.broker.orphans == []
+        assert [orphan.partition.slot for orphan in made.broker.orphans] == [one.partition.slot]
+        assert folders(made) == ["a-0"]
+        asyncio.run(close_orphans(made.broker, 0, made.worker))
         assert [name.endswith("-delete") for name in folders(made)] == [True]
+
+
+def test_the_name_of_a_topic_whose_deletion_was_interrupted_is_free_once_its_logs_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the worker, which may hang, would rename the folders of the new topic."""
+
+    async def test(made: World) -> None:
+        with monkeypatch.context() as hanging:
+            hanging.setattr(log_closings, "CLOSE_S", 0.01)
+            refused = (await create_topics(made.broker, [NewTopic("a"), NewTopic("b")]))["a"]
+        assert isinstance(refused, KafkaError)
+        assert "marked for deletion" in refused.message
+        creating = asyncio.ensure_future(create_topics(made.broker, [NewTopic("a")]))
+        await asyncio.sleep(0.01)
+        assert not creating.done()
+        await close_orphans(made.broker, 0, made.worker)
+        assert isinstance((await creating)["a"], TopicPlan)
+
+    with world(tmp_path) as made:
+        begin_deletion(made)
+        made.broker.close()
+        made.start()
+        asyncio.run(test(made))
+        assert sorted(made.broker.catalogue.topics) == ["a", "b"]
+
+
+def test_the_slot_of_a_log_is_freed_once_although_its_worker_dies_meanwhile(tmp_path: Path) -> None:
+    """The successor is served before the deletion is stored as finished. Two logs got one slot, and
+    only one of them a folder."""
+
+    async def test(made: World, slot: int) -> None:
+        await create_topics(made.broker, [NewTopic("other")])  # its slot is above the one to be freed
+        in_store, released = made.broker.in_store, asyncio.Event()
+
+        async def slow(step: object) -> object:
+            await released.wait()
+            return await in_store(step)
+
+        vars(made.broker)["in_store"] = slow
+        greetings = [asyncio.ensure_future(close_orphans(made.broker, 0, made.worker)) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        greetings.append(asyncio.ensure_future(close_orphans(made.broker, 0, made.worker)))
+        await asyncio.sleep(0.05)
+        released.set()
+        await asyncio.gather(*greetings)
+        created = await create_topics(made.broker, [NewTopic(name) for name in "abc"])
+        assert all(isinstance(plan, TopicPlan) for _, plan in created.items())
+        slots = [replica.slot for replica in made.broker.catalogue.replicas()]
+        assert slot in slots
+        assert len(set(slots)) == 4
+
+    with world(tmp_path) as made:
+        one = begin_deletion(made)
+        made.broker.close()
+        made.start()
+        asyncio.run(test(made, one.partition.slot))
+        assert [name for name in folders(made) if not name.endswith("-delete")] == [
+            "a-0",
+            "b-0",
+            "c-0",
+            "other-0",
+        ]
+
+
+def test_a_log_of_a_worker_that_is_away_for_long_is_closed_by_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
+    monkeypatch.setattr(links, "CALL_TIMEOUT_S", 0.01)
+
+    async def test(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("a")])
+        topic = made.broker.catalogue.topics["a"]
+        mark(topic.partitions[0], topic.topic_id)
+        made.broker.links.lost(made.worker)
+        assert await delete_topics(made.broker, lambda: [topic]) == [None]
+        await asyncio.sleep(0.1)
+        assert folders(made) == ["a-0"]
+        assert made.broker.closing.pending("a")
+        made.broker.links.add_worker(0, made.worker)
+        await made.broker.late_closings.wait(10)
+        assert "a-0" not in folders(made)
+        assert not made.broker.closing.pending("a")
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
 
 
 def begun_copy(log_dir: str, topic: str, topic_id: bytes) -> Path:

@@ -75,6 +75,22 @@ def test_a_network_process_that_starts_while_a_topic_is_announced_gets_it(tmp_pa
         assert late == ["a"]
 
 
+def test_a_worker_that_starts_while_a_topic_is_announced_opens_it(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        listed: list[tuple[str, int]] = []
+
+        class Watching(FakeNetwork):
+            def call(self, body: Image):  # type: ignore[no-untyped-def]
+                listed.extend((topic.name, p.index) for topic, p, _ in made.broker.logs_of(0))
+                return super().call(body)
+
+        made.broker.links.add_network(1, Watching())
+        create(made, NewTopic("a"))
+        assert listed == [("a", 0)]
+        asyncio.run(grow_topic(made.broker, "a", 2))
+        assert listed[1:] == [("a", 0), ("a", 1)]
+
+
 def test_validate_only_makes_nothing(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         result = create(made, NewTopic("a", 3), validate_only=True)

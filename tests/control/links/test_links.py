@@ -13,7 +13,7 @@ from kbroker.ipc.messages import ClosePartition, Image, Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 IMAGE = Image(1, False, ())
-CALL = ClosePartition(1, False)
+CALL = ClosePartition(1)
 
 
 class Link:

@@ -1,16 +1,17 @@
 """Reassignments beside other changes of the same topic."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.reassignment import finish, reassign
 from kbroker.control.replication.service import Replication
-from kbroker.ipc.messages import Follow, Lead
+from kbroker.ipc.messages import ClosePartition, Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FullStore, World
 
@@ -125,3 +126,38 @@ def test_a_leader_does_not_stop_again_and_again_while_the_store_is_full(made: Wo
             asyncio.run(finish(replication, topic, partition))
     assert shape(made) == before
     assert len(calls) == count
+
+
+def test_a_worker_that_hangs_does_not_hold_up_a_reassignment(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It closes the former replica later. Until then no new one has its folder."""
+    monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
+    replication, topic = Replication(made.broker), made.broker.catalogue.topics["a"]
+    partition = topic.partitions[0]
+    hanging, continued = made.workers[partition.worker], asyncio.Event()
+    call = hanging.call
+
+    async def hang(body: object) -> object:
+        await continued.wait()
+        return await call(body)
+
+    def called(body: object) -> Awaitable[object]:
+        return hang(body) if isinstance(body, ClosePartition) else call(body)
+
+    async def test() -> None:
+        await reassign(replication, topic, partition, [3, 2])
+        for replica in partition.replicas:
+            replica.in_sync = True
+        monkeypatch.setattr(hanging, "call", called)
+        await asyncio.wait_for(finish(replication, topic, partition), 10)
+        assert shape(made)[2] == [3, 2]
+        with pytest.raises(KafkaError) as refused:
+            await reassign(replication, topic, partition, [1, 2])
+        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        continued.set()
+        await made.broker.late_closings.wait(10)
+        await reassign(replication, topic, partition, [1, 2])
+        assert shape(made)[4:] == ([1], [3])
+
+    asyncio.run(test())

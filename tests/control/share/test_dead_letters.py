@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.alter import Alteration, Op
+from kbroker.control.changes import log_closings
 from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.groups.settings import GroupOverrides
@@ -184,15 +185,18 @@ def test_a_missing_topic_is_created_when_the_broker_may(scene: Scene) -> None:
     assert scene.broker.override(TOPIC, "dlq.new") == {ENABLE: "true", "message.timestamp.type": "CreateTime"}
 
 
-def test_a_topic_that_is_still_being_deleted_is_an_error_that_may_be_temporary(scene: Scene) -> None:
+def test_a_topic_that_is_still_being_deleted_is_an_error_that_may_be_temporary(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An IO worker hangs: the letters are written later."""
+    monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
     scene.alter(BROKER, "", AUTO_CREATE, "true")
     scene.configure()
-    scene.broker.closing.add("dlq.team")
+    scene.broker.closing.begin(["dlq.team"])
     with pytest.raises(KafkaError, match="marked for deletion"):
         scene.write(3, 3)
     assert scene.unusable() == 0
-    scene.broker.closing.clear()
+    scene.broker.closing.end(["dlq.team"])
     scene.write(3, 3)
     assert scene.offsets() == [3]
 

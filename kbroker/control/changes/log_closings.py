@@ -1,0 +1,117 @@
+"""Closing the logs of deleted topics and replicas: IO workers close them and rename their folders
+for removal, then their slots are free."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from kbroker.control.broker import Broker
+from kbroker.control.changes.move_targets import forget
+from kbroker.control.changes.retirement import retire_all
+from kbroker.control.links.links import CALLS_AT_ONCE, bounded
+from kbroker.control.store.change import Deletion
+from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.messages import ClosePartition
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+CLOSE_S: Final = 5.0
+"""Seconds that a deletion waits for the IO workers. Kafka waits for no broker."""
+
+
+async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
+    """Close logs and rename their folders for removal, then free their slots. A failed deletion is
+    logged, keeps its slot, and is retried at the next start.
+
+    Logs of an IO worker that hangs or is away are closed when it continues. Until then there can be
+    no new log in their folders: the worker would rename them."""
+    by_worker: dict[int, list[Deletion]] = {}
+    for one in deletions:
+        by_worker.setdefault(one.partition.worker, []).append(one)
+    if not by_worker:
+        return
+    calls = {asyncio.create_task(_close(broker, each)): worker for worker, each in by_worker.items()}
+    closed, late = await asyncio.wait(calls, timeout=CLOSE_S)
+    if late:
+        names = {one.partition.topic for call in late for one in by_worker[calls[call]]}
+        workers = sorted(calls[call] for call in late)
+        log.warning("IO workers %s hang; they close deleted logs of %d topics later", workers, len(names))
+        broker.closing.begin(names)
+        broker.late_closings.start(_close_later(broker, late, names))
+    await _finish(broker, [one for call in closed for one in call.result()])
+
+
+async def _close_later(broker: Broker, calls: "set[asyncio.Task[list[Deletion]]]", names: set[str]) -> None:
+    closed = await asyncio.gather(*calls)
+    async with broker.changing:
+        try:
+            await _finish(broker, [one for each in closed for one in each])
+        finally:
+            broker.closing.end(names)
+
+
+async def close_orphans(broker: Broker, worker: int, link: AsyncLink) -> None:
+    """Finish deletions that a dead predecessor of control had begun, at an IO worker that has just
+    sent Hello. Raises LinkClosed when it dies."""
+    orphans = [one for one in broker.orphans if one.partition.worker == worker]
+    if not orphans:
+        return
+    closed = await _close(broker, orphans, link)
+    here = set(broker.orphans).intersection(orphans)  # the worker's successor may be served meanwhile
+    broker.orphans = [one for one in broker.orphans if one not in here]
+    try:
+        with suppress(KafkaError):  # the store has failed: it is logged, and the next start retries
+            await _finish(broker, [one for one in closed if one in here])
+    finally:
+        broker.closing.end(one.partition.topic for one in here)
+
+
+async def names_are_free(broker: Broker, names: Iterable[str]) -> None:
+    """Wait until logs of deleted topics of these names are closed, but for no IO worker that
+    hangs."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_S):
+            await broker.closing.wait(names)
+
+
+async def _close(
+    broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None
+) -> list[Deletion]:
+    """Let IO workers close logs; returns those that are closed. link: of the worker that owns them
+    all, when it has just sent Hello. Raises LinkClosed when this worker dies."""
+
+    async def close(one: Deletion) -> Any:
+        call = ClosePartition(one.partition.slot)
+        if link is not None:
+            return await link.call(call)
+        while True:
+            try:
+                return await broker.links.call_worker(one.partition.worker, call)
+            except KafkaError as error:
+                if error.code is not ErrorCode.REQUEST_TIMED_OUT:  # it has been away for long
+                    raise
+
+    closed = []
+    for one, result in zip(
+        deletions, await bounded(CALLS_AT_ONCE, [partial(close, one) for one in deletions]), strict=True
+    ):
+        if isinstance(result, KafkaError):
+            log.error("%s could not be deleted: %s", one.partition.folder, result)
+        else:
+            closed.append(one)
+    return closed
+
+
+async def _finish(broker: Broker, closed: Sequence[Deletion]) -> None:
+    """The logs are closed: rename folders that are still there, and free the slots."""
+    reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
+    targets = forget(broker, [one.partition for one in closed])
+    finished = await asyncio.to_thread(retire_all, reachable, targets)
+    if finished:
+        await broker.in_store(lambda store: store.finish_deletions(finished))
+        await broker.logs.forget([one.partition.folder for one in finished])
+        broker.ownership.release(one.partition for one in finished)
