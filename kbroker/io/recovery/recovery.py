@@ -28,7 +28,7 @@ from kbroker.io.recovery import segment_scan
 from kbroker.io.recovery.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.producer_replay import ProducerReplay
-from kbroker.io.recovery.segment_scan import Scan
+from kbroker.io.recovery.segment_scan import BUFFER_BYTES, Scan
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.kernels.search import find_position
@@ -227,13 +227,15 @@ class LogLoader:
 
     def _indexed_position(self, fds: SegmentFds, base: int, size: int) -> int:
         """Position of the last indexed batch below the recovery point, 0 without one. The index of
-        an active segment may not be on disk, so the entry counts only if there is such a batch, and
-        its CRC matches."""
+        an active segment may not be on disk, so the entry counts only if there is such a batch, not
+        longer than the topic takes, and its CRC matches."""
         point, index_bytes = self.request.recovery_point, os.fstat(fds.index).st_size
         position = find_position(fds.index, index_bytes, base, point - 1)
         if not 0 < position < size:
             return 0
-        scan = Scan(fds.log, size, base, start=position, crc_from=position, chunk_rows=1)
+        largest = max(BUFFER_BYTES, self.request.config.max_message_bytes)
+        end = min(size, position + largest)  # beside a batch any length may be found
+        scan = Scan(fds.log, end, base, start=position, crc_from=position, chunk_rows=1)
         try:
             found = next(iter(scan), None)
         except UnsupportedFormat:  # there is no batch: a byte of a record looks like an old magic

@@ -9,6 +9,7 @@ import pytest
 from kbroker.io.recovery import recovery
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.log import files
+from tests.io.append.plain_append import topic_config
 from tests.io.recovery.torn_log import appended, filled, load
 from tests.syncs import Syncs
 
@@ -73,6 +74,28 @@ def test_the_index_finds_the_recovery_point_if_its_entry_fits_the_batch(
     loaded = load(log, recovery_point=15)
     assert loaded.active.next_offset == 17, "the damage in batch 3 is below the recovery point"
     assert starts == [max(at for offset, at in written if offset < 15) if entries == "good" else 0]
+
+
+@pytest.mark.parametrize(("missing", "found"), [(0, True), (1, False)])
+def test_an_index_entry_is_followed_no_further_than_a_batch_may_be_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int, found: bool
+) -> None:
+    """What a stale entry points to may have the length of a whole segment, which was read into
+    memory."""
+    log = filled(tmp_path, segment_bytes=1 << 20)
+    size = Path(files.path(str(log.folder), 0, files.LOG)).stat().st_size // 20
+    log.config = topic_config(index_interval_bytes=100, max_message_bytes=size - missing)
+    monkeypatch.setattr(recovery, "BUFFER_BYTES", 0)
+    starts: list[int] = []
+
+    def scanned(*args: Any, **options: Any) -> Scan:
+        if options.get("crc_from", 0) is None:
+            starts.append(options["start"])
+        return Scan(*args, **options)
+
+    monkeypatch.setattr(recovery, "Scan", scanned)
+    assert load(log, recovery_point=15).active.next_offset == 20
+    assert [start > 0 for start in starts] == [found]
 
 
 def test_after_a_clean_stop_the_active_segment_is_on_disk_and_no_other_is_touched(
