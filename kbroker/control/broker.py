@@ -58,22 +58,22 @@ class Broker:
     """Runs in: control. Owner: the process's main. It is used from the event loop alone.
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource
-    type, name). quotas: of clients. scram: credentials of users. tokens: delegation tokens.
-    decoys: of users and tokens that do not exist.
-    authorizer: None when every client may do everything. coordinators: by coordinator type (0
-    group, 1 transaction, 2 share), those that run. move_targets: log dirs that logs are being moved
-    to, by slot and generation. listeners: what coordinators want to be called for. announcing:
-    topics being sent to the network processes; clients may not see them yet. log_dirs: absolute
-    paths of all log directories. dir_errors: which of them have failed. sites: the replica sites
-    (groups of log directories), which clients see as nodes. stores: the copies of the store.
-    cached_answers: versions that end the cached answers. orphans: partitions of deleted topics that
-    an IO worker of this run may still have open. closing: topics with deleted logs that an IO worker
-    may still have open: an orphan, or it hangs. log_openings: opens the logs of new partitions.
-    opening: partitions whose first OpenPartition is being sent to an IO worker. switching: slots
-    whose logs are being switched to another log dir; they are not lost. metrics: this process's
-    row. endpoints: advertised address of each listener, real ports; node_endpoints: those of
-    further sites, by `port_key`. image_version: of the last image for network processes. ownership:
-    which IO worker writes which log. version: grows with everything Metadata shows.
+    type, name). quotas: of clients. scram: credentials of users. tokens: delegation tokens. decoys:
+    of users and tokens that do not exist. authorizer: None when every client may do everything.
+    coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
+    move_targets: log dirs that logs are being moved to, by slot and generation. listeners: what
+    coordinators want to be called for. announcing: topics being sent to the network processes;
+    clients may not see them yet. log_dirs: absolute paths of all log directories. dir_errors: which
+    of them have failed. sites: the replica sites (groups of log directories), which clients see as
+    nodes. stores: the copies of the store. cached_answers: versions that end the cached answers.
+    orphans: partitions of deleted topics that an IO worker of this run may still have open.
+    closing: topics with deleted logs that an IO worker may still have open: an orphan, or it hangs.
+    log_openings: opens the logs of new partitions. opening: partitions whose first OpenPartition is
+    being sent to an IO worker. switching: slots whose logs are being switched to another log dir;
+    they are not lost. metrics: this process's row. endpoints: advertised address of each listener,
+    real ports; node_endpoints: those of further sites, by `port_key`. image_version: of the last
+    image for network processes. ownership: which IO worker writes which log. version: grows with
+    everything Metadata shows.
     """
 
     def __init__(

@@ -18,9 +18,9 @@ Serve = Callable[[Sequence[tuple[int, Any]]], list[Reply]]
 
 
 class ControlLink:
-    """Runs in: io. Owner: the IO worker. poll: is readable when `take` has something to do. on_lost:
-    called when control has died. Nothing may be replied to its calls any more: the calls of its
-    successor have the same ids."""
+    """Runs in: io. Owner: the IO worker. poll: is readable when `take` has something to do.
+    on_lost: called when control has died. Nothing may be replied to its calls any more: the calls
+    of its successor have the same ids."""
 
     def __init__(
         self, connector: socket.socket, hello: Hello, poll: select.epoll, on_lost: Callable[[], None]

@@ -221,8 +221,8 @@ def test_a_produce_of_many_partitions_or_topics(lag_node: NodeFactory, topics: i
 
 def short_records(codec: Codec) -> bytes:
     """A batch of short random records, as many as the kernel checks in one call."""
-    values = random.Random(int(codec)).randbytes(5500)
-    records = [(None, values[at : at + 1], (), now_ms()) for at in range(len(values))]
+    values, now = random.Random(int(codec)).randbytes(5500), now_ms()
+    records = [(None, values[at : at + 1], (), now) for at in range(len(values))]
     return build_batch(records, codec=codec)
 
 
