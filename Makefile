@@ -148,8 +148,8 @@ bench: venv-bench peer kernels ## kbroker beside Apache Kafka in 45 minutes; wri
 bench-quick: venv-bench peer kernels ## a short selection of that work in about six minutes
 	@$(BIN)/python -m bench --quick $(BENCH)
 
-bench-metrics: venv-bench ## what metrics cost: pairs of kbrokers with and without them
-	@$(BIN)/python -m bench.feature_cost metrics $(BENCH)
+bench-metrics: venv-bench ## what metrics cost: 20 pairs of kbrokers with and without them, and the verdict
+	@$(BIN)/python -m bench.feature_cost metrics --pairs 20 $(BENCH)
 
 bench-security: venv-bench kernels ## what an authorizer and the audit log cost: pairs of kbrokers with and without
 	@$(BIN)/python -m bench.feature_cost authorizer audit $(BENCH)

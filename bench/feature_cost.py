@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from math import comb
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -35,6 +36,8 @@ from kbroker.kernels.cache import METRICS_OFF
 
 WORK = ("raw_50x1", "raw_50x5", "fetch_4k")
 COST = "cpu_us"
+DOUBT = 0.05
+"""Probability that the median is outside its bounds."""
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -113,14 +116,36 @@ def measure(
     return found
 
 
-def show(name: str, pairs: Sequence[tuple[float, float]]) -> str:
-    """Medians, and the median of the pairs' ratios with its quartiles."""
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """Bounds of the median with a confidence of 95 %, by the order of the figures alone; all of them
+    if they are too few."""
+    count, ordered = len(ratios), sorted(ratios)
+    below, rank = 0.0, 0
+    while 2 * (below + comb(count, rank) / 2**count) <= DOUBT:
+        below += comb(count, rank) / 2**count
+        rank += 1
+    rank = max(rank, 1)
+    return ordered[rank - 1], ordered[count - rank]
+
+
+def verdict(bounds: tuple[float, float], limit_percent: float) -> str:
+    """Whether the cost is below the limit, as far as the spread lets it be known."""
+    low, high = (100 * (bound - 1) for bound in bounds)
+    if high < limit_percent:
+        return "yes"
+    return "no" if low >= limit_percent else "not decided by these pairs"
+
+
+def row(name: str, pairs: Sequence[tuple[float, float]], limit_percent: float) -> str:
+    """Medians, the median of the pairs' ratios with its quartiles and bounds, and the verdict."""
     ratios = [one / other for one, other in pairs]
     low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
     with_, without = (median(side) for side in zip(*pairs, strict=True))
+    bounds = interval(ratios)
+    shown = [f"{100 * (each - 1):+.1f}" for each in (middle, low, high, *bounds)]
     return (
-        f"  {name:<10} with {with_:6.3f} µs · without {without:6.3f} µs · cost {100 * (middle - 1):+.1f} % "
-        f"(half of the pairs: {100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %)"
+        f"| {name} | {with_:.3f} µs | {without:.3f} µs | {shown[0]} % | {shown[1]} to {shown[2]} % "
+        f"| {shown[3]} to {shown[4]} % | {verdict(bounds, limit_percent)} |"
     )
 
 
@@ -129,6 +154,7 @@ def main() -> int:
     made.add_argument("features", nargs="+", choices=list(FEATURES))
     made.add_argument("--pairs", type=int, default=8)
     made.add_argument("--seconds", type=float, default=3.0)
+    made.add_argument("--limit", type=float, default=1.0, metavar="PERCENT", help="of the verdict")
     made.add_argument("--folder", type=Path, default=CACHE)
     options = made.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no broker is left behind
@@ -141,8 +167,13 @@ def main() -> int:
         except (LoadFailed, TargetFailed, KafkaException) as failure:
             print(f"bench: {failure}", file=sys.stderr)
             return 1
-        print(f"{name}: CPU per request, {options.pairs} pairs of {options.seconds:g} s:")
-        print("\n".join(show(scenario, pairs) for scenario, pairs in found.items()), flush=True)
+        print(f"{name}: CPU per request, {options.pairs} pairs of {options.seconds:g} s")
+        print(
+            f"| work | with | without | cost | half of the pairs | median, 95 % | below {options.limit:g} % |"
+        )
+        print("|---|---|---|---|---|---|---|")
+        rows = [row(scenario, pairs, options.limit) for scenario, pairs in found.items()]
+        print("\n".join(rows), flush=True)
     return 0
 
 
