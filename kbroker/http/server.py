@@ -90,7 +90,7 @@ class Handler(HttpConnection):
         else:
             self._answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, self._index())
 
-    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_POST  # noqa: N815  refused in the API's form
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_QUERY = do_POST  # noqa: N815  refused as the API does
 
     def _is_foreign(self) -> bool:
         return browser_headers.is_foreign(

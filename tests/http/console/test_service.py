@@ -121,7 +121,7 @@ def test_other_methods_are_refused(served: Served) -> None:
     assert served.ask("POST", "/metrics", {})[0] == 501
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"])
 def test_every_method_is_refused_in_the_form_of_the_api(served: Served, method: str) -> None:
     for path, allowed in (
         ("/api/groups", "GET, HEAD"),
