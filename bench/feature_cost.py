@@ -117,8 +117,8 @@ def measure(
 
 
 def interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """Bounds of the median with a confidence of 95 %, by the order of the figures alone; all of them
-    if they are too few."""
+    """Bounds of the median with a confidence of 95 %, by the order of the figures alone; all of
+    them if they are too few."""
     count, ordered = len(ratios), sorted(ratios)
     below, rank = 0.0, 0
     while 2 * (below + comb(count, rank) / 2**count) <= DOUBT:

@@ -21,7 +21,9 @@ class Coefficients:
     write_rate: appends with the sync at the end. cold_read_rate: sequential, not in the page cache.
     sync_*: 16 KiB appended, then fdatasync. loopback_rate: sendfile to a socket of this host.
     send_cpu, receive_cpu: CPU s a GB of that. copy_rate: memory to memory. clock_s: one reading of
-    the clock.
+    the clock. read_iops, write_iops: operations of 4 KiB a second, at random places, past the page
+    cache, of as many threads as are fastest. tls_cpu: CPU s a GB that one side of a TLS connection
+    encrypts or decrypts.
     """
 
     origin: str = GUESSED
@@ -35,6 +37,9 @@ class Coefficients:
     receive_cpu: float = 0.2
     copy_rate: float = 4e9
     clock_s: float = 100e-9
+    read_iops: float = 100.0
+    write_iops: float = 100.0
+    tls_cpu: float = 1.0
 
     @property
     def measured(self) -> bool:
@@ -75,13 +80,16 @@ def _positive(value: object) -> bool:
 class BrokerCosts:
     """Costs of kbroker, from docs/benchmarks.md. CPU in s a GB or s a request, memory in bytes.
 
-    The machine of those figures needs LOOP_CPU for the bare loop of `tuning bench`; CPU costs of
-    another host are scaled by its loop.
+    The machine of those figures needs LOOP_CPU for the bare loop of `tuning bench`, and TLS_CPU for
+    its bare TLS; CPU costs of another host are scaled by its own. tls_*: what a GB over TLS costs
+    more, by `python -m bench.tls_cost`.
     """
 
     in_cpu: float = 0.39
     out_cpu: float = 0.19
     request_cpu: float = 6.1e-6
+    tls_in_cpu: float = 1.25
+    tls_out_cpu: float = 1.35
     base_bytes: float = 120e6
     partition_bytes: float = 7.7 * 1024
     connection_bytes: float = 11e3
@@ -94,9 +102,13 @@ class BrokerCosts:
             in_cpu=self.in_cpu * scale,
             out_cpu=self.out_cpu * scale,
             request_cpu=self.request_cpu * scale,
+            tls_in_cpu=self.tls_in_cpu * host.tls_cpu / TLS_CPU,
+            tls_out_cpu=self.tls_out_cpu * host.tls_cpu / TLS_CPU,
         )
 
 
 LOOP_CPU = 0.16
 """Sender and receiver together, CPU s a GB, on the machine of docs/benchmarks.md, by
 `kbroker tune bench`."""
+TLS_CPU = 0.28
+"""CPU s a GB of one side of bare TLS there."""

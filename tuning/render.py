@@ -105,8 +105,13 @@ def coefficients_text(measured: Coefficients) -> str:
             "fdatasync of 16 KiB p50 / p99",
             f"{measured.sync_p50_s * 1e3:.3g} / {measured.sync_p99_s * 1e3:.3g} ms",
         ),
+        (
+            "4 KiB reads / writes at random",
+            f"{measured.read_iops:,.0f} / {measured.write_iops:,.0f} a second",
+        ),
         ("sendfile over loopback", show_rate(measured.loopback_rate)),
         ("  CPU of sender / receiver", f"{measured.send_cpu:.3g} / {measured.receive_cpu:.3g} s/GB"),
+        ("TLS, CPU of one side", f"{measured.tls_cpu:.3g} s/GB"),
         ("memory copied by one core", show_rate(measured.copy_rate)),
         ("a reading of the clock", f"{measured.clock_s * 1e9:.0f} ns"),
     )

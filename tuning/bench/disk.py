@@ -1,11 +1,14 @@
 """Appends, syncs and cold reads as kbroker does them: buffered pwrite, fdatasync, reads with a
-window ahead."""
+window ahead; by one thread and by several, each with a log of its own."""
 
 import math
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 CHUNK = 1 << 20
@@ -13,13 +16,15 @@ SMALL = 16 << 10
 WINDOW = 32 << 20  # as far as kbroker reads ahead of a lagging consumer
 ENOUGH_SYNCS = 1000
 FEWEST_SYNCS = 5
+STREAMS = 4
+"""Threads beside one: as many logs are appended to, or read, at the same time."""
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class DiskFigures:
-    """Bytes/s and seconds."""
+    """Bytes/s, of one thread or of STREAMS, whichever are faster; and seconds."""
 
     write_rate: float
     cold_read_rate: float
@@ -36,18 +41,60 @@ def percentile(values: list[float], share: float) -> float:
 def measure_disk(
     folder: Path, seconds: float, most_bytes: int, clock: Clock = time.perf_counter
 ) -> DiskFigures:
-    """Three turns of a third of `seconds` each, on files that are removed. most_bytes: of the file
-    written."""
+    """Appends and cold reads of one thread, then of several, then syncs, on files that are removed.
+    most_bytes: of all files together."""
+    rates = [_rates(folder, count, seconds * 0.4, most_bytes // count, clock) for count in (1, STREAMS)]
     name = folder / f".tuning-bench-{os.getpid()}"
     try:
         with open(name, "w+b", buffering=0) as file:
-            written, write_rate = append(file.fileno(), seconds / 3, most_bytes, clock)
-            cold_read_rate = read_cold(file.fileno(), written, seconds / 3, clock)
-            os.ftruncate(file.fileno(), 0)
-            syncs = sync_times(file.fileno(), seconds / 3, clock)
+            syncs = sync_times(file.fileno(), seconds * 0.2, clock)
     finally:
         name.unlink(missing_ok=True)
+    write_rate, cold_read_rate = (max(side) for side in zip(*rates, strict=True))
     return DiskFigures(write_rate, cold_read_rate, percentile(syncs, 0.5), percentile(syncs, 0.99))
+
+
+def _rates(folder: Path, count: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[float, float]:
+    """Bytes/s that so many threads append together, and then read. most_bytes: of each."""
+    names = [folder / f".tuning-bench-{os.getpid()}-{number}" for number in range(count)]
+    try:
+        with ExitStack() as stack:
+            fds = [stack.enter_context(open(name, "w+b", buffering=0)).fileno() for name in names]
+            written, write_s = _together(
+                [partial(append, fd, seconds / 2, most_bytes, clock) for fd in fds], clock
+            )
+            sizes = [os.fstat(fd).st_size for fd in fds]
+            works = [
+                partial(read_cold, fd, size, seconds / 2, clock) for fd, size in zip(fds, sizes, strict=True)
+            ]
+            read, read_s = _together(works, clock)
+            return written / write_s, read / read_s
+    finally:
+        for name in names:
+            name.unlink(missing_ok=True)
+
+
+def _together(works: Sequence[Callable[[], tuple[int, float]]], clock: Clock) -> tuple[int, float]:
+    """The bytes of all, each in a thread of its own, and seconds until the last has ended.
+    Raises the OSError of one of them."""
+    done: list[int] = []
+    errors: list[OSError] = []
+
+    def run(work: Callable[[], tuple[int, float]]) -> None:
+        try:
+            done.append(work()[0])
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    start = clock()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return sum(done), max(clock() - start, 1e-9)
 
 
 def append(fd: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[int, float]:
@@ -62,8 +109,9 @@ def append(fd: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[int,
     return written, written / max(clock() - start, 1e-9)
 
 
-def read_cold(fd: int, size: int, seconds: float, clock: Clock) -> float:
-    """Bytes/s of a read from the start, after the bytes were dropped from the page cache."""
+def read_cold(fd: int, size: int, seconds: float, clock: Clock) -> tuple[int, float]:
+    """Bytes and bytes/s of a read from the start, after the bytes were dropped from the page
+    cache."""
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     buffer = bytearray(CHUNK)
     start = clock()
@@ -76,7 +124,7 @@ def read_cold(fd: int, size: int, seconds: float, clock: Clock) -> float:
         if not got:
             break
         position += got
-    return position / max(clock() - start, 1e-9)
+    return position, position / max(clock() - start, 1e-9)
 
 
 def sync_times(fd: int, seconds: float, clock: Clock) -> list[float]:

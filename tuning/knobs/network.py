@@ -146,6 +146,17 @@ def _queues(situation: Situation, interface: Interface, _: str) -> Want:
     return Want(Severity.ADVICE, "more queues", f"{interface.queues} queues feed {cores} cores.", remedy)
 
 
+def _steering(situation: Situation, interface: Interface, _: str) -> Want:
+    cores = situation.host.processors.cores
+    if not interface.spread or interface.queues < cores:
+        return FINE
+    because = (
+        f"Each of {cores} cores has a queue of its own: a second core for a packet only adds interrupts."
+    )
+    remedy = by_hand(f"echo 0 into each /sys/class/net/{interface.name}/queues/rx-*/rps_cpus")
+    return Want(Severity.NOTE, "off", because, remedy)
+
+
 def _interrupts(situation: Situation, interface: Interface, _: str) -> Want:
     fast = interface.speed is not None and interface.speed >= FAST
     if not fast or interface.queues < 2 or len(set(interface.interrupt_cores)) > 1:
@@ -196,6 +207,9 @@ NIC: tuple[Knob[Interface], ...] = (
          "Linux, Documentation/networking/segmentation-offloads.rst"),
     Knob("receive queues", interfaces, lambda _, nic: str(nic.queues), _queues,
          "A queue is served by one core at a time.", "Linux, Documentation/networking/scaling.rst"),
+    Knob("receive packet steering", interfaces, lambda _, nic: "on" if nic.spread else "off", _steering,
+         "It gives the work of few queues to more cores (rps_cpus).",
+         "Linux, Documentation/networking/scaling.rst"),
     Knob("interrupts", interfaces, _read_interrupts, _interrupts,
          "Several queues are useless if one core takes the interrupts of all.",
          "Linux, Documentation/core-api/irq/irq-affinity.rst"),

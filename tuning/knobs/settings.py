@@ -80,6 +80,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "tracked connections": ("net.netfilter.nf_conntrack_max", f"all connections within {FULL:.0%} of it"),
     "speed": ("ethtool -s NIC speed", "at least the rate of all consumers divided by 0.7"),
     "offloads": ("ethtool -K NIC", ", ".join(ASK) + " on"),
+    "receive packet steering": ("/sys/class/net/NIC/queues/rx-*/rps_cpus", "0 with a queue for each core"),
     "receive queues": ("ethtool -L NIC combined", "at least half as many as cores, at 10 Gbit/s and more"),
     "scaling governor": ("cpupower frequency-set -g", " or ".join(STEADY)),
     "clocksource": (

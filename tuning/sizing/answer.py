@@ -84,8 +84,12 @@ def _notes(situation: Situation, supply: Supply) -> list[str]:
             "Clients on this host need cores, too: librdkafka uses one to two times the CPU of the broker."
         )
     if load.tls:
-        notes.append("The model does not include TLS, which copies every byte twice more and sends nothing from the "
-                     "page cache; measure it with your clients, or terminate it in a proxy (ADR 0012).")  # fmt: skip
+        plain = replace(situation, workload=replace(load, tls=False))
+        more = sum(cpu_cores(situation)) - sum(cpu_cores(plain))
+        notes.append(
+            f"TLS takes {more:.2g} of the cores: every byte is copied twice more, and none is sent from the page "
+            "cache. A proxy that terminates it can take them elsewhere (ADR 0012)."
+        )
     if load.durable:
         least = situation.coefficients.sync_p50_s * 1000
         most = situation.coefficients.sync_p99_s * 2000

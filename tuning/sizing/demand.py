@@ -165,9 +165,10 @@ def cpu_cores(situation: Situation) -> tuple[float, float]:
     load, costs = situation.workload, situation.costs
     each = load.requests * costs.request_cpu
     share = load.write_rate / (load.write_rate + load.read_rate) if load.write_rate else 0.0
+    tls_in, tls_out = (costs.tls_in_cpu, costs.tls_out_cpu) if load.tls else (0.0, 0.0)
     return (
-        load.write_rate / GB * costs.in_cpu + each * share,
-        load.read_rate / GB * costs.out_cpu + each * (1 - share),
+        load.write_rate / GB * (costs.in_cpu + tls_in) + each * share,
+        load.read_rate / GB * (costs.out_cpu + tls_out) + each * (1 - share),
     )
 
 
@@ -175,13 +176,14 @@ def cores(situation: Situation, supply: Supply) -> Need:
     """CPU of the broker; clients on this host need more."""
     coming, going = cpu_cores(situation)
     load = situation.workload
+    over = " over TLS" if load.tls else ""
     return Need(
         "cores",
         f"{coming:.2g} for what comes in, {going:.2g} for what goes out",
         f"{supply.cores:g}",
         (coming + going) / (supply.cores * STEADY),
-        f"{load.requests:,.0f} requests/s of {show_bytes(load.batch_bytes)}; `kbroker docs benchmarks`, scaled to this "
-        f"host: {situation.coefficients.origin}",
+        f"{load.requests:,.0f} requests/s of {show_bytes(load.batch_bytes)}{over}; `kbroker docs benchmarks`, "
+        f"scaled to this host: {situation.coefficients.origin}",
         "larger batches (linger.ms, batch.size of producers), fewer groups, or more cores",
     )
 

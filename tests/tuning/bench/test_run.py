@@ -17,4 +17,4 @@ def test_all_of_it_makes_coefficients_that_say_where_they_are_from(tmp_path: Pat
     assert measured.measured
     assert measured.origin.startswith("kbroker tune bench on ")
     assert measured.directory == str(tmp_path)
-    assert len(reported) == 3
+    assert len(reported) == 4 + any("guessed" in line for line in reported)

@@ -2,8 +2,8 @@
 ends: a stalled disk, stuck groups, a process without a core, a certificate that ends, a full listen
 queue.
 
-As in test_alerts_of_a_broker only `for` is shortened, and the end of a trouble that a rate remembers
-is that of the expression with a shorter window."""
+As in test_alerts_of_a_broker only `for` is shortened, and the end of a trouble that a rate
+remembers is that of the expression with a shorter window."""
 
 import socket
 from collections.abc import Iterator

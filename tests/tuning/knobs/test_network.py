@@ -96,3 +96,15 @@ def test_interrupts_of_all_queues_on_one_core_are_to_be_spread(tmp_path: Path) -
     spread = with_network(situation(tmp_path), replace(fast, interrupt_cores=("0", "1", "2", "3")))
     assert ask(spread, "eth0: interrupts").severity is Severity.OK
     assert ask(with_network(situation(tmp_path), fast), "eth0: interrupts").severity is Severity.UNSEEN
+
+
+def test_packet_steering_is_for_interfaces_with_fewer_queues_than_cores(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    cores = base.host.processors.cores
+    name = "eth0: receive packet steering"
+    wide = ask(with_network(base, Interface("eth0", 1.25e9, queues=cores, spread=True)), name)
+    assert (wide.severity, wide.now, wide.proposed) == (Severity.NOTE, "on", "off")
+    narrow = with_network(base, Interface("eth0", 1.25e9, queues=1, spread=True))
+    assert ask(narrow, name).severity is Severity.OK
+    off = ask(with_network(base, Interface("eth0", 1.25e9, queues=cores)), name)
+    assert (off.severity, off.now) == (Severity.OK, "off")

@@ -43,7 +43,7 @@ def test_a_host_that_fails_at_rest_has_no_rate(tmp_path: Path) -> None:
 def test_parts_that_the_model_leaves_out_are_reported(tmp_path: Path) -> None:
     base = carrying(situation(tmp_path), tls=True, durable=True, remote_clients=False)
     guessed = " ".join(answer(base, SUPPLY).notes)
-    for word in ("conservative estimates", "does not include TLS", "one to two syncs", "need cores, too"):
+    for word in ("conservative estimates", "TLS takes", "one to two syncs", "need cores, too"):
         assert word in guessed
     measured = replace(base, coefficients=Coefficients("measured"))
     assert "conservative estimates" not in " ".join(answer(measured, SUPPLY).notes)

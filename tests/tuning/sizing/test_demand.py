@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from tests.tuning.fakes import GiB, carrying, situation
-from tuning.coefficients import LOOP_CPU, Coefficients
+from tuning.coefficients import LOOP_CPU, TLS_CPU, BrokerCosts, Coefficients
 from tuning.sizing import demand
 from tuning.sizing.supply import Supply
 
@@ -84,3 +84,18 @@ def test_small_requests_cost_cores(tmp_path: Path) -> None:
     base = carrying(situation(tmp_path), write_rate=10e6, groups=0)
     small, large = carrying(base, batch_bytes=100), carrying(base, batch_bytes=100_000)
     assert sum(demand.cpu_cores(small)) > 20 * sum(demand.cpu_cores(large))
+
+
+def test_tls_costs_cores_in_both_directions_by_the_hosts_own_tls(tmp_path: Path) -> None:
+    plain = carrying(situation(tmp_path), write_rate=1e9, groups=2, batch_bytes=1 << 30)
+    plain = replace(plain, coefficients=Coefficients("m", tls_cpu=TLS_CPU))
+    tls = carrying(plain, tls=True)
+    costs = BrokerCosts()
+    more = [
+        after - before for before, after in zip(demand.cpu_cores(plain), demand.cpu_cores(tls), strict=True)
+    ]
+    assert more == pytest.approx([costs.tls_in_cpu, 2 * costs.tls_out_cpu])
+    slow = replace(tls, coefficients=Coefficients("m", tls_cpu=2 * TLS_CPU))
+    assert sum(demand.cpu_cores(slow)) - sum(demand.cpu_cores(tls)) == pytest.approx(sum(more))
+    assert "over TLS" in demand.cores(tls, SUPPLY).how
+    assert "over TLS" not in demand.cores(plain, SUPPLY).how
