@@ -112,15 +112,22 @@ def padded(content: bytes) -> bytes:
     return content + bytes(-len(content) & 7)
 
 
+def heads(block: bytearray) -> Iterator[tuple[int, int, int, int]]:
+    """(position after the head, call, bytes of the peer or status, bytes of the frame) of each
+    message."""
+    position = 0
+    while position < len(block):
+        size, call, second, frame_bytes = HEAD.unpack_from(block, position)
+        yield position + HEAD_BYTES, call, second, frame_bytes
+        position += size
+
+
 def requests(block: bytearray) -> Iterator[tuple[int, bytes, bytes]]:
     """(call, peer, frame) of each request of a block; without requests that no longer have a
     call."""
-    position = 0
-    while position < len(block):
-        size, call, peer_bytes, frame_bytes = HEAD.unpack_from(block, position)
+    for start, call, peer_bytes, frame_bytes in heads(block):
         if call:
-            yield call, *_content(block, position + HEAD_BYTES, peer_bytes, frame_bytes)
-        position += size
+            yield call, *_content(block, start, peer_bytes, frame_bytes)
 
 
 def request_at(block: bytearray, position: int) -> tuple[bytes, bytes]:
@@ -136,12 +143,8 @@ def _content(block: bytearray, start: int, peer_bytes: int, frame_bytes: int) ->
 
 def answers(block: bytearray) -> Iterator[tuple[int, int, bytes]]:
     """(call, status, frame) of each answer of a block."""
-    position = 0
-    while position < len(block):
-        size, call, status, frame_bytes = HEAD.unpack_from(block, position)
-        start = position + HEAD_BYTES
+    for start, call, status, frame_bytes in heads(block):
         yield call, status, bytes(block[start : start + frame_bytes])
-        position += size
 
 
 def client_request(peer: bytes, frame: bytes) -> ClientRequest:
@@ -169,12 +172,3 @@ def whole_request(peer: Peer, header: RequestHeader, body: bytes) -> ClientReque
         peer.software_version,
         peer.token_authenticated,
     )
-
-
-def split(block: bytearray) -> Iterator[tuple[int, ClientRequest]]:
-    """(call, request) of each request of a block whose header can be read."""
-    for call, peer, frame in requests(block):
-        try:
-            yield call, client_request(peer, frame)
-        except ProtocolError:
-            continue

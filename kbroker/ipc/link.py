@@ -58,7 +58,7 @@ class AsyncLink(asyncio.Protocol):
     """One end of a link inside an event loop. Runs in: network, control. Owner: the process's main.
 
     on_message(link, call_id, body) is called for everything but replies and blocks; on_block(link,
-    block) for those (without it, a block's requests are messages); on_lost(link) once at the end.
+    block) for those (without it, a block closes the link); on_lost(link) once at the end.
     of_requests: what blocks hold, else answers.
     """
 

@@ -23,7 +23,7 @@ from kbroker.ipc import http_messages as hm
 from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
-from kbroker.ipc.block import pack_answer, split, whole
+from kbroker.ipc.block import pack_answer, whole
 from kbroker.ipc.long_messages import PIECE, IncomingMessages, Misplaced, is_piece
 from kbroker.ipc.messages import LongRequest, Reply
 
@@ -146,8 +146,8 @@ class FrameReader:
     """Cuts received bytes into ``(call_id, body)`` messages.
 
     decoder_of: takes the decoder of the reply to a call; None for a call without a waiter, whose
-    reply is skipped. on_block: called with each block, in order; without it a block's requests are
-    messages like any other. of_requests: what blocks hold, else answers.
+    reply is skipped. on_block: called with each block, in order; without it a block is
+    malformed. of_requests: what blocks hold, else answers.
     """
 
     def __init__(
@@ -176,20 +176,19 @@ class FrameReader:
             payload = self._buffer[position + 4 : position + 4 + length]
             position += 4 + length
             if word & BLOCK:
-                yield from self._block(payload)
+                self._block(payload)
             elif word & PIECE:
                 yield from self._piece(payload)
             else:
                 yield from self._messages(payload)
         del self._buffer[:position]
 
-    def _block(self, block: bytearray) -> Iterator[tuple[int, Any]]:
+    def _block(self, block: bytearray) -> None:
+        if self._on_block is None:
+            raise Malformed("a block on a link that takes none")
         if not whole(block, self._of_requests):
             raise Malformed(f"a block of {len(block)} bytes whose lengths do not fit")
-        if self._on_block is None:
-            yield from split(block)
-        else:
-            self._on_block(block)
+        self._on_block(block)
 
     def _piece(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
         try:

@@ -115,6 +115,11 @@ def test_a_reply_to_a_negative_call_is_packed_as_a_block() -> None:
     assert message == pack_answer(-3, b"frame")
 
 
+def test_a_block_on_a_link_without_blocks_is_malformed() -> None:
+    with pytest.raises(Malformed):
+        list(FrameReader(lambda _: None).feed(frame_block(pack_request(-5, b"peer", b"frame"))))
+
+
 def _blocks(stream: bytes) -> list[bytearray]:
     seen: list[bytearray] = []
     assert not list(FrameReader(lambda _: None, seen.append, of_requests=False).feed(stream))

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.block import HEAD, row_of
+from kbroker.ipc.block import heads, row_of
 from kbroker.metrics import layout as slot
 from kbroker.metrics.bounds import UPPER_NS
 from kbroker.metrics.labels import STAGES
@@ -75,10 +75,7 @@ class SlowRequests:
         """Control's answers are about to be sent. local: from its block to the answer."""
         now_ns = time.monotonic_ns()
         rows = self._context.connections
-        position = 0
-        while position < len(block):
-            size, call, _, _ = HEAD.unpack_from(block, position)
-            position += size
+        for _, call, _, _ in heads(block):
             number = row_of(call)
             connection = connections.get(number)
             if connection is None or rows[number, ConnectionRow.CALL] != call:
