@@ -9,9 +9,11 @@ import os
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.key_store import KeyStore, KeyStoreError, Text, key_store, texts, trusted
+from kbroker.config.key_store import KeyStore, KeyStoreError, Text, key_store, stamps, texts, trusted
+from kbroker.config.key_store_change import incompatible
 from kbroker.config.principal_mapping import rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
@@ -76,6 +78,48 @@ def context_and_chain(
         with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
             context.load_verify_locations(cadata=trusted(text))
     return context, store.chain
+
+
+class ListenerContext:
+    """The context of a running listener, and the stores that it was built from.
+
+    Runs in: network, http. Owner: one thread; the context may be read by others.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        listener: str,
+        kind: type[ssl.SSLContext] = ssl.SSLContext,
+        asks_clients: bool = True,
+    ) -> None:
+        """The arguments are those of `context_and_chain`. Raises TlsError."""
+        self._started = self._config = config
+        self._listener = listener
+        self._build = partial(context_and_chain, listener=listener, kind=kind, asks_clients=asks_clients)
+        self._stamps = self._stamped()
+        self.context, self._chain = self._build(config)
+
+    def _stamped(self) -> list[tuple[str, int, int, int]]:
+        return list(stamps(texts(self._config, self._listener)))
+
+    def use(self, config: BrokerConfig) -> None:
+        """Take new settings, for the next `renew`."""
+        self._config = config
+        self._stamps = self._stamped()
+
+    def replaced(self) -> bool:
+        """Whether a store's file has been replaced since the last call."""
+        before, self._stamps = self._stamps, self._stamped()
+        return self._stamps != before
+
+    def renew(self) -> None:
+        """Load the stores again: new connections use the renewed certificate. Raises TlsError if a
+        store cannot be used, or has a certificate for other names; the context then stays."""
+        context, chain = self._build(self._config)
+        if why := incompatible(self._started, self._listener, self._chain, chain):
+            raise TlsError(why)
+        self.context, self._chain = context, chain
 
 
 @contextmanager

@@ -4,14 +4,11 @@ thread of each connection."""
 import logging
 import socket
 import ssl
-import threading
 from contextlib import suppress
 from typing import Final
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.key_store import stamps, texts
-from kbroker.config.key_store_change import incompatible
-from kbroker.config.tls_context import TlsError, context_and_chain
+from kbroker.config.tls_context import ListenerContext, TlsError
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +27,7 @@ class HttpTls:
 
     def __init__(self, config: BrokerConfig, listener: str) -> None:
         """Raises TlsError."""
-        self._config = config
-        self._listener = listener
-        self._text = texts(config, listener)
-        self._stamps = list(stamps(self._text))
-        self._lock = threading.Lock()
-        self._context, self._chain = context_and_chain(config, listener, asks_clients=False)
+        self._current = ListenerContext(config, listener, asks_clients=False)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "HttpTls | None":
@@ -46,28 +38,20 @@ class HttpTls:
     def reload_changed(self) -> None:
         """Load a replaced store: new connections use the renewed certificate. A store that cannot
         be used, or has a certificate for other names, changes nothing."""
-        stamped = list(stamps(self._text))
-        if stamped == self._stamps:
+        if not self._current.replaced():
             return
-        self._stamps = stamped
         try:
-            context, chain = context_and_chain(self._config, self._listener, asks_clients=False)
-            if why := incompatible(self._config, self._listener, self._chain, chain):
-                raise TlsError(why)
+            self._current.renew()
         except TlsError as error:
             log.warning("the http port keeps its key store: %s", error)
             return
-        with self._lock:
-            self._context, self._chain = context, chain
         log.info("the http port has reloaded its changed key store")
 
     def wrap(self, connection: socket.socket) -> ssl.SSLSocket:
         """A new connection, before its handshake. Raises OSError."""
         connection.settimeout(HANDSHAKE_S)
-        with self._lock:
-            context = self._context
         try:
-            return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            return self._current.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         except (OSError, ValueError) as error:
             connection.close()
             raise OSError(f"no TLS on this connection: {error}") from error

@@ -192,17 +192,17 @@ def test_the_end_of_a_certificate_is_known_and_changes_with_its_file(
     config = BrokerConfig(settings)
     certificates, listeners = Certificates(config), TlsListeners(config)
     assert list(certificates.expiries()) == [("SSL", first.timestamp())]
-    before = listeners._contexts["SSL"]
+    before = listeners._contexts["SSL"].context
     listeners._reload_changed()
-    assert listeners._contexts["SSL"] is before
+    assert listeners._contexts["SSL"].context is before
     put("a", second)
     assert list(certificates.expiries()) == [("SSL", second.timestamp())]
     listeners._next_check_s = 0
     listeners._reload_changed()
-    assert listeners._contexts["SSL"] is not before
-    now = listeners._contexts["SSL"]
+    assert listeners._contexts["SSL"].context is not before
+    now = listeners._contexts["SSL"].context
     (tmp_path / "k.pem").write_text("half a file")
     listeners._next_check_s = 0
     listeners._reload_changed()
-    assert listeners._contexts["SSL"] is now
+    assert listeners._contexts["SSL"].context is now
     assert f"ssl.keystore.location={tmp_path / 'k.pem'} cannot be used" in caplog.text

@@ -182,7 +182,7 @@ def test_a_renewed_certificate_is_used_and_one_for_other_names_is_not(
 def test_no_client_is_asked_for_a_certificate(tmp_path: Path) -> None:
     store = put(tmp_path / "web.pem")
     made = tls_of(store, **{"ssl.client.auth": "required"})
-    assert made._context.verify_mode is ssl.CERT_NONE
+    assert made._current.context.verify_mode is ssl.CERT_NONE
 
 
 def test_without_the_setting_there_is_no_tls() -> None:

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.key_store import stamps, texts
-from kbroker.config.key_store_change import incompatible
 from kbroker.config.principal_mapping import name_of, rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
-from kbroker.config.tls_context import TlsError, context_and_chain, user_of
+from kbroker.config.tls_context import ListenerContext, TlsError, user_of
 from kbroker.ipc.background import Background
 from kbroker.net.connections.connection import Connection, State
 from kbroker.net.security.tls_alert import AlertContext
@@ -30,14 +28,12 @@ class TlsListeners:
     """Runs in: network. Owner: the process."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._config = self._started = config
-        self._contexts: dict[str, ssl.SSLContext] = {}
-        self._chains: dict[str, bytes] = {}
-        for endpoint in config.listeners:
-            if endpoint.protocol.tls:
-                name = endpoint.listener
-                self._contexts[name], self._chains[name] = context_and_chain(config, name, AlertContext)
-        self._stamps = self._stamped()
+        self._config = config
+        self._contexts = {
+            endpoint.listener: ListenerContext(config, endpoint.listener, AlertContext)
+            for endpoint in config.listeners
+            if endpoint.protocol.tls
+        }
         self._next_check_s = 0.0
         self._turns = HandshakeTurns()
         self._relays = Background(log, "a TLS relay failed")
@@ -51,11 +47,9 @@ class TlsListeners:
         except ConfigError as error:
             log.warning("TLS listeners keep their settings: %s", error)
             return
-        self._stamps = self._stamped()
+        for context in self._contexts.values():
+            context.use(self._config)
         self._reload()
-
-    def _stamped(self) -> list[tuple[str, int, int, int]]:
-        return [stamp for name in self._contexts for stamp in stamps(texts(self._config, name))]
 
     def _reload_changed(self) -> None:
         """Reload stores whose files have been replaced: a renewed certificate needs no restart."""
@@ -63,28 +57,21 @@ class TlsListeners:
         if now_s < self._next_check_s:
             return
         self._next_check_s = now_s + CHECK_SECONDS
-        stamped = self._stamped()
-        if stamped == self._stamps:
-            return
-        self._stamps = stamped
-        if self._reload():
+        replaced = [context.replaced() for context in self._contexts.values()]
+        if any(replaced) and self._reload():
             log.info("TLS listeners have reloaded their changed key and trust stores")
 
     def _reload(self) -> bool:
         """Load the stores of all listeners again; False if one keeps what it has, because its store
         cannot be used, or has a certificate for other names."""
-        kept = False
-        for name, old in self._chains.items():
+        renewed = True
+        for name, context in self._contexts.items():
             try:
-                context, chain = context_and_chain(self._config, name, AlertContext)
-                if why := incompatible(self._started, name, old, chain):
-                    raise TlsError(why)
+                context.renew()
             except TlsError as error:
                 log.warning("TLS listener %s keeps its key and trust stores: %s", name, error)
-                kept = True
-                continue
-            self._contexts[name], self._chains[name] = context, chain
-        return not kept
+                renewed = False
+        return renewed
 
     def pair(self) -> tuple[int, socket.socket]:
         """The ends of an inner connection: the descriptor used as the client's socket, and the
@@ -123,7 +110,7 @@ class TlsListeners:
             know(connection)
             return True
 
-        context = self._contexts[listener]
+        context = self._contexts[listener].context
         refused = partial(failed, connection)
         self._relays.start(relay(outer, inner, context, authenticated, refused, self._turns))
 

@@ -12,13 +12,13 @@ def looked(listeners: TlsListeners) -> object:
     """The context of the listener SSL after its files have been checked."""
     listeners._next_check_s = 0
     listeners._reload_changed()
-    return listeners._contexts["SSL"]
+    return listeners._contexts["SSL"].context
 
 
 def test_a_renewed_certificate_of_the_same_subject_is_taken(tmp_path: Path) -> None:
     store = tmp_path / "k.pem"
     listeners = TlsListeners(config_of(put(store, "k")))
-    before = listeners._contexts["SSL"]
+    before = listeners._contexts["SSL"].context
     assert looked(listeners) is before
     put(store, "k")
     assert looked(listeners) is not before
@@ -29,7 +29,7 @@ def test_a_certificate_of_another_subject_is_refused_until_the_old_subject_is_ba
 ) -> None:
     store = tmp_path / "k.pem"
     listeners = TlsListeners(config_of(put(store, "k")))
-    before = listeners._contexts["SSL"]
+    before = listeners._contexts["SSL"].context
     put(store, "other")
     assert looked(listeners) is before
     assert (
@@ -43,7 +43,7 @@ def test_a_certificate_of_another_subject_is_refused_until_the_old_subject_is_ba
 def test_another_subject_is_taken_where_it_is_allowed(tmp_path: Path) -> None:
     store = tmp_path / "k.pem"
     listeners = TlsListeners(config_of(put(store, "k"), ssl_allow_dn_changes="true"))
-    before = listeners._contexts["SSL"]
+    before = listeners._contexts["SSL"].context
     put(store, "other")
     assert looked(listeners) is not before
 
@@ -56,17 +56,17 @@ def test_one_listener_renews_its_store_while_that_of_another_is_broken(tmp_path:
             listener_name_more_ssl_keystore_location=put(second, "m"), advertised_listeners="SSL://h:1",
         )
     )  # fmt: skip
-    before = dict(listeners._contexts)
+    before = {name: each.context for name, each in listeners._contexts.items()}
     put(first, "k")
     second.write_text("half a file")
     assert looked(listeners) is not before["SSL"]
-    assert listeners._contexts["MORE"] is before["MORE"]
+    assert listeners._contexts["MORE"].context is before["MORE"]
 
 
 def test_new_settings_are_taken_by_the_same_rule(tmp_path: Path) -> None:
     listeners = TlsListeners(config_of(put(tmp_path / "k.pem", "k")))
-    key, before = "listener.name.ssl.ssl.keystore.location", listeners._contexts["SSL"]
+    key, before = "listener.name.ssl.ssl.keystore.location", listeners._contexts["SSL"].context
     listeners.change({key: put(tmp_path / "other.pem", "other")})
-    assert listeners._contexts["SSL"] is before
+    assert listeners._contexts["SSL"].context is before
     listeners.change({key: put(tmp_path / "again.pem", "k")})
-    assert listeners._contexts["SSL"] is not before
+    assert listeners._contexts["SSL"].context is not before
