@@ -4,7 +4,6 @@ not wait for a disk.
 
 import logging
 import os
-import resource
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from kbroker.io.append.drain import ReadAhead
 from kbroker.ipc.scheduling import ask_for_slice
-from kbroker.kernels.libc import SECTOR
+from kbroker.log.cachestat import thread_disk_bytes
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +163,7 @@ class ReadAheadPool:
         try:
             fd = os.open(stream.file, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                began = disk_bytes()
+                began = thread_disk_bytes()
                 while not self._closing and (done := stream.pull(fd, self._buffer())) is not None:
                     began = self._count(stream.slot, began)
                     self._finish(done)
@@ -179,7 +178,7 @@ class ReadAheadPool:
     def _count(self, slot: int, began: int) -> int:
         """Count bytes before the range is reported as done, so that a reader's bytes are counted
         when it gets them."""
-        now = disk_bytes()
+        now = thread_disk_bytes()
         if now > began:
             self._from_disk.append((slot, now - began))
             self._notify()
@@ -211,12 +210,6 @@ def _await(fd: int, position: int, piece: memoryview) -> int:
         else:
             return PIECE_BYTES
     return os.preadv(fd, [piece], position)
-
-
-def disk_bytes() -> int:
-    """Bytes that the calling thread has read from disk, as in /proc/PID/io, which includes the
-    kernel's own read-ahead."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
 
 
 def grown(window: int) -> int:

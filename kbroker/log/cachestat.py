@@ -1,9 +1,11 @@
-"""cachestat(2): how many pages of a file are in the page cache. Linux 6.5 and newer."""
+"""The page cache: how many pages of a file are in it (cachestat(2), Linux 6.5 and newer), and the bytes
+that a thread had read from disk because they were not."""
 
 import ctypes
 import os
+import resource
 
-from kbroker.kernels.libc import CACHESTAT
+from kbroker.kernels.libc import CACHESTAT, SECTOR
 
 STATES = ("cached", "dirty", "writeback", "evicted", "recently_evicted")
 
@@ -27,3 +29,9 @@ def page_counts(fd: int, position: int = 0, length: int = 0) -> tuple[int, ...]:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return tuple(int(getattr(found, name)) for name in STATES)
+
+
+def thread_disk_bytes() -> int:
+    """Bytes that the calling thread has read from disk, as in /proc/PID/io, which includes the
+    kernel's own read-ahead."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR

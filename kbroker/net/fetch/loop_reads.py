@@ -6,21 +6,15 @@ the thread's count is read once a second and divided among the partitions that w
 second, by their bytes.
 """
 
-import resource
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.layout import Counter
-from kbroker.kernels.libc import SECTOR
+from kbroker.log.cachestat import thread_disk_bytes
 
 Words = NDArray[np.int64]
-
-
-def thread_disk_bytes() -> int:
-    """Bytes that the calling thread has read from disk, as /proc/PID/io counts them."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
 
 
 class LoopReads:
