@@ -4,7 +4,6 @@ librdkafka has the same requests, but it aborts the process if an assignment is 
 ConsumerProtocolAssignment. A group's leader sends these bytes, and no broker checks them.
 """
 
-import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,10 @@ from kbroker.cli.failures import CommandFailed, broker_error
 from kbroker.cli.own_requests import GroupCoordinators
 from kbroker.cli.partitions import Partition
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.codec import decode
+from kbroker.protocol.consumer_protocol import assigned_topics
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.messages import consumer_protocol_assignment as assignments
-from kbroker.protocol.schema import ProtocolError
 
 CONSUMER_PROTOCOL = "consumer"
-_HEADER = struct.Struct(">hi")  # version of the assignment, number of topics
 _NOT_OF_THIS_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND.value, ErrorCode.UNSUPPORTED_VERSION.value)
 
 
@@ -69,29 +65,6 @@ def describe_group(coordinators: GroupCoordinators, group_id: str) -> Described:
     return Described(group.group_state, "classic", group.protocol_data, node_id, _sorted(members))
 
 
-def assigned_partitions(assignment: bytes) -> tuple[list[Partition], str | None]:
-    """Parse a ConsumerProtocolAssignment with its version. Returns its partitions and, if it is
-    malformed, those before the error and the reason. Empty bytes (during a rebalance) are no
-    partitions."""
-    if not assignment:
-        return [], None
-    found: list[assignments.TopicPartition] = []
-    reason = None
-    try:
-        version, count = _HEADER.unpack_from(assignment)
-        if version < assignments.MIN_VERSION or count < 0:
-            raise ProtocolError(f"version {version} with {count} topics")
-        version = min(version, assignments.MAX_VERSION)  # later versions add fields after these
-        position = _HEADER.size
-        while len(found) < count:
-            topic, position = decode(assignments.TopicPartition, version, assignment, position)
-            found.append(topic)
-        decode(assignments.ConsumerProtocolAssignment, version, assignment, struct.calcsize(">h"))
-    except (struct.error, ProtocolError) as error:
-        reason = str(error) if isinstance(error, ProtocolError) else f"only {len(assignment)} bytes"
-    return sorted((topic.topic, number) for topic in found for number in topic.partitions), reason
-
-
 def _only_group(answer: Any, group_id: str) -> Any:
     if len(answer.groups) != 1:
         raise CommandFailed(f"group {group_id}: the answer describes {len(answer.groups)} groups, not one")
@@ -107,7 +80,8 @@ def _classic_member(member: Any, protocol_type: str) -> Member:
     partitions: list[Partition] = []
     malformed = None
     if protocol_type == CONSUMER_PROTOCOL:  # assignments of Kafka Connect have no partitions
-        partitions, malformed = assigned_partitions(bytes(member.member_assignment))
+        topics, malformed = assigned_topics(bytes(member.member_assignment))
+        partitions = sorted((each.topic, number) for each in topics for number in each.partitions)
     return Member(
         member.member_id,
         member.group_instance_id,

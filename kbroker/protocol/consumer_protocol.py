@@ -1,4 +1,5 @@
-"""The consumer protocol inside a classic group's metadata and assignments (KIP-429 and before).
+"""The consumer protocol: subscriptions and assignments inside the messages of classic groups (KIP-429
+and before).
 
 Versions newer than ours are read as ours, as Kafka's ConsumerProtocol does. The bytes may be
 anything, because clients of other languages choose them; an unreadable subscription is None, never
@@ -40,6 +41,29 @@ def parse_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
     """A member's assignment. Raises ProtocolError."""
     version = min(version_of(assignment), _NEWEST)
     return decode(ConsumerProtocolAssignment, version, assignment, 2)[0]
+
+
+def assigned_topics(assignment: bytes) -> tuple[list[TopicPartition], str | None]:
+    """The topics of an assignment and, if it is malformed, those before the error and the reason.
+    Empty bytes (during a rebalance) are no topics."""
+    found: list[TopicPartition] = []
+    if not assignment:
+        return found, None
+    try:
+        position = _VERSION.size + _LENGTH.size
+        if len(assignment) < position:
+            raise ProtocolError(f"only {len(assignment)} bytes")
+        version = min(version_of(assignment), _NEWEST)
+        count: int = _LENGTH.unpack_from(assignment, _VERSION.size)[0]
+        if count < 0:
+            raise ProtocolError(f"{count} topics")
+        while len(found) < count:
+            topic, position = decode(TopicPartition, version, assignment, position)
+            found.append(topic)
+        parse_assignment(assignment)
+    except ProtocolError as error:
+        return found, str(error)
+    return found, None
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:

@@ -1,12 +1,10 @@
 """Groups are described whatever bytes their leader assigned."""
 
-import struct
 from pathlib import Path
 
 import pytest
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.group_members import assigned_partitions
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
@@ -20,47 +18,8 @@ from tests.cli.plain_login import PLAIN_ONLY, client
 from tests.conftest import BrokerFactory
 
 
-def assignment(*topics: TopicPartition, version: int = 3) -> bytes:
-    return struct.pack(">h", version) + encode(ConsumerProtocolAssignment(list(topics)), min(version, 3))
-
-
-ORDERS = TopicPartition("orders", [1, 0])
-WHOLE = assignment(ORDERS, TopicPartition("audit", [2]))
-
-
-@pytest.mark.parametrize("version", [0, 1, 3, 9])
-def test_an_assignment_is_its_partitions_in_order(version: int) -> None:
-    data = assignment(ORDERS, TopicPartition("audit", [2]), version=version)
-    assert assigned_partitions(data) == ([("audit", 2), ("orders", 0), ("orders", 1)], None)
-
-
-def test_no_bytes_are_no_partitions_and_no_fault() -> None:
-    assert assigned_partitions(b"") == ([], None)
-
-
-def test_a_cut_assignment_gives_the_topics_before_the_cut() -> None:
-    first_topic = len(assignment(ORDERS)) - 4  # without the length of the user data
-    for length in range(1, len(WHOLE)):
-        found, reason = assigned_partitions(WHOLE[:length])
-        assert reason, length
-        assert set(found) >= ({("orders", 0), ("orders", 1)} if length >= first_topic else set()), length
-        assert length >= first_topic or not found, length
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"\xff\xff" + WHOLE[2:], "version -1"),
-        (struct.pack(">hi", 0, -2), "-2 topics"),
-        (struct.pack(">hi", 0, 2**31 - 1), "truncated"),
-        (struct.pack(">hih6si", 0, 1, 6, b"orders", 2**31 - 1), "TopicPartition"),
-        (b"\x00", "only 1 bytes"),
-    ],
-)
-def test_bytes_that_are_no_assignment_are_named(data: bytes, reason: str) -> None:
-    found, reported = assigned_partitions(data)
-    assert found == []
-    assert reason in (reported or "")
+def assignment(*topics: TopicPartition) -> bytes:
+    return b"\0\3" + encode(ConsumerProtocolAssignment(list(topics)), 3)
 
 
 def join(target: Target, group: str, assigned: bytes) -> str:

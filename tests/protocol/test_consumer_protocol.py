@@ -1,13 +1,15 @@
-"""Topics of all subscriptions together: the same as if each were decoded alone."""
+"""Subscriptions and assignments of the consumer protocol are read whatever bytes the clients send."""
 
 import struct
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.groups.subscription import subscribed_topics, version_of
-from kbroker.protocol.codec import decode
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.consumer_protocol import assigned_topics, subscribed_topics, version_of
+from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kbroker.protocol.schema import ProtocolError
 
@@ -50,3 +52,45 @@ def test_subscriptions_are_read_as_if_each_were_alone(metadata: list[bytes]) -> 
 def test_repeated_topics_do_not_hide_what_cannot_be_read(metadata: bytes, cut: int) -> None:
     members = [metadata, metadata, metadata[:-cut], metadata]
     assert subscribed_topics(members) == one_by_one(members)
+
+
+def assignment(*topics: TopicPartition, version: int = 3) -> bytes:
+    return struct.pack(">h", version) + encode(ConsumerProtocolAssignment(list(topics)), min(version, 3))
+
+
+ORDERS, AUDIT = TopicPartition("orders", [1, 0]), TopicPartition("audit", [2])
+WHOLE = assignment(ORDERS, AUDIT)
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 9])
+def test_an_assignment_is_its_topics_in_order(version: int) -> None:
+    assert assigned_topics(assignment(ORDERS, AUDIT, version=version)) == ([ORDERS, AUDIT], None)
+
+
+def test_no_bytes_are_no_topics_and_no_error() -> None:
+    assert assigned_topics(b"") == ([], None)
+
+
+def test_a_cut_assignment_gives_the_topics_before_the_cut() -> None:
+    first_topic = len(assignment(ORDERS)) - 4  # without the length of the user data
+    for length in range(1, len(WHOLE)):
+        found, reason = assigned_topics(WHOLE[:length])
+        assert reason, length
+        assert bool(found) is (length >= first_topic), length
+        assert found == [ORDERS, AUDIT][: len(found)]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\xff\xff" + WHOLE[2:], "version -1"),
+        (struct.pack(">hi", 0, -2), "-2 topics"),
+        (struct.pack(">hi", 0, 2**31 - 1), "truncated"),
+        (struct.pack(">hih6si", 0, 1, 6, b"orders", 2**31 - 1), "TopicPartition"),
+        (b"\x00", "only 1 bytes"),
+    ],
+)
+def test_bytes_that_are_no_assignment_are_named(data: bytes, reason: str) -> None:
+    found, reported = assigned_topics(data)
+    assert found == []
+    assert reason in (reported or "")

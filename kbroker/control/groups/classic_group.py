@@ -9,7 +9,7 @@ from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.protocol_votes import ProtocolVotes
-from kbroker.control.groups.subscription import subscribed_topics
+from kbroker.protocol.consumer_protocol import subscribed_topics
 from kbroker.protocol.coordinator_records.group_metadata import GroupMetadataKey
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -25,7 +25,7 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import update_target
 from kbroker.control.groups.join import KNOWN_MEMBER_ID_FROM, UNKNOWN_MEMBER
 from kbroker.control.groups.modern_group.partitions import plain
-from kbroker.control.groups.subscription import parse_subscription
+from kbroker.protocol.consumer_protocol import parse_subscription
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import random_uuid

@@ -13,7 +13,7 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.modern_group.partitions import Partitions, plain
 from kbroker.control.groups.rebalance import Rebalance
-from kbroker.control.groups.subscription import (
+from kbroker.protocol.consumer_protocol import (
     encode_assignment,
     parse_assignment,
     parse_subscription,

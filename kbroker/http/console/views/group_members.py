@@ -1,6 +1,5 @@
 """Members of groups of all kinds in one format."""
 
-import struct
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +7,7 @@ from kbroker.http.console.refusal import check
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.consumer_protocol import assigned_topics
 from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
@@ -102,23 +102,6 @@ def _streams_member(group: Any, member: Any) -> dict[str, Any]:
 
 
 def assignment_of(data: bytes) -> list[tuple[str, list[int]]]:
-    """The ConsumerProtocolAssignment of a classic member; empty for invalid bytes, because clients
-    write them."""
-    found: list[tuple[str, list[int]]] = []
-    try:
-        (count,) = struct.unpack_from(">i", data, 2)
-        pos = 6
-        for _ in range(min(count, len(data))):
-            (length,) = struct.unpack_from(">h", data, pos)
-            if length < 0:
-                return []
-            topic = data[pos + 2 : pos + 2 + length].decode()
-            (partitions,) = struct.unpack_from(">i", data, pos + 2 + length)
-            pos += 6 + length
-            if not 0 <= partitions <= (len(data) - pos) // 4:
-                return []
-            found.append((topic, list(struct.unpack_from(f">{partitions}i", data, pos))))
-            pos += 4 * partitions
-    except (struct.error, UnicodeDecodeError):
-        return []
-    return found
+    """Topics and partitions of a classic member's ConsumerProtocolAssignment, up to its first error,
+    because clients write it."""
+    return [(each.topic, each.partitions) for each in assigned_topics(data)[0]]

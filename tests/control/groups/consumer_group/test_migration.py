@@ -5,7 +5,7 @@ import pytest
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.settings import GroupSettings
-from kbroker.control.groups.subscription import parse_assignment
+from kbroker.protocol.consumer_protocol import parse_assignment
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.leave_group import MemberIdentity
 from tests.control.groups.classic_members import PROTOCOLS, classic_group, subscription
