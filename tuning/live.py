@@ -1,18 +1,15 @@
 """A running broker's /metrics (docs/metrics.md)."""
 
 import math
-import os
 import urllib.request
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from urllib.parse import unquote, urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
-LOGIN = "KBROKER_HTTP_LOGIN"
-"""A variable, NAME:PASSWORD, for a broker with kbroker.metrics.login."""
+from kbroker.config.http_login import login_header, without_login
+
 Labels = tuple[tuple[str, str], ...]
 SERIES = (
     "kbroker_appended_bytes_total", "kbroker_arena_used_bytes", "kbroker_connections", "kbroker_flush_seconds",
@@ -96,7 +93,7 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
     """The page at `http://host:port/metrics`; `host:port` is enough. Raises NoMetrics."""
     whole = url if "://" in url else f"http://{url}/metrics"
     if not whole.startswith(("http://", "https://")):
-        raise NoMetrics(f"{_shown(whole)}: neither http nor https")
+        raise NoMetrics(f"{without_login(whole)}: neither http nor https")
     try:
         with urllib.request.urlopen(_request(whole), timeout=timeout_s) as answer:
             page = answer.read().decode()
@@ -104,21 +101,14 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
         reason = getattr(error, "reason", None) or error  # an URLError only wraps the error that counts
         text = getattr(reason, "strerror", None) or str(reason).strip() or type(reason).__name__
         raise NoMetrics(
-            f"{_shown(whole)}: {text}; --metrics takes the broker's kbroker.http.listen"
+            f"{without_login(whole)}: {text}; --metrics takes the broker's kbroker.http.listen"
         ) from error
     return parse(page)
 
 
 def _request(url: str) -> urllib.request.Request:
     """With the login of `https://name:password@host`, else of the variable."""
-    login = unquote(urlsplit(url).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
-    request = urllib.request.Request(_shown(url))
-    if login:
-        request.add_unredirected_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
+    request = urllib.request.Request(without_login(url))
+    for name, value in login_header(url).items():
+        request.add_unredirected_header(name, value)
     return request
-
-
-def _shown(url: str) -> str:
-    """Without name and password, also if a / in the password makes it invalid."""
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

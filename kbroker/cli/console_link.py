@@ -2,21 +2,18 @@
 
 import http.client
 import json
-import os
 import ssl
-from base64 import b64encode
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+from kbroker.config.http_login import login_header, without_login
 
 HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
 MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
-LOGIN = "KBROKER_HTTP_LOGIN"
-"""A variable, NAME:PASSWORD: a command line is visible to other users of the host."""
 BAD_LOGIN = "not a valid URL; in a password write / as %2F, ? as %3F and # as %23"
 SPEAKS_TLS = b"this port speaks https"
 """The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
@@ -27,7 +24,7 @@ def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
     try:
         connection = _connect(url)
         try:
-            connection.request("GET", path, headers=_login(url))
+            connection.request("GET", path, headers=login_header(_whole(url)))
             answer = connection.getresponse()
             body = answer.read(MAX_BYTES)
         finally:
@@ -89,17 +86,3 @@ def _connect(url: str) -> http.client.HTTPConnection:
 
 def _whole(url: str) -> str:
     return url if "://" in url else f"http://{url}"
-
-
-def without_login(url: str) -> str:
-    """A URL without its name and password, for messages; also if a / in the password makes it
-    invalid."""
-    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
-
-
-def _login(url: str) -> dict[str, str]:
-    """The header for a broker with kbroker.metrics.login: name and password of the URL, else of a
-    variable."""
-    login = unquote(urlsplit(_whole(url)).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
-    return {"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}

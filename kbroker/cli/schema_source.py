@@ -1,7 +1,6 @@
 """Schemas by id, from a schema registry over HTTP (Confluent's REST API)."""
 
 import json
-from base64 import b64encode
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
@@ -10,6 +9,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+from kbroker.config.http_login import basic
 
 MAX_BYTES = 16 << 20
 MAX_REFERENCES = 1000
@@ -40,7 +40,7 @@ class SchemaSource:
             raise UsageFailed(f"--registry {url!r}: expected http://HOST:PORT")
         login, _, place = parts.netloc.rpartition("@")
         self._url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
-        self._login = b64encode(unquote(login).encode()).decode() if login else ""
+        self._headers = {"Accept": "application/json"} | (basic(unquote(login)) if login else {})
         self._timeout_s = timeout_s
 
     def schema(self, schema_id: int) -> Schema:
@@ -64,9 +64,7 @@ class SchemaSource:
             found[name] = str(used.get("schema", ""))
 
     def _get(self, path: str) -> dict[str, Any]:
-        request = Request(self._url + path, headers={"Accept": "application/json"})
-        if self._login:
-            request.add_header("Authorization", f"Basic {self._login}")
+        request = Request(self._url + path, headers=self._headers)
         try:
             with urlopen(request, timeout=self._timeout_s) as answer:
                 found = json.loads(answer.read(MAX_BYTES))

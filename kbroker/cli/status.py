@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import DEFAULT_URL, get, without_login
+from kbroker.cli.console_link import DEFAULT_URL, get
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
 from kbroker.cli.options import AsJson, examples
 from kbroker.cli.output import print_json, print_table
 from kbroker.cli.sizes import counted
+from kbroker.config.http_login import without_login
 
 EXAMPLES = examples(
     "kbroker status",
