@@ -42,25 +42,42 @@ def read_batch(log: OpenFile, position: int, size: int) -> RecordBatch:
     return parse_batch(memoryview(os.pread(log.fd, size, position)), position)
 
 
+def batch_bytes(data: memoryview, at: int) -> int:
+    """Bytes of the batch that starts at a byte of `data`, by its length field."""
+    return int.from_bytes(data[at + b.LENGTH : at + b.LENGTH_OVERHEAD], signed=True) + b.LENGTH_OVERHEAD
+
+
+def is_unwritten(view: SegmentView, size: int) -> bool:
+    """Whether `batch_bytes` are those of zeros: the rest of a preallocated file."""
+    return view.last and size == b.LENGTH_OVERHEAD
+
+
+def is_torn(view: SegmentView, position: int, size: int, read: int, requested: int) -> bool:
+    """Whether the batch at a position is the torn tail of its segment. size: its `batch_bytes`. read:
+    bytes of `requested` that the file has; fewer, if it was truncated meanwhile."""
+    return read < max(requested, b.HEADER_BYTES) or position + size > view.end
+
+
 def batches_of(view: SegmentView, position: int = 0) -> Iterator[PlacedBatch]:
     """Batches of one segment from a batch start on; a torn tail ends the walk. Raises CorruptLog,
     OSError."""
     want = CHUNK_BYTES
     while position + b.HEADER_BYTES <= view.end:
-        chunk = memoryview(os.pread(view.log.fd, min(want, view.end - position), position))
+        requested = min(want, view.end - position)
+        chunk = memoryview(os.pread(view.log.fd, requested, position))
         at = 0
         while at + b.HEADER_BYTES <= len(chunk):
-            size = _size(chunk, at)
-            if size == b.LENGTH_OVERHEAD and view.last:
-                return  # zeros of a preallocated file
+            size = batch_bytes(chunk, at)
+            if is_unwritten(view, size):
+                return
             if size > 0 and at + size > len(chunk):
                 break
             yield PlacedBatch(view.base_offset, position + at, parse_batch(chunk[at:], position + at))
             at += size
         want = CHUNK_BYTES
         if at == 0:  # not even one batch: a large one, or the torn tail
-            want = _size(chunk, 0) if len(chunk) >= b.HEADER_BYTES else 0
-            if want <= len(chunk) or position + want > view.end:
+            want = batch_bytes(chunk, 0)
+            if is_torn(view, position, want, len(chunk), requested):
                 return
         position += at
 
@@ -79,8 +96,3 @@ def walk(
                 # a segment that compaction replaced meanwhile may come again
                 offset = placed.batch.last_offset + 1
                 yield placed
-
-
-def _size(chunk: memoryview, at: int) -> int:
-    """Bytes of the batch that starts at a byte of a chunk, as its length field has it."""
-    return int.from_bytes(chunk[at + b.LENGTH : at + b.LENGTH + 4], signed=True) + b.LENGTH_OVERHEAD

@@ -7,8 +7,8 @@ import pytest
 
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.log.open_files import OpenFiles
-from kbroker.log.reader import LogReader
-from kbroker.log.walk import CHUNK_BYTES, walk
+from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.log.walk import CHUNK_BYTES, batches_of, walk
 from tests.log.batch_bytes import batch
 from tests.log.folder import Folder
 
@@ -46,6 +46,15 @@ def test_a_torn_or_preallocated_tail_ends_the_walk(tmp_path: Path, tail: bytes) 
     with open(folder.file(0, ".log"), "ab") as log:
         log.write(tail)
     assert offsets(folder.path) == [0, 1]
+
+
+def test_a_walk_ends_where_the_file_was_truncated_meanwhile(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "t-0")
+    folder.segment(0, [batch(0), batch(1, [bytes(1000)])])
+    (view,) = LogReader(str(folder.path), OpenFiles()).views(0, *WHOLE_LOG)
+    with open(folder.file(0, ".log"), "r+b") as log:
+        log.truncate(view.end - 100)
+    assert [placed.batch.base_offset for placed in batches_of(view)] == [0]
 
 
 def test_other_formats_and_garbage_are_named(tmp_path: Path) -> None:

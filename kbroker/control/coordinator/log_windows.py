@@ -20,7 +20,7 @@ from kbroker.control.coordinator.replay_layout import (
     ReplayWindow,
 )
 from kbroker.log.reader import LogReader, SegmentView
-from kbroker.log.walk import parse_batch
+from kbroker.log.walk import batch_bytes, is_torn, is_unwritten, parse_batch
 from kbroker.protocol import batch_layout as b
 from kbroker.protocol.records import RecordBatch
 
@@ -139,14 +139,15 @@ class LogWindows:
             if count := int(words[ReplayWindow.COUNT]):
                 yield Window(self._buffer.data, self._rows[:count])
             if stop == ReplayStop.ODD:
-                if view.last and self._next_bytes(used) == b.LENGTH_OVERHEAD:
-                    return  # zeros of a preallocated file
+                if is_unwritten(view, batch_bytes(self._buffer.data, used)):
+                    return
                 parse_batch(self._buffer.data[used:filled], position + used)  # raises
             position += used
             if used == 0:
-                if filled < max(requested, b.HEADER_BYTES) or position + self._next_bytes(0) > view.end:
-                    return  # the torn tail
-                self._make_room(self._next_bytes(0))
+                size = batch_bytes(self._buffer.data, 0)
+                if is_torn(view, position, size, filled, requested):
+                    return
+                self._make_room(size)
             elif len(self._buffer) < self._max_bytes and view.end - position > len(self._buffer):
                 self._make_room(self._max_bytes)
 
@@ -161,11 +162,6 @@ class LogWindows:
         for word in (ReplayWindow.POSITION, ReplayWindow.COUNT, ReplayWindow.BARRIER):
             words[word] = 0
         return filled
-
-    def _next_bytes(self, at: int) -> int:
-        """Bytes of the batch at a position of the window."""
-        length = self._buffer[at + b.LENGTH : at + b.LENGTH_OVERHEAD].tobytes()
-        return int.from_bytes(length, signed=True) + b.LENGTH_OVERHEAD
 
     def _make_room(self, size: int) -> None:
         self._buffer = np.zeros(size, np.uint8)
