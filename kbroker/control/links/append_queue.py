@@ -33,7 +33,6 @@ class Append:
     they are known."""
 
     batch: bytes
-    acks: int
     deadline_ns: int
     settled: Settled
     refused: int = 0

@@ -30,6 +30,8 @@ TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
 DEFAULT_TIMEOUT_MS = 30_000
 SLOT_ADVANCED = -1
 """The token of a completion for a slot whose waiter bit was set."""
+ACKS_ALL = 0xFFFF
+"""acks=-1 in the low 16 bits of AppendEntry.ACKS."""
 
 Done = Callable[[KafkaError | None], None]
 """Called with None once the records are in the log, or with the error."""
@@ -111,12 +113,12 @@ class Appender:
             timer.cancel()
 
     async def append(
-        self, partition: Partition, batch: bytes, acks: int = -1, timeout_ms: int = DEFAULT_TIMEOUT_MS
+        self, partition: Partition, batch: bytes, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> int:
         """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after
         the timeout, or when a later batch of the partition is written already."""
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._add(partition, batch, acks, timeout_ms, partial(_settle_future, future))
+        self._add(partition, batch, timeout_ms, partial(_settle_future, future))
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         offset = await future
@@ -133,16 +135,16 @@ class Appender:
                 failpoint.reach("appended")
             done(KafkaError(ErrorCode(error)) if error else None)
 
-        self._add(partition, batch, -1, timeout_ms, settled)
+        self._add(partition, batch, timeout_ms, settled)
 
     # --- the order of a partition's appends -------------------------------------------------------
 
-    def _add(self, partition: Partition, batch: bytes, acks: int, timeout_ms: int, settled: Settled) -> None:
+    def _add(self, partition: Partition, batch: bytes, timeout_ms: int, settled: Settled) -> None:
         self._space.check(len(batch))
         queue = self._queues.get(id(partition))
         if queue is None:
             queue = self._queues[id(partition)] = AppendQueue(partition)
-        queue.add(Append(batch, acks, time.monotonic_ns() + timeout_ms * 1_000_000, settled))
+        queue.add(Append(batch, time.monotonic_ns() + timeout_ms * 1_000_000, settled))
         self._push_next(queue)
 
     def _push_next(self, queue: AppendQueue) -> None:
@@ -196,7 +198,7 @@ class Appender:
         entry[AppendEntry.ADDRESS] = space.start
         entry[AppendEntry.LENGTH] = length
         entry[AppendEntry.TOKEN] = token
-        entry[AppendEntry.ACKS] = (append.acks & 0xFFFF) | (timeout_ms << 16)
+        entry[AppendEntry.ACKS] = ACKS_ALL | timeout_ms << 16
         entry[AppendEntry.NANOSECONDS] = now_ns
         if not ring_push(self._workers[leader.worker].appends, self._shared.sizes.ring_entries, entry):
             self._space.give(space)

@@ -15,7 +15,7 @@ REFUSED: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def append(content: bytes = b"x", deadline_ns: int = 100) -> Append:
-    return Append(content, -1, deadline_ns, lambda error, base_offset: None)
+    return Append(content, deadline_ns, lambda error, base_offset: None)
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ class CommitLane:
         request_bytes: bytes,
         renewal: Renewal,
         answer: Struct,
-        peer: bytes = b"",
+        peer: bytes,
     ) -> None:
         self._check_topics()
         frame = encode_response(client.api_key, client.api_version, 0, answer)
