@@ -87,7 +87,7 @@ async def _reassign(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{spec.partition_index}."
         )
     if spec.replicas is not None:
-        check_replicas(spec.replicas, [site.node_id for site in broker.sites], None)
+        check_replicas(spec.replicas, [site.node_id for site in broker.nodes.sites], None)
         now = len([replica for replica in partition.replicas if replica not in partition.adding])
         if len(spec.replicas) != now and not may_change_factor:
             raise KafkaError(
@@ -96,5 +96,5 @@ async def _reassign(
             )
     elif not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    if len(broker.sites) > 1:
+    if len(broker.nodes.sites) > 1:
         await reassign(ctx.services.replication, topic, partition, spec.replicas)

@@ -63,7 +63,7 @@ def _check_id(broker: Broker, name: str, or_else: str) -> None:
     except ValueError:
         why = f"Broker id must be an integer, but it is: {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, why) from None
-    if number not in [site.node_id for site in broker.sites]:
+    if number not in [site.node_id for site in broker.nodes.sites]:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {broker.node_id}{or_else} but received {name}",

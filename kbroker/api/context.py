@@ -41,17 +41,17 @@ class RequestContext:
     @property
     def endpoint(self) -> Endpoint:
         """The advertised address of the listener by which this client is connected."""
-        return self.broker.endpoint(self.client.listener, self.client.site)
+        return self.broker.nodes.endpoint(self.client.listener, self.client.site)
 
     def nodes(self) -> list[tuple[int, str, int]]:
         """Id, host and port of every node, for this client: one node per replica site."""
         found = []
-        for site in self.broker.sites:
-            endpoint = self.broker.endpoint(self.client.listener, site.number)
+        for site in self.broker.nodes.sites:
+            endpoint = self.broker.nodes.endpoint(self.client.listener, site.number)
             found.append((site.node_id, endpoint.host, endpoint.port))
         return found
 
     @property
     def node_id(self) -> int:
         """The node to which this client is connected."""
-        return self.broker.sites[self.client.site].node_id
+        return self.broker.nodes.sites[self.client.site].node_id

@@ -40,7 +40,7 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     if futures:
         named = {id(replica) for replica in replicas}
         futures = [one for one in futures if id(one.replica) in named]
-    for log_dir in broker.sites[ctx.client.site].log_dirs:
+    for log_dir in broker.nodes.sites[ctx.client.site].log_dirs:
         space = await asyncio.to_thread(_space, log_dir)
         if space is None or broker.dir_errors.of(log_dir):
             results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))

@@ -45,7 +45,7 @@ def refuse(
 
 
 def _ongoing(ctx: RequestContext, partition: Partition) -> OngoingPartitionReassignment:
-    nodes = ctx.broker.nodes
+    nodes = ctx.broker.nodes.of
     return OngoingPartitionReassignment(
         partition.index, nodes(partition.replicas), nodes(partition.adding), nodes(partition.removing)
     )

@@ -30,8 +30,8 @@ def shown_replicas(broker: Broker, partition: Partition) -> ShownReplicas:
     gone = [r for r in partition.replicas if broker.slots.state(r.slot) == SlotState.OFFLINE]
     led = partition.has_leader and partition.leader not in gone
     return ShownReplicas(
-        broker.node_of(partition.leader) if led else NO_LEADER,
-        broker.nodes(partition.replicas),
-        broker.nodes(r for r in partition.replicas if r.in_sync and r not in gone),
-        broker.nodes(gone),
+        broker.nodes.node_of(partition.leader) if led else NO_LEADER,
+        broker.nodes.of(partition.replicas),
+        broker.nodes.of(r for r in partition.replicas if r.in_sync and r not in gone),
+        broker.nodes.of(gone),
     )

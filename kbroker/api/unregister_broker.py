@@ -16,7 +16,7 @@ API = Api(ApiKey.UNREGISTER_BROKER, 0, 0)
 def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     """Always refused; unknown and running brokers get different error codes."""
     node = request.broker_id
-    if node in {site.node_id for site in ctx.broker.sites}:
+    if node in {site.node_id for site in ctx.broker.nodes.sites}:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker ID {node} is running and cannot be unregistered")
     raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node} is not currently registered")
 

@@ -12,7 +12,6 @@ from kbroker.config.authorizer import Authorizer
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.listeners import Endpoint
-from kbroker.config.sites import Site, port_key, sites_of
 from kbroker.config.topic import TopicConfig
 from kbroker.control import failpoint
 from kbroker.control.coordinator.machine import Coordinator, Transactions
@@ -26,6 +25,7 @@ from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.delegation_tokens import DelegationTokens
 from kbroker.control.metadata.host_names import HostNames
 from kbroker.control.metadata.log_ownership import LogOwnership
+from kbroker.control.metadata.nodes import Nodes
 from kbroker.control.metadata.placement import workers_of_sites
 from kbroker.control.metadata.producer_ids import ProducerIds
 from kbroker.control.metadata.slots import Slots as PartitionSlots
@@ -40,7 +40,6 @@ from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import OpenPartition
-from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
 from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics.slots import Slots
@@ -64,14 +63,12 @@ class Broker:
     move_targets: log dirs that logs are being moved to, by slot and generation. listeners: what
     coordinators want to be called for. announcing: topics being sent to the network processes;
     clients may not see them yet. log_dirs: absolute paths of all log directories. dir_errors: which
-    of them have failed. sites: the replica sites (groups of log directories), which clients see as
-    nodes. stores: the copies of the store. cached_answers: versions that end the cached answers.
+    of them have failed. stores: the copies of the store. cached_answers: versions that end the cached answers.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
     closing: topics with deleted logs that an IO worker may still have open: an orphan, or it hangs.
     log_openings: opens the logs of new partitions. opening: partitions whose first OpenPartition is
     being sent to an IO worker. switching: slots whose logs are being switched to another log dir;
-    they are not lost. metrics: this process's row. endpoints: advertised address of each listener,
-    real ports; node_endpoints: those of further sites, by `port_key`. image_version: of the last
+    they are not lost. metrics: this process's row. image_version: of the last
     image for network processes. ownership: which IO worker writes which log. version: grows with
     everything Metadata shows.
     """
@@ -88,14 +85,15 @@ class Broker:
     ) -> None:
         self.shared = shared
         self.metrics = Slots(shared.metrics[shared.control_client])
-        self.endpoints = dict(endpoints)
-        self._node_endpoints = dict(node_endpoints or {})
+        self.nodes = Nodes(static, endpoints, node_endpoints or {})
         self.cluster_id = cluster_id
         self.node_id = static.node_id
         self.overrides: dict[ConfigKey, dict[str, str]] = stored.configs
-        self.features, self.features_epoch = stored.features, stored.features_epoch
+        self.features = stored.features
+        self.features_epoch = stored.features_epoch
         self.quotas = QuotaTable(stored.client_quotas)
-        self.scram, self.decoys = stored.scram, Decoys(stored.login_secret, stored.scram)
+        self.scram = stored.scram
+        self.decoys = Decoys(stored.login_secret, stored.scram)
         self.tokens = DelegationTokens(static, stored.tokens.values())
         self.authorizer = Authorizer.of(static, stored.acls)
         own = self.override(BROKER, str(self.node_id))
@@ -107,24 +105,24 @@ class Broker:
         self.producer_ids = ProducerIds(shared.producer_ids, self._allocate_producer_ids)
         self.transactions: Transactions | None = None
         self.coordinators: dict[int, Coordinator] = {}
-        self.changing, self.host_names = asyncio.Lock(), HostNames()
+        self.changing = asyncio.Lock()
+        self.host_names = HostNames()
         self.announcing: dict[str, Topic] = {}
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.move_targets: dict[tuple[int, int], str] = {}
         self.log_openings = LogOpenings(partial(self.open_logs, new=True))
-        self.switching, self.closing = set[int](), PendingTopics()
+        self.switching: set[int] = set()
+        self.closing = PendingTopics()
         self.orphans: list[Deletion] = []
         self.late_closings = Background(log, "the logs of deleted topics could not be closed")
         self._topic_configs: dict[str, TopicConfig] = {}
-        self.listeners, self.image_version = Listeners(), 0
+        self.listeners = Listeners()
+        self.image_version = 0
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self.logs = LogReading(self.dir_errors)
-        self.sites = sites_of(static)
         self.stores = StoreCopies(store, self._dirs_for_stores, StoreCopyStates(self.log_dirs, shared).put)
-        self.publish_throttles()
-        self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}
-        workers = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
+        workers = workers_of_sites(self.nodes.log_dirs(), shared.sizes.workers)
         self.ownership = LogOwnership(shared, self.slots, workers)
 
     # --- queries --------------------------------------------------------------------------------
@@ -171,23 +169,7 @@ class Broker:
         return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
 
     def _dirs_for_stores(self) -> tuple[str, ...]:
-        return copy_dirs([site.log_dirs for site in self.sites], self.online_dirs)
-
-    def site_of(self, log_dir: str) -> Site:
-        """The site of a log directory; the first site for a directory that no site has any more."""
-        return self._site_of.get(log_dir, self.sites[0])
-
-    def endpoint(self, listener: str, site: int) -> Endpoint:
-        """The address of a node as sent to clients."""
-        return self._node_endpoints.get(port_key(listener, site)) or self.endpoints[listener]
-
-    def node_of(self, replica: Replica) -> int:
-        """Node id of the site that holds a replica."""
-        return self.site_of(replica.log_dir).node_id
-
-    def nodes(self, replicas: Iterable[Replica]) -> list[int]:
-        """Node ids of replicas."""
-        return [self.node_of(replica) for replica in replicas]
+        return copy_dirs(self.nodes.log_dirs(), self.online_dirs)
 
     def logs_of(self, worker: int) -> list[tuple[Topic, Partition, Replica]]:
         """Logs that an IO worker writes, including those that are being created."""
@@ -229,15 +211,6 @@ class Broker:
         self.cached_answers.topics_changed()
         for listener in self.listeners.acls:
             listener()
-
-    def publish_throttles(self) -> None:
-        """The throttled rates of each site's replicas while they are out of sync (KIP-73)."""
-        rates = ReplicationRates(self.shared)
-        for site in self.sites:
-            values = {**self.override(BROKER, ""), **self.override(BROKER, str(site.node_id))}
-            for side, name in ((LEADER, "leader"), (FOLLOWER, "follower")):
-                value = values.get(f"{name}.replication.throttled.rate")
-                rates.set(site.number, side, None if value is None else int(value))
 
     def dynamic_settings(self) -> dict[str, str]:
         """Broker settings changed at run time, by name."""

@@ -65,7 +65,7 @@ class IoWorkers:
         logs = broker.logs_of(hello.index)
         internal = [one for one in logs if one[0].name in INTERNAL]
         others = [one for one in logs if one[0].name not in INTERNAL]
-        early = hello.index not in self._all and len(broker.sites) == 1
+        early = hello.index not in self._all and len(broker.nodes.sites) == 1
         try:
             with broker.log_openings.opening(topic.name for topic, _, _ in others):
                 if settings := broker.dynamic_settings():

@@ -16,6 +16,7 @@ from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.broker import Broker, absolute
+from kbroker.control.changes.config_change import publish_throttles
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import rename_copy, retire_all
@@ -78,6 +79,7 @@ def build(
     if folder_of(log_dirs) is not None:
         _import_metadata(store, log_dirs, static)
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
+    publish_throttles(broker)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
         broker.dir_errors.fail(log_dir, errno.ENODEV)
     _check_identities(broker, store, online.directory_ids)
@@ -111,7 +113,7 @@ def _claim_slots(broker: Broker, store: Store) -> None:
 
 
 def _log_start(broker: Broker, new_run: bool) -> None:
-    if new_run and (note := broker_min_isr_note(broker.config, len(broker.sites))):
+    if new_run and (note := broker_min_isr_note(broker.config, len(broker.nodes.sites))):
         log.warning("%s", note)
     log.info(
         "%d topics, %d partitions%s",
@@ -203,7 +205,7 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     closed = [one for one in reachable if one not in broker.orphans]
     store.finish_deletions(
-        retire_all(closed, {path: site.log_dirs for site in broker.sites for path in site.log_dirs})
+        retire_all(closed, {path: site.log_dirs for site in broker.nodes.sites for path in site.log_dirs})
     )
 
 
@@ -320,8 +322,8 @@ def _known(broker: Broker) -> set[str]:
 
 def _replica_on_site(broker: Broker, partition: Partition, log_dir: str) -> Replica | None:
     """The replica on the site of a log dir."""
-    site = broker.site_of(log_dir)
-    return next((one for one in partition.replicas if broker.site_of(one.log_dir) is site), None)
+    site = broker.nodes.site_of(log_dir)
+    return next((one for one in partition.replicas if broker.nodes.site_of(one.log_dir) is site), None)
 
 
 def _is_there(broker: Broker, replica: Replica) -> bool:

@@ -126,7 +126,7 @@ class Control:
         kill: each one is served as soon as it is open. With replica sites it waits for all logs,
         because their roles depend on their contents."""
         await self._workers.internal_open.wait()
-        if len(self._broker.sites) > 1:
+        if len(self._broker.nodes.sites) > 1:
             await self._workers.all_open.wait()
         await self._load()
         with suppress(TimeoutError):
@@ -135,7 +135,7 @@ class Control:
     async def _once_all_are_open(self) -> None:
         await self._workers.all_open.wait()
         self._line[ProcessLine.LOGS_OPEN] = self._context.epoch
-        if len(self._broker.sites) > 1:
+        if len(self._broker.nodes.sites) > 1:
             await self._replication.run()
 
     async def _worker_is_back(self, worker: int) -> None:

@@ -50,7 +50,7 @@ def made(tmp_path: Path) -> Iterator[World]:
 def with_listeners(made: World) -> World:
     """Settings with a listener of each security protocol."""
     for protocol in SecurityProtocol:
-        made.broker.endpoints[protocol.name] = Endpoint(protocol.name, protocol, "127.0.0.1", 9092)
+        made.broker.nodes.endpoints[protocol.name] = Endpoint(protocol.name, protocol, "127.0.0.1", 9092)
     return made
 
 

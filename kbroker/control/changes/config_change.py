@@ -32,6 +32,7 @@ from kbroker.control.metadata.topic_name import WRITTEN_HERE, validate
 from kbroker.control.metadata.topic_plan import too_many_records
 from kbroker.control.store.change import MAX_CHANGES, Change, ConfigKey
 from kbroker.ipc.messages import ConfigurePartition, Settings
+from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import emptying
 
@@ -93,8 +94,8 @@ def _min_isr_note(broker: Broker, kind: int, name: str) -> str:
     """The note that a new min.insync.replicas exceeds the number of replicas; empty when it does
     not."""
     if kind == BROKER:
-        return broker_min_isr_note(broker.config, len(broker.sites))
-    if kind != TOPIC or not is_clamped(name, broker.config, len(broker.sites)):
+        return broker_min_isr_note(broker.config, len(broker.nodes.sites))
+    if kind != TOPIC or not is_clamped(name, broker.config, len(broker.nodes.sites)):
         return ""
     replicas = min(len(partition.replicas) for partition in broker.catalogue.topics[name].partitions)
     return min_isr_note(name, broker.override(kind, name), replicas)
@@ -134,7 +135,7 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return changed
     if kind == BROKER:
-        if name in [str(site.node_id) for site in broker.sites[1:]]:
+        if name in [str(site.node_id) for site in broker.nodes.sites[1:]]:
             return _changed_site(broker, name, alterations)
         if len(alterations) > MAX_CHANGES:
             raise too_many_records()
@@ -173,6 +174,16 @@ def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) 
     return changed
 
 
+def publish_throttles(broker: Broker) -> None:
+    """Set the throttled rates of each site's replicas while they are out of sync (KIP-73)."""
+    rates = ReplicationRates(broker.shared)
+    for site in broker.nodes.sites:
+        values = {**broker.override(BROKER, ""), **broker.override(BROKER, str(site.node_id))}
+        for side, name in ((LEADER, "leader"), (FOLLOWER, "follower")):
+            value = values.get(f"{name}.replication.throttled.rate")
+            rates.set(site.number, side, None if value is None else int(value))
+
+
 async def _broker_changed(broker: Broker) -> None:
     """Apply changed dynamic broker settings: in the controller, other processes, and topics that
     inherit them."""
@@ -181,7 +192,7 @@ async def _broker_changed(broker: Broker) -> None:
         cluster=broker.override(BROKER, ""), own=broker.override(BROKER, str(broker.node_id))
     )
     broker.settings_changed(config)
-    broker.publish_throttles()
+    publish_throttles(broker)
     settings = Settings(broker.dynamic_settings())
     await _call_workers(broker, [(worker, settings) for worker in range(broker.shared.sizes.workers)])
     await _topics_changed(broker, [name for name, old in before.items() if broker.topic_config(name) != old])

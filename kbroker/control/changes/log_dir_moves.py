@@ -67,7 +67,7 @@ class LogDirMoves:
 
     async def _alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         broker = self._broker
-        if log_dir not in broker.sites[site].log_dirs:
+        if log_dir not in broker.nodes.sites[site].log_dirs:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
         if broker.dir_errors.of(log_dir):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
@@ -82,7 +82,7 @@ class LogDirMoves:
             return
         if self._targets.get(key) == log_dir:
             return
-        if any(broker.dir_errors.of(one) for one in broker.sites[site].log_dirs):
+        if any(broker.dir_errors.of(one) for one in broker.nodes.sites[site].log_dirs):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log is moved while a log dir is offline")
         self._targets[key] = log_dir
         try:
@@ -97,7 +97,7 @@ class LogDirMoves:
         partition = broker.catalogue.partition(name, index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        here = (one for one in partition.replicas if broker.site_of(one.log_dir) is broker.sites[site])
+        here = (one for one in partition.replicas if broker.nodes.site_of(one.log_dir) is broker.nodes.sites[site])
         replica = next(here, None)
         if replica is None:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "the partition has no replica on this node")

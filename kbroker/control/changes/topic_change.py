@@ -188,7 +188,7 @@ def new_topic_id() -> bytes:
 def sites_open(broker: Broker) -> dict[int, list[str]]:
     """By node id: the directories of each site that take new replicas."""
     usable = set(broker.dirs_for_new_partitions())
-    return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.sites}
+    return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.nodes.sites}
 
 
 async def occupied_dirs(broker: Broker) -> Counter[str]:

@@ -37,7 +37,7 @@ async def reassign(
     sites = sites_open(broker)
     if nodes is not None:
         check_replicas(nodes, sites, None)
-    if nodes == broker.nodes(partition.replicas) and not partition.adding and not partition.removing:
+    if nodes == broker.nodes.of(partition.replicas) and not partition.adding and not partition.removing:
         return
     if nodes is not None:
         await names_are_free(broker, [topic.name])
@@ -95,7 +95,7 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
                 await replication.restore([partition], before)
                 raise
             log.info(
-                "%s-%d: moved to nodes %s", topic.name, partition.index, broker.nodes(partition.replicas)
+                "%s-%d: moved to nodes %s", topic.name, partition.index, broker.nodes.of(partition.replicas)
             )
         await close_deleted(broker, deletions)
 
@@ -111,7 +111,7 @@ async def _begin(
     replication: Replication, topic: Topic, partition: Partition, nodes: Sequence[int]
 ) -> list[Deletion]:
     broker = replication.broker
-    here = {broker.node_of(replica): replica for replica in partition.replicas}
+    here = {broker.nodes.node_of(replica): replica for replica in partition.replicas}
     old = [replica for replica in partition.replicas if replica not in partition.adding]
     missing = [node for node in nodes if node not in here]
     occupied = [replica.log_dir for replica in broker.catalogue.replicas()]

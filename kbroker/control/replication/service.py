@@ -221,7 +221,7 @@ class Replication:
             before = Leaderships(p for p, _ in gone)
             for partition, replica in gone:
                 log.warning(
-                    "%s is out of sync with node %d", replica.folder, self.broker.node_of(partition.leader)
+                    "%s is out of sync with node %d", replica.folder, self.broker.nodes.node_of(partition.leader)
                 )
                 replica.in_sync = False
                 self.broker.metrics.words[SHRINKS] += 1
@@ -353,7 +353,7 @@ class Replication:
         await self._announce(changed)
 
     async def _publish_or_restore(self, changed: list[Partition], before: Leaderships) -> None:
-        """As `publish`. A decision that cannot be stored is taken back: records that a leader takes
+        """As `publish`. A decision that cannot be stored is undone: records that a leader takes
         without the others would be lost if the next start elected one of them. A leader that has
         stopped for its successor leads again."""
         try:
@@ -363,7 +363,7 @@ class Replication:
             raise
 
     async def restore(self, changed: list[Partition], before: Leaderships) -> None:
-        """Take back decisions that are not stored; logs get the roles of before again."""
+        """Undo decisions that are not stored; logs get the roles of before again."""
         before.restore()
         self.broker.catalogue.changed()
         await self._roles.send(changed)

@@ -47,9 +47,9 @@ def shape(made: World) -> tuple[int, int, list[int], list[int], list[int], list[
     partition = broker.catalogue.topics["a"].partitions[0]
     in_sync = [replica for replica in partition.replicas if replica.in_sync]
     replicas, together, adding, removing = map(
-        broker.nodes, (partition.replicas, in_sync, partition.adding, partition.removing)
+        broker.nodes.of, (partition.replicas, in_sync, partition.adding, partition.removing)
     )
-    return broker.node_of(partition.leader), partition.leader_epoch, replicas, together, adding, removing
+    return broker.nodes.node_of(partition.leader), partition.leader_epoch, replicas, together, adding, removing
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ def only(made: World) -> Partition:
 
 def shown(made: World) -> tuple[int, list[int], list[int]]:
     partition, broker = only(made), made.broker
-    in_sync = broker.nodes(r for r in partition.replicas if r.in_sync)
-    return broker.node_of(partition.leader), broker.nodes(partition.replicas), in_sync
+    in_sync = broker.nodes.of(r for r in partition.replicas if r.in_sync)
+    return broker.nodes.node_of(partition.leader), broker.nodes.of(partition.replicas), in_sync
 
 
 def lose(made: World, worker: int) -> None:
@@ -49,7 +49,7 @@ def test_replicas_are_placed_on_different_sites_and_leaders_go_round(tmp_path: P
     made = sited(tmp_path)
     create(made, NewTopic("a", 3, 2))
     partitions = made.broker.catalogue.topics["a"].partitions
-    assert [made.broker.nodes(p.replicas) for p in partitions] == [[1, 2], [2, 3], [3, 1]]
+    assert [made.broker.nodes.of(p.replicas) for p in partitions] == [[1, 2], [2, 3], [3, 1]]
     assert [p.worker for p in partitions] == [0, 1, 2]
     for partition in partitions:
         lead, follow = (made.workers[r.worker].opened[r.slot].role for r in partition.replicas)
