@@ -38,7 +38,7 @@ from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import ROOT, KBroker
 
 GROUP = "files"
-ROUNDS = 5
+ROUNDS = 12
 SERVES = re.compile(r"kbroker: (network|io|control)")
 WARM_UP = 20
 LIBRARY = "kbroker/kernels/"
@@ -128,34 +128,41 @@ def ready(link: socket.socket) -> None:
         time.sleep(0.5)
 
 
+def counted(folder: Path) -> dict[str, list[str]]:
+    """The files that each request runs through. folder: an empty one."""
+    hook, notes = folder / "hook", folder / "notes"
+    hook.mkdir()
+    notes.mkdir()
+    (hook / "sitecustomize.py").write_text(NOTING)
+    broker = KBroker(folder, SETTINGS)
+    broker.environment = {
+        "KBROKER_NO_KERNELS": "1",
+        "PYTHONPATH": f"{hook}:{ROOT}",
+        "FILES_NOTED_IN": str(notes),
+    }
+    broker.start()
+    try:
+        create_topic(broker, "t", 1)
+        noting = Noting(broker, notes)
+        host, _, port = broker.bootstrap.rpartition(":")
+        found = {}
+        with socket.create_connection((host, int(port)), timeout=60) as link:
+            ready(link)
+            for name, arguments in requests().items():
+                one = partial(ask, link, *arguments)
+                for _ in range(WARM_UP):
+                    one()
+                common = set.intersection(*(noting.files(one) for _ in range(ROUNDS)))
+                found[name] = sorted(each for each in common if not each.startswith(LIBRARY))
+        return found
+    finally:
+        broker.stop()
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        hook, notes = Path(folder, "hook"), Path(folder, "notes")
-        hook.mkdir()
-        notes.mkdir()
-        (hook / "sitecustomize.py").write_text(NOTING)
-        broker = KBroker(Path(folder), SETTINGS)
-        broker.environment = {
-            "KBROKER_NO_KERNELS": "1",
-            "PYTHONPATH": f"{hook}:{ROOT}",
-            "FILES_NOTED_IN": str(notes),
-        }
-        broker.start()
-        try:
-            create_topic(broker, "t", 1)
-            noting = Noting(broker, notes)
-            host, _, port = broker.bootstrap.rpartition(":")
-            with socket.create_connection((host, int(port)), timeout=60) as link:
-                ready(link)
-                for name, arguments in requests().items():
-                    one = partial(ask, link, *arguments)
-                    for _ in range(WARM_UP):
-                        one()
-                    common = set.intersection(*(noting.files(one) for _ in range(ROUNDS)))
-                    counted = sorted(each for each in common if not each.startswith(LIBRARY))
-                    print(f"{name}: {len(counted)} files", *counted, sep="\n  ")
-        finally:
-            broker.stop()
+        for name, files in counted(Path(folder)).items():
+            print(f"{name}: {len(files)} files", *files, sep="\n  ")
 
 
 if __name__ == "__main__":

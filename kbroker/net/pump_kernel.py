@@ -2,21 +2,21 @@
 appends, wake-ups.
 """
 
-from kbroker.ipc.layout import ProcessLine
-from kbroker.ipc.ring import ring_ready, wake
+from kbroker.ipc.layout import Completion, ProcessLine
+from kbroker.ipc.ring import TAIL, ring_entry, ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import CLOCK_REALTIME, Epoll, clock_ns, epoll_ctl, epoll_wait
-from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
+from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64, store_release
 from kbroker.kernels.rows import get, put
 from kbroker.net.fetch.send_kernel import continue_sending, forget_box, take_returned
-from kbroker.net.produce.queue_kernel import answer_dirty, take_completions
+from kbroker.net.produce.queue_kernel import answer_dirty, take_completion
 from kbroker.net.receive_kernel import (
     drop_region,
     forget_requests,
     handle_region,
     receive,
 )
-from kbroker.net.rows import Connection, Context, EventKind, Flag, Worker
+from kbroker.net.rows import Connection, Context, EventKind, Flag, Token, Worker
 from kbroker.net.rows.connection_kernel import (
     EPOLL_DATA,
     EPOLL_STRIDE,
@@ -108,6 +108,46 @@ def _wake_workers(cx: int) -> None:
 
 
 @inlined
+def _take_completions(cx: int) -> int:
+    """Take what the IO workers have completed; returns how many entries were taken."""
+    capacity = get(cx, Context.RING_ENTRIES)
+    taken = 0
+    for worker in range(get(cx, Context.WORKER_COUNT)):
+        row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
+        ring = get(row, Worker.COMPLETION)
+        ready = min(ring_ready(ring), events_left(cx) - 64)
+        if ready <= 0:
+            continue
+        tail = load_i64(ring + TAIL)
+        for number in range(tail, tail + ready):
+            _take_completion(cx, ring_entry(ring, capacity, number))
+        store_release(ring + TAIL, tail + ready)
+        taken += ready
+    return taken
+
+
+@inlined
+def _take_completion(cx: int, entry: int) -> None:
+    token = get(entry, Completion.TOKEN)
+    if token == -1:
+        push_event(cx, EventKind.ADVANCED, -1, get(entry, Completion.SLOT), 0)
+        return
+    if token & ~Token.MASK != get(cx, Context.TOKEN_EPOCH):
+        return  # for a predecessor of this process
+    token &= Token.MASK
+    if token >= Token.READ_AHEAD:
+        push_event(cx, EventKind.READ_AHEAD, -1, token, 0)
+        return
+    take_completion(cx, token, entry)
+
+
+@inlined
+def _answer_dirty(cx: int) -> int:
+    """Answer the connections whose requests are complete; returns how many are left."""
+    return answer_dirty(cx) if get(cx, Context.DIRTY) >= 0 else 0
+
+
+@inlined
 def _completions_wait(cx: int) -> bool:
     for worker in range(get(cx, Context.WORKER_COUNT)):
         row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
@@ -142,8 +182,8 @@ def pump(cx: int) -> int:
     for _ in range(ROUNDS):
         _read_clocks(cx)
         put(cx, Context.UNFINISHED, 0)
-        taken = take_completions(cx)
-        left = answer_dirty(cx)
+        taken = _take_completions(cx)
+        left = _answer_dirty(cx)
         if get(cx, Context.STALLED) >= 0:
             _take_stalled(cx)
         ready = _poll(cx)
@@ -151,7 +191,7 @@ def pump(cx: int) -> int:
         if events_left(cx) < 1024 or left > 0 or get(cx, Context.UNFINISHED) != 0:
             break
         if taken + ready == 0:
-            left = answer_dirty(cx)
+            left = _answer_dirty(cx)
             store_i64(line, 1)
             fence()
             if left == 0 and not _completions_wait(cx):

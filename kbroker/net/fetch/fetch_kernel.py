@@ -1,74 +1,269 @@
-"""Fetch in one compiled call: plan, build the answer, send. Uncommon requests go to Python
-unchanged."""
+"""Fetch in one compiled call: plan, select the partitions of the answer, build their headers around
+file ranges, send. Uncommon requests go to Python unchanged."""
 
 from kbroker.ipc.layout import Counter
+from kbroker.kernels.batch_header import last_offset, whole_batch
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import (
-    memmove,
-)
+from kbroker.kernels.libc import pread
 from kbroker.kernels.memory import (
-    INT32_MAX,
+    copy,
     load_i16_be,
     load_i32_be,
-    load_i64,
+    store_i16_be,
+    store_i32_be,
     store_i64,
+    store_i64_be,
+    store_u8,
 )
 from kbroker.kernels.rows import get, put
-from kbroker.net.fetch.answer_kernel import build, has_room, select
-from kbroker.net.fetch.read_kernel import plan_reads
-from kbroker.net.fetch.request_kernel import plan_request, plan_row
+from kbroker.kernels.wire import write_count, write_no_tags, write_uvarint
+from kbroker.net.fetch.read_kernel import next_words, plan_reads, segment_row
+from kbroker.net.fetch.request_kernel import plan_request, plan_row, update_session
 from kbroker.net.fetch.send_kernel import send_parts
-from kbroker.net.rows import Connection, Context, May, Outcome, Part, Plan, Session, SessionEntry
-from kbroker.net.rows.connection_kernel import connection_row
+from kbroker.net.rows import (
+    Connection,
+    Context,
+    FetchVersion,
+    May,
+    Outcome,
+    Part,
+    Plan,
+    ReadEnd,
+    Segment,
+    Session,
+    SessionEntry,
+    Topic,
+)
+from kbroker.net.rows.connection_kernel import connection_row, events_left
 from kbroker.net.rows.count_kernel import count_fetch, fetch_built, fetch_waits, monotonic_ns
 from kbroker.net.rows.topic_kernel import may_use
+from kbroker.protocol import batch_layout as rb
 
-# --- session and counters ------------------------------------------------------------------------------------------
+HEADER_BOUND = 64
+TOPIC_BOUND = 300
+PARTITION_BOUND = 64
 
 
-@inlined
-def _move_to_end(session: int, entry: int) -> None:
-    """Move an entry to the end of the reading order."""
-    count = get(session, Session.COUNT)
-    order = get(session, Session.ORDER)
-    number = (entry - get(session, Session.ENTRIES)) // (SessionEntry.STRIDE)
-    for at in range(count):
-        if load_i64(order + 8 * at) == number:
-            memmove(order + 8 * at, order + 8 * (at + 1), 8 * (count - at - 1))
-            store_i64(order + 8 * (count - 1), number)
-            return
+# --- selection of partitions ----------------------------------------------------------------------------------------
 
 
 @inlined
-def _update_session(cx: int) -> None:
-    """Note in the session what was requested and what is returned; count what is sent."""
+def _select(cx: int) -> int:
+    """Mark the partitions that the answer holds; returns how many."""
     session = get(cx, Context.PLAN_SESSION)
+    selected = 0
     for number in range(get(cx, Context.PLAN_COUNT)):
         row = plan_row(cx, number)
-        counter = get(cx, Context.COUNTERS) + get(row, Plan.SLOT) * Counter.STRIDE
-        if get(row, Plan.SELECTED) != 0:
-            put(counter, Counter.FETCHES, get(counter, Counter.FETCHES) + 1)
-            put(counter, Counter.BYTES_OUT, get(counter, Counter.BYTES_OUT) + get(row, Plan.LENGTH))
-        if session != 0:
+        changed = 1
+        if session != 0 and get(row, Plan.LENGTH) == 0:
             entry = get(row, Plan.ENTRY)
-            put(entry, SessionEntry.OFFSET, get(row, Plan.OFFSET))
-            put(entry, SessionEntry.MAX_BYTES, get(row, Plan.MAX_BYTES))
-            put(entry, SessionEntry.EPOCH, get(row, Plan.EPOCH))
-            put(entry, SessionEntry.LAST_EPOCH, get(row, Plan.LAST_EPOCH))
-            put(entry, SessionEntry.SENT_HIGH_WATERMARK, get(row, Plan.HIGH_WATERMARK))
-            put(entry, SessionEntry.SENT_LOG_START, get(row, Plan.LOG_START))
-            if get(row, Plan.LENGTH) > 0 and get(session, Session.COUNT) > 1:
-                _move_to_end(session, entry)
-    if session != 0:
-        epoch = get(session, Session.EPOCH)
-        put(session, Session.EPOCH, 1 if epoch == INT32_MAX else epoch + 1)
-        put(session, Session.USED_MS, get(cx, Context.NOW_MS))
+            same = get(entry, SessionEntry.SENT_HIGH_WATERMARK) == get(row, Plan.HIGH_WATERMARK)
+            changed = 0 if same and get(entry, SessionEntry.SENT_LOG_START) == get(row, Plan.LOG_START) else 1
+        put(row, Plan.SELECTED, changed)
+        selected += changed
+    return selected
 
 
 @inlined
-def _sizes(cx: int) -> tuple[int, int, int, int]:
-    """Sizes of the built answer: all bytes, bytes of records, bytes sent by sendfile,
-    partitions."""
+def _has_room(cx: int) -> bool:
+    """Whether headers and small ranges fit into the scratch, and the parts into their table."""
+    small = get(cx, Context.SENDFILE_MIN)
+    size = HEADER_BOUND
+    parts = 1
+    for number in range(get(cx, Context.PLAN_COUNT)):
+        row = plan_row(cx, number)
+        if get(row, Plan.SELECTED) != 0:
+            size += TOPIC_BOUND + PARTITION_BOUND
+            if get(row, Plan.LENGTH) < small:
+                size += get(row, Plan.LENGTH)
+            else:
+                parts += 2
+    if parts > Part.ROWS or events_left(cx) < parts + 64:
+        return False
+    return size <= get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED)
+
+
+@inlined
+def _group(cx: int, number: int) -> int:
+    """Selected partitions of one topic that follow each other, from plan row ``number`` on."""
+    topic = get(plan_row(cx, number), Plan.TOPIC)
+    count = 0
+    for other in range(number, get(cx, Context.PLAN_COUNT)):
+        row = plan_row(cx, other)
+        if get(row, Plan.SELECTED) != 0:
+            if get(row, Plan.TOPIC) != topic:
+                break
+            count += 1
+    return count
+
+
+@inlined
+def _groups(cx: int) -> int:
+    """Runs of selected partitions of one topic."""
+    last = 0
+    count = 0
+    for number in range(get(cx, Context.PLAN_COUNT)):
+        row = plan_row(cx, number)
+        if get(row, Plan.SELECTED) != 0 and get(row, Plan.TOPIC) != last:
+            last = get(row, Plan.TOPIC)
+            count += 1
+    return count
+
+
+# --- building ------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _add_part(cx: int, segment: int, start: int, length: int, fd: int, slot: int) -> None:
+    count = get(cx, Context.PART_COUNT)
+    part = get(cx, Context.PARTS) + count * Part.STRIDE
+    put(part, Part.SEGMENT, segment)
+    put(part, Part.START, start)
+    put(part, Part.LENGTH, length)
+    put(part, Part.FD, fd)
+    put(part, Part.SLOT, slot)
+    put(cx, Context.PART_COUNT, count + 1)
+
+
+@inlined
+def _write_topic(out: int, topic: int, version: int) -> int:
+    if version >= FetchVersion.TOPIC_IDS:
+        store_i64(out, get(topic, Topic.ID_HIGH))
+        store_i64(out + 8, get(topic, Topic.ID_LOW))
+        return out + 16
+    length = get(topic, Topic.NAME_LENGTH)
+    if version >= FetchVersion.FLEXIBLE:
+        out = write_uvarint(out, length + 1)
+    else:
+        store_i16_be(out, length)
+        out += 2
+    copy(out, get(topic, Topic.NAME), length)
+    return out + length
+
+
+@inlined
+def _write_partition(out: int, row: int, version: int, committed: int) -> int:
+    """Write all fields before the records. committed: 1 for read_committed: no transaction was
+    aborted."""
+    store_i32_be(out, get(row, Plan.INDEX))
+    store_i16_be(out + 4, 0)
+    store_i64_be(out + 6, get(row, Plan.HIGH_WATERMARK))
+    store_i64_be(out + 14, get(row, Plan.LAST_STABLE))
+    out += 22
+    if version >= FetchVersion.LOG_START:
+        store_i64_be(out, get(row, Plan.LOG_START))
+        out += 8
+    if version >= FetchVersion.FLEXIBLE:
+        store_u8(out, committed)  # aborted transactions: null, or none
+        out += 1
+    else:
+        store_i32_be(out, committed - 1)
+        out += 4
+    if version >= FetchVersion.PREFERRED_REPLICA:
+        store_i32_be(out, -1)
+        out += 4
+    if version >= FetchVersion.FLEXIBLE:
+        return write_uvarint(out, get(row, Plan.LENGTH) + 1)
+    store_i32_be(out, get(row, Plan.LENGTH))
+    return out + 4
+
+
+@inlined
+def _remember(cx: int, row: int, client_row: int, next_offset: int, position: int) -> None:
+    words = next_words(row, client_row)
+    put(words, ReadEnd.SLOT, get(row, Plan.SLOT) + 1)
+    put(words, ReadEnd.OFFSET, next_offset)
+    put(words, ReadEnd.SEGMENT, get(row, Plan.SEGMENT))
+    put(words, ReadEnd.POSITION, position)
+    put(words, ReadEnd.VERSION, get(row, Plan.VERSION))
+
+
+@inlined
+def _walk_end(cx: int, row: int, client_row: int, data: int, length: int) -> None:
+    """Remember where the last whole batch of the bytes at an address ends."""
+    at = 0
+    next_offset = -1
+    size = whole_batch(data, length, rb.HEADER_BYTES)
+    while size > 0:
+        next_offset = last_offset(data + at) + 1
+        at += size
+        size = whole_batch(data + at, length - at, rb.HEADER_BYTES)
+    if next_offset >= 0:
+        _remember(cx, row, client_row, next_offset, get(row, Plan.POSITION) + at)
+
+
+@inlined
+def _write_head(cx: int, start: int, correlation: int, version: int) -> int:
+    """Write the answer up to its first topic, all but its size."""
+    compact = version >= FetchVersion.FLEXIBLE
+    session = get(cx, Context.PLAN_SESSION)
+    store_i32_be(start + 4, correlation)
+    out = start + 8
+    out = write_no_tags(out, compact)
+    store_i32_be(out, 0)
+    out += 4
+    if version >= FetchVersion.SESSIONS:
+        store_i16_be(out, 0)
+        store_i32_be(out + 2, get(session, Session.ID) if session != 0 else 0)
+        out += 6
+    return write_count(out, _groups(cx), compact)
+
+
+@inlined
+def _build(cx: int, client_row: int, start: int, correlation: int, version: int) -> int:
+    """Build the answer at an address. Large ranges become parts of their own. 0 when a file is
+    shorter than expected."""
+    compact = version >= FetchVersion.FLEXIBLE
+    small = get(cx, Context.SENDFILE_MIN)
+    put(cx, Context.PART_COUNT, 0)
+    out = _write_head(cx, start, correlation, version)
+    memory = start
+    files = 0
+    topic = 0
+    for number in range(get(cx, Context.PLAN_COUNT)):
+        row = plan_row(cx, number)
+        if get(row, Plan.SELECTED) == 0:
+            continue
+        if get(row, Plan.TOPIC) != topic:
+            if topic != 0:
+                out = write_no_tags(out, compact)
+            topic = get(row, Plan.TOPIC)
+            out = _write_topic(out, topic, version)
+            out = write_count(out, _group(cx, number), compact)
+        out = _write_partition(out, row, version, get(cx, Context.PLAN_COMMITTED))
+        length = get(row, Plan.LENGTH)
+        if length > 0:
+            fd = get(segment_row(cx, get(row, Plan.SEGMENT)), Segment.LOG_FD)
+            if length < small:
+                if pread(fd, out, length, get(row, Plan.POSITION)) < length:
+                    return 0
+                _walk_end(cx, row, client_row, out, length)
+                out += length
+            else:
+                if get(row, Plan.TO_END) != 0:
+                    _remember(cx, row, client_row, get(row, Plan.END), get(row, Plan.POSITION) + length)
+                _add_part(cx, -1, memory, out - memory, -1, -1)
+                _add_part(
+                    cx, get(row, Plan.SEGMENT), get(row, Plan.POSITION), length, fd, get(row, Plan.SLOT)
+                )
+                memory = out
+                files += length
+        out = write_no_tags(out, compact)
+    if topic != 0:
+        out = write_no_tags(out, compact)
+    out = write_no_tags(out, compact)
+    _add_part(cx, -1, memory, out - memory, -1, -1)
+    store_i32_be(start, out - start + files - 4)
+    return out
+
+
+# --- serving -------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _count_partitions(cx: int) -> tuple[int, int, int, int]:
+    """Count what is sent of each partition. Returns sizes of the built answer: all bytes, bytes of
+    records, bytes sent by sendfile, partitions."""
     answer = 0
     by_sendfile = 0
     for number in range(get(cx, Context.PART_COUNT)):
@@ -83,6 +278,9 @@ def _sizes(cx: int) -> tuple[int, int, int, int]:
         if get(row, Plan.SELECTED) != 0:
             records += get(row, Plan.LENGTH)
             partitions += 1
+            counter = get(cx, Context.COUNTERS) + get(row, Plan.SLOT) * Counter.STRIDE
+            put(counter, Counter.FETCHES, get(counter, Counter.FETCHES) + 1)
+            put(counter, Counter.BYTES_OUT, get(counter, Counter.BYTES_OUT) + get(row, Plan.LENGTH))
     return answer, records, by_sendfile, partitions
 
 
@@ -113,15 +311,16 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
         fetch_waits(client_row, began_ns)
     if state == Outcome.TO_PYTHON or (state == Outcome.WAITING and not force):
         return state
-    select(cx)
-    if not has_room(cx):
+    _select(cx)
+    if not _has_room(cx):
         return Outcome.TO_PYTHON
     start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
-    end = build(cx, client_row, start, load_i32_be(frame + 4), load_i16_be(frame + 2))
+    end = _build(cx, client_row, start, load_i32_be(frame + 4), load_i16_be(frame + 2))
     if end == 0:
         return Outcome.TO_PYTHON
-    _update_session(cx)
-    answer, records, by_sendfile, partitions = _sizes(cx)
+    if get(cx, Context.PLAN_SESSION) != 0:
+        update_session(cx)
+    answer, records, by_sendfile, partitions = _count_partitions(cx)
     count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions)
     fetch_built(cx, client_row, began_ns, force)
     send_parts(cx, connection, end)

@@ -1,7 +1,17 @@
-"""Reads a Fetch request, v4 to v18, into the plan, together with the entries of its session."""
+"""Reads a Fetch request, v4 to v18, into the plan, together with the entries of its session, which it
+updates when the answer is built."""
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, load_i64_be
+from kbroker.kernels.libc import memmove
+from kbroker.kernels.memory import (
+    INT32_MAX,
+    load_i8,
+    load_i16_be,
+    load_i32_be,
+    load_i64,
+    load_i64_be,
+    store_i64,
+)
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, read_uvarint, skip_request_header, skip_tags
 from kbroker.net.rows import Context, FetchVersion, Outcome, Partition, Plan, Session, SessionEntry, Topic
@@ -212,3 +222,39 @@ def plan_request(cx: int, frame: int, length: int) -> int:
         if position < 0 or tags != 0:  # of a replica
             return Outcome.TO_PYTHON
     return Outcome.READY if get(cx, Context.PLAN_COUNT) > 0 else Outcome.TO_PYTHON
+
+
+# --- after the answer is built --------------------------------------------------------------------
+
+
+@inlined
+def _move_to_end(session: int, entry: int) -> None:
+    """Move an entry to the end of the reading order."""
+    count = get(session, Session.COUNT)
+    order = get(session, Session.ORDER)
+    number = (entry - get(session, Session.ENTRIES)) // (SessionEntry.STRIDE)
+    for at in range(count):
+        if load_i64(order + 8 * at) == number:
+            memmove(order + 8 * at, order + 8 * (at + 1), 8 * (count - at - 1))
+            store_i64(order + 8 * (count - 1), number)
+            return
+
+
+@inlined
+def update_session(cx: int) -> None:
+    """Note in the plan's session what was requested and what is returned."""
+    session = get(cx, Context.PLAN_SESSION)
+    for number in range(get(cx, Context.PLAN_COUNT)):
+        row = plan_row(cx, number)
+        entry = get(row, Plan.ENTRY)
+        put(entry, SessionEntry.OFFSET, get(row, Plan.OFFSET))
+        put(entry, SessionEntry.MAX_BYTES, get(row, Plan.MAX_BYTES))
+        put(entry, SessionEntry.EPOCH, get(row, Plan.EPOCH))
+        put(entry, SessionEntry.LAST_EPOCH, get(row, Plan.LAST_EPOCH))
+        put(entry, SessionEntry.SENT_HIGH_WATERMARK, get(row, Plan.HIGH_WATERMARK))
+        put(entry, SessionEntry.SENT_LOG_START, get(row, Plan.LOG_START))
+        if get(row, Plan.LENGTH) > 0 and get(session, Session.COUNT) > 1:
+            _move_to_end(session, entry)
+    epoch = get(session, Session.EPOCH)
+    put(session, Session.EPOCH, 1 if epoch == INT32_MAX else epoch + 1)
+    put(session, Session.USED_MS, get(cx, Context.NOW_MS))

@@ -3,10 +3,10 @@ sent in order, once a turn. Entries that an IO worker held when it died are answ
 """
 
 from kbroker.ipc.layout import Completion, Ring
-from kbroker.ipc.ring import TAIL, ring_entry, ring_ready
+from kbroker.ipc.ring import ring_ready
 from kbroker.kernels.codes import ApiKey, Code
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.memory import load_acquire, load_i64, store_release
+from kbroker.kernels.memory import load_acquire
 from kbroker.kernels.rows import get, link_free, put
 from kbroker.net.produce.admit_kernel import give_result
 from kbroker.net.produce.wire_kernel import write_answer
@@ -71,36 +71,9 @@ def request_done(cx: int, number: int) -> None:
 
 
 @inlined
-def take_completions(cx: int) -> int:
-    """Settle what the IO workers have completed; returns how many entries were taken."""
-    capacity = get(cx, Context.RING_ENTRIES)
-    taken = 0
-    for worker in range(get(cx, Context.WORKER_COUNT)):
-        row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
-        ring = get(row, Worker.COMPLETION)
-        ready = min(ring_ready(ring), events_left(cx) - 64)
-        if ready <= 0:
-            continue
-        tail = load_i64(ring + TAIL)
-        for number in range(tail, tail + ready):
-            _take_completion(cx, ring_entry(ring, capacity, number))
-        store_release(ring + TAIL, tail + ready)
-        taken += ready
-    return taken
-
-
-@inlined
-def _take_completion(cx: int, entry: int) -> None:
-    token = get(entry, Completion.TOKEN)
-    if token == -1:
-        push_event(cx, EventKind.ADVANCED, -1, get(entry, Completion.SLOT), 0)
-        return
-    if token & ~Token.MASK != get(cx, Context.TOKEN_EPOCH):
-        return  # for a predecessor of this process
-    token &= Token.MASK
-    if token >= Token.READ_AHEAD:
-        push_event(cx, EventKind.READ_AHEAD, -1, token, 0)
-        return
+def take_completion(cx: int, token: int, entry: int) -> None:
+    """An IO worker has completed an append. token: without its epoch; entry: address of the
+    completion."""
     number = token >> Token.RESULT_BITS
     token &= (1 << Token.RESULT_BITS) - 1
     result = get(cx, Context.RESULTS) + token * Result.STRIDE

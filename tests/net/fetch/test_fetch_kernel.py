@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.net.fetch import answer_kernel
+from kbroker.net.fetch import fetch_kernel
 from kbroker.net.fetch.residency import by_cachestat
 from kbroker.net.rows import Access, Connection, Grant, May, Outcome, Read, ReadEnd, Segment
 from kbroker.net.rows import Context as ContextRow
@@ -254,7 +254,7 @@ def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> Non
         return scene.outcome(partitions=expected, out_used=used) == Outcome.SERVED
 
     least = next(room for room in rooms if served(room))
-    headers = answer_kernel.HEADER_BOUND + 2 * (answer_kernel.TOPIC_BOUND + answer_kernel.PARTITION_BOUND)
+    headers = fetch_kernel.HEADER_BOUND + 2 * (fetch_kernel.TOPIC_BOUND + fetch_kernel.PARTITION_BOUND)
     assert least == size + headers
     assert served(least, used=100)
     assert not served(least - 1, used=100)

@@ -1,0 +1,18 @@
+"""The way of a request stays short: how many files of kbroker/ it runs through."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.request_files import counted
+
+MAX_FILES = {"produce": 19, "fetch": 14, "commit": 31}
+"""Fewer is better; ADR 0026 says which goals these numbers miss."""
+
+
+@pytest.mark.slow
+def test_requests_run_through_no_more_files_than_they_did(tmp_path: Path) -> None:
+    found = counted(tmp_path)
+    assert found.keys() == MAX_FILES.keys()
+    more = {name: files for name, files in found.items() if len(files) > MAX_FILES[name]}
+    assert not more, "give a step to a file that the request already runs through"
