@@ -34,7 +34,8 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
     ]
     nodes = [
         Node(
-            ctx.broker.node_id, [Listener(e.listener, e.host, e.port) for e in ctx.broker.nodes.endpoints.values()]
+            ctx.broker.node_id,
+            [Listener(e.listener, e.host, e.port) for e in ctx.broker.nodes.endpoints.values()],
         )
     ]
     known = any(partition.error_code == 0 for topic in paced(topics) for partition in paced(topic.partitions))

@@ -36,7 +36,7 @@ class Api:
     """One API: key, the versions that are advertised, the process that serves them.
 
     accepted_from: lower versions are advertised but closed upon, as Kafka does for clients that
-    look at the range. fast_paths: what answers before `handle`; `tests/compat/test_fast_paths.py`
+    read the range. fast_paths: what answers before `handle`; `tests/compat/test_fast_paths.py`
     compares both.
     """
 

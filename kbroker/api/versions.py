@@ -13,7 +13,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.index import APIS
 
 OTHERS: Final = {ApiKey.PRODUCE: (0, 13), ApiKey.INIT_PRODUCER_ID: (0, 5)}
-"""librdkafka looks at Produce from 0 on; two-phase commit (InitProducerId 6) is not served."""
+"""librdkafka checks Produce from 0 on; two-phase commit (InitProducerId 6) is not served."""
 VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     key: (api.min_version, api.max_version) for key, api in APIS.items()
 } | OTHERS

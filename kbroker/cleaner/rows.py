@@ -10,7 +10,7 @@ class KeyMap(Row, writer="cleaner"):
     SLOTS = word("count", "rows of the table that are in use")
     LIMIT = word("count", "keys that may be in it")
     COUNT = word("count", "keys that are in it")
-    START = word("offset", "first dirty one: records before it are not looked at")
+    START = word("offset", "first dirty one: records before it are not read")
     LATEST = word("offset", "every batch up to this one is in the map")
     POSITION = word("bytes", "in the buffer: batches before it have been taken")
     NEXT_SIZE = word("bytes", "of the batch at POSITION, when the buffer ends within it")
@@ -41,7 +41,7 @@ class CleanStop(Values):
     """The reason why a walk over a buffer stopped."""
 
     TAKEN = 0  # up to its end, or to a batch that ends behind it (NEXT_SIZE, 0 when not even that is there)
-    SPECIAL = 1  # compressed, transactional or control: Python looks at it
+    SPECIAL = 1  # compressed, transactional or control: Python decodes it
     FULL = 2
     DAMAGED = 3
     WHOLE = 4  # it did not: a plain or special batch is there

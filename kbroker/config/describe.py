@@ -207,6 +207,6 @@ def _selected(names: Iterable[str], keys: Keys) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def _listed(names: tuple[str, ...]) -> list[str]:
-    """In the order of Kafka's map of all settings of the resource; some clients look at the
+    """In the order of Kafka's map of all settings of the resource; some clients read the
     first."""
     return map_order(names, string_hash)

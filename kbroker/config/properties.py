@@ -69,7 +69,7 @@ def _logical_lines(text: str) -> Iterator[str]:
     for natural in _NEWLINE.split(text):
         line = natural.lstrip(_BLANK)
         if not any(parts) and (not line or line[0] in "#!"):
-            parts = []  # a lone backslash continues nothing: the next line is looked at afresh
+            parts = []  # a lone backslash continues nothing: the next line starts a new pair
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
         parts.append(line[:-1] if backslashes % 2 else line)

@@ -51,7 +51,9 @@ class HttpTls:
         """A new connection, before its handshake. Raises OSError."""
         connection.settimeout(HANDSHAKE_S)
         try:
-            return self._current.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            return self._current.context.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
         except (OSError, ValueError) as error:
             connection.close()
             raise OSError(f"no TLS on this connection: {error}") from error

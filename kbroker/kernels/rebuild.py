@@ -70,7 +70,7 @@ def replay_producers(
     rows: Words, start: int, count: int, from_offset: int, table: Words, room: int, added: Words
 ) -> int:
     """Enter rows[start:count] of data batches into a producer table (as slot 0); returns the next
-    row to look at.
+    row to check.
 
     Stops at a control batch of a producer, which Python replays, and when ``room`` new producers
     were added. Batches wholly below from_offset are passed over. added[0]: new producers."""

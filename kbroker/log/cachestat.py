@@ -1,5 +1,5 @@
-"""The page cache: how many pages of a file are in it (cachestat(2), Linux 6.5 and newer), and the bytes
-that a thread had read from disk because they were not."""
+"""The page cache: how many pages of a file are in it (cachestat(2), Linux 6.5 and newer), and the
+bytes that a thread had read from disk because they were not."""
 
 import ctypes
 import os

@@ -53,8 +53,8 @@ def is_unwritten(view: SegmentView, size: int) -> bool:
 
 
 def is_torn(view: SegmentView, position: int, size: int, read: int, requested: int) -> bool:
-    """Whether the batch at a position is the torn tail of its segment. size: its `batch_bytes`. read:
-    bytes of `requested` that the file has; fewer, if it was truncated meanwhile."""
+    """Whether the batch at a position is the torn tail of its segment. size: its `batch_bytes`.
+    read: bytes of `requested` that the file has; fewer, if it was truncated meanwhile."""
     return read < max(requested, b.HEADER_BYTES) or position + size > view.end
 
 

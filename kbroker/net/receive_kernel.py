@@ -104,7 +104,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         return CLOSE
     if get(cx, Context.SCAN_ID) != 0:
         allowed = may_use_id(row, get(cx, Context.SCAN_ID), get(cx, Context.SCAN_ID_BYTES))
-        if allowed == UNDECIDED:  # the frame stays where it is until Python has looked
+        if allowed == UNDECIDED:  # the frame stays where it is until Python has checked it
             put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.BUSY)
             place = get(cx, Context.SCAN_ID) - get(cx, Context.ARENA)
             push_event(cx, EventKind.TRANSACTIONAL_ID, connection, place, get(cx, Context.SCAN_ID_BYTES))

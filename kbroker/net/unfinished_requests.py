@@ -38,7 +38,7 @@ class UnfinishedRequests:
         self._since: Words = np.zeros(0, np.int64)  # 0: nothing is unfinished
 
     def update(self, now_ns: int) -> None:
-        """Note which requests have begun or ended since the last look."""
+        """Note which requests have begun or ended since the last call."""
         table = self._context.connections
         if len(self._since) < len(table):
             self._seen = np.concatenate([self._seen, np.zeros((len(table) - len(self._seen), 2), np.int64)])

@@ -107,7 +107,7 @@ def pieces(
     """The records section of a batch in plain, `piece_bytes` or less at a time (snappy: block by
     block; a block of more than `max_bytes` is TooLong before it is decompressed).
 
-    What follows the end of a gzip or lz4 stream is not looked at, as by Kafka's readers.
+    What follows the end of a gzip or lz4 stream is not read, as by Kafka's readers.
     ProtocolError when damaged."""
     if codec == Codec.NONE:
         view = memoryview(data)

@@ -1,5 +1,5 @@
-"""The consumer protocol: subscriptions and assignments inside the messages of classic groups (KIP-429
-and before).
+"""The consumer protocol: subscriptions and assignments inside the messages of classic groups
+(KIP-429 and before).
 
 Versions newer than ours are read as ours, as Kafka's ConsumerProtocol does. The bytes may be
 anything, because clients of other languages choose them; an unreadable subscription is None, never

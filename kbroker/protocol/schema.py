@@ -34,7 +34,7 @@ Records = bytes | memoryview
 
 
 class ProtocolError(ValueError):
-    """The bytes are not a valid message of the version asked for, or a value does not fit its
+    """The bytes are not a valid message of the requested version, or a value does not fit its
     field."""
 
 

@@ -85,7 +85,9 @@ def test_every_answer_has_topic_ids_from_v10(made: World) -> None:
 
 
 def test_the_broker_is_the_advertised_address_of_the_requests_listener(made: World) -> None:
-    made.broker.nodes.endpoints["OUTSIDE"] = Endpoint("OUTSIDE", SecurityProtocol.PLAINTEXT, "example.org", 7777)
+    made.broker.nodes.endpoints["OUTSIDE"] = Endpoint(
+        "OUTSIDE", SecurityProtocol.PLAINTEXT, "example.org", 7777
+    )
     from kbroker.protocol.codec import decode_exact, encode
     from kbroker.protocol.messages.metadata import MetadataResponse
 

@@ -1,4 +1,5 @@
-"""Subscriptions and assignments of the consumer protocol are read whatever bytes the clients send."""
+"""Subscriptions and assignments of the consumer protocol are read whatever bytes the clients
+send."""
 
 import struct
 from collections.abc import Sequence

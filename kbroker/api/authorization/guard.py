@@ -106,7 +106,7 @@ def on_each(
 
 
 def divided(items: Iterable[T], allows: Callable[[T], bool]) -> tuple[list[T], list[T]]:
-    """The allowed items and the others, in their order; each is looked at once, however many there
+    """The allowed items and the others, in their order; each is checked once, however many there
     are. Iteration over both is paced, as it was."""
     allowed, refused = SlicedList(), SlicedList()
     for item in paced(items):

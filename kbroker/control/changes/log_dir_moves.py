@@ -97,7 +97,9 @@ class LogDirMoves:
         partition = broker.catalogue.partition(name, index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        here = (one for one in partition.replicas if broker.nodes.site_of(one.log_dir) is broker.nodes.sites[site])
+        here = (
+            one for one in partition.replicas if broker.nodes.site_of(one.log_dir) is broker.nodes.sites[site]
+        )
         replica = next(here, None)
         if replica is None:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "the partition has no replica on this node")

@@ -112,9 +112,7 @@ class Appender:
         for timer in self._timers.values():
             timer.cancel()
 
-    async def append(
-        self, partition: Partition, batch: bytes, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> int:
+    async def append(self, partition: Partition, batch: bytes, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
         """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after
         the timeout, or when a later batch of the partition is written already."""
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

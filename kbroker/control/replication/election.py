@@ -1,5 +1,5 @@
 """The choice of a leader: the first replica of the assignment that is in sync and available; and
-how a choice is taken back. Pure, except for the callables that it gets.
+how a choice is undone. Pure, except for the callables that it gets.
 
 Source: Kafka's PartitionChangeBuilder.electLeader.
 """

@@ -221,7 +221,9 @@ class Replication:
             before = Leaderships(p for p, _ in gone)
             for partition, replica in gone:
                 log.warning(
-                    "%s is out of sync with node %d", replica.folder, self.broker.nodes.node_of(partition.leader)
+                    "%s is out of sync with node %d",
+                    replica.folder,
+                    self.broker.nodes.node_of(partition.leader),
                 )
                 replica.in_sync = False
                 self.broker.metrics.words[SHRINKS] += 1

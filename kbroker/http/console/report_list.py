@@ -15,7 +15,7 @@ MAX_READ = 64 << 20
 @dataclass(frozen=True, slots=True)
 class Listed:
     """found: the reports, the newest first; without their tables. left_out: files that were not
-    looked at. problem: the reason when there are none, else empty."""
+    read. problem: the reason when there are none, else empty."""
 
     found: tuple[tuple[ReportFile, Report], ...] = ()
     left_out: int = 0

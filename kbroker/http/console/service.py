@@ -174,7 +174,7 @@ class Console:
                 raise Refusal(HTTPStatus.FORBIDDEN, "readonly", text)
             self._check_change(headers, csrf)
             values |= from_body(route.body, _json(data))
-            log.info("console: %s by %s", path[:300], caller.user or "anyone on this host")
+            log.info("console: %s by %s", path[:300], caller.user or "a client on this host")
         return json_reply(route.answer(self._setup.request(caller, values)))
 
     def _tail(self, path: str, query: str, caller: Caller, peer: str) -> Reply:

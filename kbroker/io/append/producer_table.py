@@ -53,7 +53,7 @@ class ProducerTable:
 
     @property
     def count(self) -> int:
-        """Producers remembered; asked for every second, so the rows are not counted: clients may
+        """Producers remembered; read every second, so the rows are not counted: clients may
         make millions."""
         return self._live
 
@@ -156,7 +156,7 @@ class ProducerTable:
         self.rows[kernel.find(self.rows, slot, producer_id), Producer.TXN_FIRST_OFFSET] = first_offset
 
     def open_transactions(self, slot: int) -> list[tuple[int, int]]:
-        """(first offset, producer id) of the partition's open transactions, in order. Looks at all
+        """(first offset, producer id) of the partition's open transactions, in order. Reads all
         producers of the worker."""
         own = self.rows[self.rows[:, Producer.KEY] == slot + 1]
         own = own[own[:, Producer.TXN_FIRST_OFFSET] >= 0]

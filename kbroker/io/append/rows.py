@@ -42,7 +42,7 @@ class AppendRow(Row, writer="io", words=56):
     )
     SEGMENT_MS = word("ms", "segment.ms minus this segment's jitter")
     LAST_APPEND_MS = word("ms", "wall clock of the last append")
-    LAST_FLUSH_MS = word("ms", "when flush.ms last asked for a sync")
+    LAST_FLUSH_MS = word("ms", "when flush.ms last requested a sync")
     FLUSH_MS = word("ms", "flush.ms, NEVER for Kafka's default")
     ROLLED = word("flag", "1: a segment was closed since the last sync")
     BATCH_EPOCH = word("epoch", "of a follower: of the last batch that was copied")
@@ -170,7 +170,7 @@ class SyncState(Values):
     """States of a slot's sync."""
 
     IDLE = 0
-    PLAIN = 1  # one fdatasync, asked for by the kernel
+    PLAIN = 1  # one fdatasync, requested by the kernel
     WHOLE = 2  # a FlushJob of Python's
 
 
@@ -181,8 +181,8 @@ class SyncJob(Row, writer="io"):
     END = -1  # as descriptor: the thread ends
 
     TOKEN = word("number", "of the sync; -1 - slot for a plain one")
-    FD = word("descriptor", "to sync; on the way back the errno")
-    NANOSECONDS = word("ns", "on the way back: how long it took")
+    FD = word("descriptor", "to sync; in the answer the errno")
+    NANOSECONDS = word("ns", "in the answer: how long it took")
     ERROR = FD
 
 

@@ -19,7 +19,7 @@ class FlushJob:
     descriptors; `run` closes them.
 
     closed: base offset and open files of segments rolled since the last sync (their indexes and
-    snapshot count, because recovery will not look at them again); active: descriptor of the active
+    snapshot count, because recovery will not read them again); active: descriptor of the active
     .log (its indexes are rebuilt), -1 to leave it out. segment_base, position: where next_offset
     lies. names: folder and file names, and the leader epoch that opening the log wrote, have not
     been synced yet.

@@ -1,7 +1,8 @@
 """The open transactions of one log, by their first offset.
 
-A look at all producers of the IO worker, of which clients may make very many, would delay everybody
-at each end of a transaction. So the kernels note the transactions that begin in the log's row.
+A walk over all producers of the IO worker, of which clients may make very many, would delay all
+others at each end of a transaction. So the kernels note the transactions that begin in the log's
+row.
 """
 
 from heapq import heapify, heappop, heappush

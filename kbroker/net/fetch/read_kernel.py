@@ -74,8 +74,8 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
 
 @inlined
 def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
-    """The segment with an offset of the plan row's slot: place is filled. -1: Python must look; -2:
-    no bytes."""
+    """The segment with an offset of the plan row's slot: place is filled. -1: Python must search;
+    -2: no bytes."""
     read = get(cx, Context.READS) + get(row, Plan.SLOT) * Read.STRIDE
     count = get(read, Read.COUNT)
     if count == 0 or get(read, Read.GENERATION) != get(row, Plan.GENERATION):
@@ -156,7 +156,7 @@ def _check(row: int, snap: int) -> bool:
 @inlined
 def _end_at_last_stable(cx: int, row: int, snap: int, place: Words) -> bool:
     """Let a read_committed reader see no farther than the last stable offset: the snapshot's high
-    watermark and its place become that offset's. False: Python must look, because transactions of
+    watermark and its place become that offset's. False: Python must read, because transactions of
     the range were aborted, or files are being replaced."""
     if get(row, Plan.OFFSET) <= get(snap, Slot.LAST_ABORTED) or get(row, Plan.VERSION) & 1 != 0:
         return False

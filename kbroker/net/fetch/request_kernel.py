@@ -1,5 +1,5 @@
-"""Reads a Fetch request, v4 to v18, into the plan, together with the entries of its session, which it
-updates when the answer is built."""
+"""Reads a Fetch request, v4 to v18, into the plan, together with the entries of its session, which
+it updates when the answer is built."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memmove

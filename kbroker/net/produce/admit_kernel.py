@@ -259,7 +259,7 @@ def _ask_python(cx: int, connection: int, result: int, reason: int) -> None:
 
 @kernel("int64(int64, int64)")
 def push_checked(cx: int, result: int) -> int:
-    """Push the batch of a result that Python has looked at (Result.ADDRESS and Result.LENGTH
+    """Push the batch of a result that Python has checked (Result.ADDRESS and Result.LENGTH
     may name a new one).
 
     0 when the owner's ring is full."""

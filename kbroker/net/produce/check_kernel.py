@@ -30,7 +30,7 @@ from kbroker.net.rows.connection_kernel import begin_turn, costs_too_much, spend
 from kbroker.protocol import batch_layout as rb
 
 # reasons to leave a batch to Python; the numbers are above all error codes
-NEEDS_PYTHON = 1 << 20  # Python must decompress and look at the records, or rewrite the batch
+NEEDS_PYTHON = 1 << 20  # Python must decompress and check the records, or rewrite the batch
 REFUSED = 1 << 21  # Python asks control about the transaction first, and then refuses with Result.ERROR
 UNKNOWN_TOPIC = 1 << 22  # Python checks whether the producer may learn that the topic does not exist
 CHECK_LATER = 1 << 23  # Python checks the batch after other connections had their turn

@@ -204,7 +204,7 @@ class ProduceChecks:
         if validation.error:
             if self._is_in_transaction(
                 result
-            ):  # as Kafka, which looks at records once their partition has joined
+            ):  # as Kafka, which checks records once their partition has joined
                 self.consent(result, partial(self._on_consent, result, validation))
             else:
                 self._refuse(result, validation)

@@ -54,7 +54,7 @@ def records_are_valid(
     size = length - rb.RECORDS
     found = decompress(cx, address + rb.RECORDS, size, codec)
     cost = found
-    if found < 0:  # after a look at all that there is room for, or at nothing
+    if found < 0:  # after reading all that there is room for, or nothing
         cost = 0 if size > MAX_BYTES else (GZIP_PLAIN_BYTES if codec == GZIP else PLAIN_BYTES)
     spend(cx, cost * (GZIP_WEIGHT if codec == GZIP else CODEC_WEIGHT))
     if found < 0:

@@ -111,7 +111,7 @@ class TransactionChecks:
         held = Held(result, holder, (known[0].name, known[1].index), verified_at)
         try:
             claim = self._claim(result)
-        except ProtocolError:  # a client id that is not UTF-8: the kernel does not look at it
+        except ProtocolError:  # a client id that is not UTF-8: the kernel does not read it
             self._refuse(held, (int(ErrorCode.INVALID_REQUEST), None))
             return
         verification = self._verifications.get(claim)

@@ -2,7 +2,7 @@
 turn, and one send of memory or of a file.
 
 The records of produced batches that one turn checks are limited, so that other connections wait
-some milliseconds at most. The cost is counted in bytes that are looked at, a millisecond for about
+some milliseconds at most. The cost is counted in bytes that are checked, a millisecond for about
 half a megabyte of the shortest records. A connection whose requests have cost TURN continues in the
 next round, after all others. A single request may cost REQUEST more; the rest of its batches is
 checked one by one, when Python has time for it.

@@ -252,7 +252,7 @@ class Access(Row, writer="network"):
     (net/security/access.py)."""
 
     GRANT = word("address", "row of Grant of its principal and host")
-    ID = word("address", "the transactional id that was looked at last")
+    ID = word("address", "the transactional id that was checked last")
     ID_BYTES = word("bytes", "of that id")
     ID_ALLOWED = word("flag", "1: it may be used")
 

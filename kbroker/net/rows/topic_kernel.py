@@ -110,7 +110,7 @@ def snapshot(slot: int, out: int) -> int:
 
 @inlined
 def request_wake_up(slot: int, client: int) -> None:
-    """Set this process's waiter bit; the caller then looks again."""
+    """Set this process's waiter bit; the caller then checks again."""
     word = slot + 8 * Slot.WAITERS
     bit = 1 << client
     if get(slot, Slot.WAITERS) & bit == 0:

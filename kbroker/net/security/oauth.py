@@ -122,7 +122,7 @@ class TokenChecks:
             raise BadToken(str(error)) from None
         subject = claims.get(self._subject)
         if not isinstance(subject, str) or not subject.strip():
-            raise BadToken(f"the claim {self._subject} names nobody")
+            raise BadToken(f"the claim {self._subject} names no user")
         _check_scopes(self._scope, claims.get(self._scope))
         return subject, min(int(claims["exp"]), MAX_END_S)
 

@@ -121,7 +121,7 @@ class ClientBytes:
         self._moved[name] = before[0] + received, before[1] + sent
 
     def _renumber(self) -> None:
-        """Take back the numbers of client ids that no connection has."""
+        """Free the numbers of client ids that no connection has."""
         used = np.union1d(self._of_row, [0])
         self._of_row = np.searchsorted(used, self._of_row)
         self._names = [self._names[number] for number in used.tolist()]

@@ -3,8 +3,8 @@
 import struct
 
 from kbroker.control.groups.settings import GroupSettings
-from kbroker.protocol.consumer_protocol import encode_assignment
 from kbroker.protocol.codec import encode
+from kbroker.protocol.consumer_protocol import encode_assignment
 from kbroker.protocol.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
     TopicPartition,

@@ -49,7 +49,14 @@ def shape(made: World) -> tuple[int, int, list[int], list[int], list[int], list[
     replicas, together, adding, removing = map(
         broker.nodes.of, (partition.replicas, in_sync, partition.adding, partition.removing)
     )
-    return broker.nodes.node_of(partition.leader), partition.leader_epoch, replicas, together, adding, removing
+    return (
+        broker.nodes.node_of(partition.leader),
+        partition.leader_epoch,
+        replicas,
+        together,
+        adding,
+        removing,
+    )
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import update_target
 from kbroker.control.groups.join import KNOWN_MEMBER_ID_FROM, UNKNOWN_MEMBER
 from kbroker.control.groups.modern_group.partitions import plain
-from kbroker.protocol.consumer_protocol import parse_subscription
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.consumer_protocol import parse_subscription
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import random_uuid
 from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription

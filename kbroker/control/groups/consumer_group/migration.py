@@ -13,13 +13,13 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.modern_group.partitions import Partitions, plain
 from kbroker.control.groups.rebalance import Rebalance
+from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.consumer_protocol import (
     encode_assignment,
     parse_assignment,
     parse_subscription,
     version_of,
 )
-from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse

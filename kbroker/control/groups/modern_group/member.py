@@ -35,5 +35,5 @@ class ModernMember:
 
 
 def _same(one: object, other: object) -> bool:
-    """Equal; that a set equals itself is known without a look at its members."""
+    """Equal; that a set equals itself is known without comparing its members."""
     return one is other or one == other

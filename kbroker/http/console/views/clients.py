@@ -66,7 +66,7 @@ def clients(request: Request) -> dict[str, Any]:
 
 
 def _searched(one: ConnectedClient) -> str:
-    """The texts that a search looks at, a line each, so that none reaches into the next."""
+    """The texts that a search reads, a line each, so that none reaches into the next."""
     software = f"{one.software_name} {one.software_version}"
     texts = one.client_id, one.address, software, one.principal, one.listener
     return "\n".join(texts).lower()

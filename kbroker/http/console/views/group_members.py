@@ -102,6 +102,6 @@ def _streams_member(group: Any, member: Any) -> dict[str, Any]:
 
 
 def assignment_of(data: bytes) -> list[tuple[str, list[int]]]:
-    """Topics and partitions of a classic member's ConsumerProtocolAssignment, up to its first error,
-    because clients write it."""
+    """Topics and partitions of a classic member's ConsumerProtocolAssignment, up to its first
+    error, because clients write it."""
     return [(each.topic, each.partitions) for each in assigned_topics(data)[0]]
