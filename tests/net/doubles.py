@@ -16,6 +16,7 @@ import numpy as np
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
+from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, run_child
 from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.ipc.long_messages import LONG_BYTES, Outgoing
@@ -36,6 +37,7 @@ from kbroker.net import worker as net_worker
 from kbroker.net.api_versions import VersionAnswers
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.messages.index import APIS
+from kbroker.protocol.schema import ProtocolError
 from tests.forked_child import exit_code
 from tests.ipc.links import next_link
 
@@ -161,7 +163,14 @@ class ControlDouble(threading.Thread):
                 continue
 
     def _serve(self, link: socket.socket) -> None:
-        reader = FrameReader(lambda _: reply_decoder(self.image))
+        def take(block: bytearray) -> None:
+            for call_id, peer, frame in requests(block):
+                try:
+                    self._answer(link, call_id, client_request(peer, frame))
+                except ProtocolError:
+                    link.sendall(_frames(call_id, None))
+
+        reader = FrameReader(lambda _: reply_decoder(self.image), take)
         while data := link.recv(1 << 16):
             for call_id, body in reader.feed(data):
                 if isinstance(body, Hello):
@@ -171,8 +180,11 @@ class ControlDouble(threading.Thread):
                 elif isinstance(body, VerifyTransaction):
                     link.sendall(pack(0, Reply(call_id, self.verify(body))))
                 elif isinstance(body, ClientRequest):
-                    self.requests.append(body)
-                    link.sendall(_frames(call_id, self.answer(body)))
+                    self._answer(link, call_id, body)
+
+    def _answer(self, link: socket.socket, call_id: int, request: ClientRequest) -> None:
+        self.requests.append(request)
+        link.sendall(_frames(call_id, self.answer(request)))
 
     def verify(self, request: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
         """Consent to every partition."""

@@ -332,7 +332,7 @@ def test_a_stopped_appender_retries_nothing() -> None:
         appender.submit(PARTITION, b"x", lambda _: None)
         (request,) = rings.take()
         rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        await until(lambda: appender._timers)
+        appender._drain()
         (timer,) = appender._timers.values()
         appender.stop()
         assert timer.cancelled()
