@@ -26,7 +26,6 @@ from kbroker.control.metadata.delegation_tokens import DelegationTokens
 from kbroker.control.metadata.host_names import HostNames
 from kbroker.control.metadata.log_ownership import LogOwnership
 from kbroker.control.metadata.nodes import Nodes
-from kbroker.control.metadata.placement import workers_of_sites
 from kbroker.control.metadata.producer_ids import ProducerIds
 from kbroker.control.metadata.slots import Slots as PartitionSlots
 from kbroker.control.replication.roles import role_of
@@ -122,8 +121,7 @@ class Broker:
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self.logs = LogReading(self.dir_errors)
         self.stores = StoreCopies(store, self._dirs_for_stores, StoreCopyStates(self.log_dirs, shared).put)
-        workers = workers_of_sites(self.nodes.log_dirs(), shared.sizes.workers)
-        self.ownership = LogOwnership(shared, self.slots, workers)
+        self.ownership = LogOwnership(shared, self.slots, self.nodes.workers(shared.sizes.workers))
 
     # --- queries --------------------------------------------------------------------------------
 

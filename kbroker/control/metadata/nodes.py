@@ -6,6 +6,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import Site, port_key, sites_of
 from kbroker.control.metadata.catalogue import Replica
+from kbroker.control.metadata.placement import workers_of_sites
 
 
 class Nodes:
@@ -42,3 +43,7 @@ class Nodes:
     def log_dirs(self) -> list[tuple[str, ...]]:
         """The log directories of each site."""
         return [site.log_dirs for site in self.sites]
+
+    def workers(self, count: int) -> dict[str, tuple[int, ...]]:
+        """Those of `count` IO workers that may write to each log directory."""
+        return workers_of_sites(self.log_dirs(), count)
