@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -15,19 +16,37 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.group_description import read_group
 from kbroker.config import acls
 from kbroker.config.acls import Acl
+from loadtest.history import SendStatus
+from loadtest.run import load_consumers, load_producers
+from loadtest.settings import Settings
 from tests.compat.moving import KAFKAS_AUTHORIZER, Mover, Trickle, running_cluster
 from tests.conftest import BrokerFactory
 from tests.crash.load import read_all
+from tests.loadtest.plain_judge import judge, rows
+from tests.loadtest.played_load import CATCH_UP, PlayedLoad
+from tests.peer.eventually import eventually
 from tests.peer.kafka_cluster import KafkaCluster
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(500)]
 
 ACLS = (
     Acl(acls.TOPIC, "orders", acls.PREFIXED, "User:alice", "*", acls.WRITE, acls.ALLOW),
     Acl(acls.USER, "User:etl", acls.LITERAL, "User:ops", "*", acls.CREATE_TOKENS, acls.ALLOW),
 )
 LARGE = 3 << 20
+SWITCHED = 500
+"""Records of each producer, and for each consumer, on either side of a switch."""
+LOAD = Settings(
+    seconds=600,
+    rate=300,
+    partitions=3,
+    plain=0,
+    idempotent=1,
+    transactional=0,  # markers of transactions have offsets, which a copy of the records does not keep
+    copiers=0,
+    churn_seconds=0,
+)
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +179,45 @@ def test_a_cluster_is_imported_into_kbroker(
     mover = Mover(tmp_path, "import", "--bootstrap", broker.bootstrap, "--from", cluster.bootstrap, *topics)
     outcome = mover.outcome()
     check_arrival(cluster.bootstrap, broker.bootstrap, outcome, replicas=1)
+
+
+def identities(table: dict[str, Any], which: Any) -> list[tuple[int, int]]:
+    """Producer and sequence number of these rows, in order."""
+    return sorted(zip(table["producer"][which].tolist(), table["seq"][which].tolist(), strict=True))
+
+
+def test_clients_of_a_load_test_switch_and_its_whole_history_is_clean(
+    cluster: KafkaCluster, broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    """The consumers leave in the middle of the log: at the cluster their group continues with the
+    next record, and gets each record once. kbroker is stopped before the clients start there."""
+    broker = broker_factory(KAFKAS_AUTHORIZER)
+    load = PlayedLoad(tmp_path / "run", broker.bootstrap, LOAD)
+    try:
+        load.start()
+        words = ("move", "--bootstrap", broker.bootstrap, "--to", cluster.bootstrap)
+        mover = Mover(tmp_path, *words)
+        assert mover.in_step.wait(200)
+        eventually(lambda: load.seen() > SWITCHED)
+        load.stop("consume")
+        unread = load.acknowledged()
+        eventually(lambda: load.acknowledged() > unread + SWITCHED)
+        load.stop("produce")
+        outcome = mover.outcome()
+        broker.stop()
+        load.go_to(cluster.bootstrap)
+        load.start()
+        eventually(lambda: load.acknowledged() > SWITCHED)
+        load.stop("produce")
+        load.stop("consume", CATCH_UP)
+        assert load.finish()
+    finally:
+        load.kill()
+    assert outcome["clean"]
+    assert outcome["duplicates"] == 0
+    assert len(load_producers(load.folder)) == 2  # one at either side
+    assert not any(judge(load.folder).values()), judge(load.folder)
+    sends, reads = rows(load.folder, "sends"), rows(load.folder, "reads")
+    members = [one.consumer for one in load_consumers(load.folder) if one.group]
+    acknowledged = identities(sends, sends["status"] == SendStatus.ACKED)
+    assert identities(reads, np.isin(reads["consumer"], members)) == acknowledged
