@@ -20,7 +20,7 @@ from kbroker.config.broker_topics import TOPICS
 from kbroker.config.broker_transactions import TRANSACTIONS
 from kbroker.config.broker_values import BrokerValues, base_name
 from kbroker.config.checks import at_least
-from kbroker.config.crosschecks import crosscheck, warnings_of
+from kbroker.config.crosschecks import crosscheck, warnings_of, without_effect
 from kbroker.config.inert import INERT_GROUPS
 from kbroker.config.providers import resolved
 from kbroker.config.setting import (
@@ -122,7 +122,8 @@ class BrokerConfig(BrokerValues):
         _check_text(given)
         static = resolved(given)
         _check_text(static)
-        return cls(static), list(warnings_of(static, row_of, BROKER))
+        made = cls(static)
+        return made, [*warnings_of(static, row_of, BROKER), *without_effect(made)]
 
     def with_dynamic(self, *, cluster: Mapping[str, str], own: Mapping[str, str]) -> "BrokerConfig":
         """The same file under other dynamic layers. Raises ConfigError."""

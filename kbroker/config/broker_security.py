@@ -92,7 +92,8 @@ SECURITY = (
             doc="How often expired delegation tokens are removed. Logins with an expired token are refused even "
                 "before that."),
     Setting("ssl.client.auth", STRING, "none", one_of("required", "requested", "none"), PER_BROKER,
-            doc="Whether clients must (required), may (requested) or need not (none) present a certificate."),
+            doc="Whether clients must (required), may (requested) or need not (none) present a certificate. On "
+                "`SASL_SSL` only `listener.name.NAME.ssl.client.auth` counts, as in Kafka."),
     Setting("ssl.keystore.type", STRING, "JKS", dynamic=PER_BROKER,
             doc="Format of the key store: PEM or PKCS12. A Java key store (JKS) is refused, and the error message "
                 "shows the command that converts it. A replaced file takes effect within seconds, for new "

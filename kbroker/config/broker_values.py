@@ -78,6 +78,10 @@ class BrokerValues:
         keys.append(f"{prefix}{name}")
         return next((self._values[key] for key in keys if key in self._values), self._values[name])
 
+    def is_set_for_listener(self, listener: str, name: str) -> bool:
+        """Whether a listener has a value of its own."""
+        return f"listener.name.{listener.lower()}.{name}" in self._values
+
     @property
     def node_id(self) -> int:
         return self.get_int("node.id")

@@ -175,6 +175,20 @@ def _may_choose(config: BrokerValues) -> bool:
     return config.get_optional_str("inter.broker.listener.name") is None
 
 
+def without_effect(config: BrokerValues) -> Iterator[str]:
+    """One warning for each listener on which a setting has no effect."""
+    name = "ssl.client.auth"
+    if config.get_str(name) == "none":
+        return
+    for endpoint in config.listeners:
+        protocol, listener = endpoint.protocol, endpoint.listener
+        if protocol.sasl and protocol.tls and not config.is_set_for_listener(listener, name):
+            yield (
+                f"{name} has no effect on listener {listener}, as in Kafka: on {protocol.name} only "
+                f"listener.name.{listener.lower()}.{name} counts"
+            )
+
+
 def warnings_of(
     static: Mapping[str, str], row_of: Callable[[str], Setting | None], names: Iterable[str]
 ) -> Iterator[str]:

@@ -45,6 +45,16 @@ def texts(config: BrokerConfig, listener: str) -> Text:
     return text
 
 
+def client_auth(config: BrokerConfig, listener: str) -> str:
+    """ssl.client.auth of a TLS listener. On SASL_SSL it is none unless it is set for that listener,
+    as in Kafka (KIP-684): its clients log in by SASL."""
+    endpoint = next((each for each in config.listeners if each.listener == listener), None)
+    own = config.is_set_for_listener(listener, "ssl.client.auth")
+    if endpoint is not None and endpoint.protocol.sasl and not own:
+        return "none"
+    return texts(config, listener)("ssl.client.auth") or "none"
+
+
 def key_store(text: Text) -> KeyStore:
     """The listener's own key and certificates. Raises KeyStoreError."""
     key, chain = text("ssl.keystore.key"), text("ssl.keystore.certificate.chain")

@@ -12,7 +12,16 @@ from contextlib import contextmanager
 from functools import partial
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.key_store import KeyStore, KeyStoreError, Text, key_store, stamps, texts, trusted
+from kbroker.config.key_store import (
+    KeyStore,
+    KeyStoreError,
+    Text,
+    client_auth,
+    key_store,
+    stamps,
+    texts,
+    trusted,
+)
 from kbroker.config.key_store_change import incompatible
 from kbroker.config.principal_mapping import rules_of
 from kbroker.config.principals import ANONYMOUS
@@ -73,7 +82,7 @@ def context_and_chain(
     with _source(text, "ssl.keystore.location", "ssl.keystore.key"):
         store = key_store(text)
         _load_key(context, store)
-    context.verify_mode = CLIENT_AUTH[(text("ssl.client.auth") or "none") if asks_clients else "none"]
+    context.verify_mode = CLIENT_AUTH[client_auth(config, listener) if asks_clients else "none"]
     if context.verify_mode is not ssl.CERT_NONE:
         with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
             context.load_verify_locations(cadata=trusted(text))

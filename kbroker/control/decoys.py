@@ -9,13 +9,14 @@ import hmac
 import math
 import string
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kbroker.control.store.access import ScramKey
 from kbroker.ipc.messages import ScramCredential
 
-HASHES: Final = {1: "sha256", 2: "sha512"}
+SHA_256, SHA_512 = 1, 2
+HASHES: Final = {SHA_256: "sha256", SHA_512: "sha512"}
 """By mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
 MAX_FORMS: Final = 64
 MAX_SALT_LENGTH: Final = 1024
@@ -48,11 +49,19 @@ class Decoys:
         self._secret = secret
         self._forms: dict[int, Counter[Form]] = {mechanism: Counter() for mechanism in HASHES}
         self._frequent: dict[int, list[tuple[Form, int]]] = {}
-        for (_, mechanism), credential in stored.items():
-            self.replaced(mechanism, None, credential)
+        self._both = 0  # users with credentials of both mechanisms
+        for (name, mechanism), credential in stored.items():
+            self.replaced(mechanism, None, credential, mechanism == SHA_512 and (name, SHA_256) in stored)
 
-    def replaced(self, mechanism: int, old: ScramCredential | None, new: ScramCredential | None) -> None:
-        """A user's credential has changed."""
+    def replaced(
+        self,
+        mechanism: int,
+        old: ScramCredential | None,
+        new: ScramCredential | None,
+        has_other: bool = False,
+    ) -> None:
+        """A user's credential has changed. has_other: the user has one of the other mechanism."""
+        self._both += has_other * ((new is not None) - (old is not None))
         forms = self._forms.setdefault(mechanism, Counter())
         if old is not None:
             forms[_form_of(old)] -= 1
@@ -64,6 +73,18 @@ class Decoys:
         """A credential that no password fits. It stays the same while the stored forms do."""
         own = self._own("user", name, mechanism)
         return _made(own, mechanism, self._form(own, mechanism))
+
+    def mechanism(self, name: str, offered: Sequence[int]) -> int:
+        """The mechanism by which a user without a credential logs in: each as often as users take
+        it who choose the first one of `offered` that they have."""
+        first, *others = offered
+        own = self._own("mechanism", name, 0)
+        if not others:
+            return first
+        takes_first = self._forms[first].total()
+        takes_second = self._forms[others[0]].total() - self._both
+        place = int.from_bytes(own[:6], "big") * (takes_first + takes_second) >> 48
+        return first if place < takes_first or not takes_second else others[0]
 
     def token(self, token_id: str, mechanism: int) -> ScramCredential:
         """The same for a delegation token. Existing tokens have this salt, too."""

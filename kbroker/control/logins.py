@@ -1,5 +1,5 @@
-"""Requests and reports of network processes about logins: credentials, guesses of passwords, the
-audit log."""
+"""Requests and reports of network processes and the http process about logins: credentials, guesses
+of passwords, the audit log."""
 
 import logging
 import time
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kbroker.control.audit.log import AuditLog, write_events
 from kbroker.control.broker import Broker
-from kbroker.control.guesses import Guesses
+from kbroker.control.guesses import NS, Guesses
 from kbroker.control.token_credentials import TokenCredentials
 from kbroker.ipc.background import Background
 from kbroker.ipc.link import AsyncLink
@@ -15,13 +15,25 @@ from kbroker.ipc.login_messages import (
     AttemptLogin,
     FindScramCredential,
     FindTokenCredential,
+    LoginForClient,
     LoginSucceeded,
+    LoginTurn,
 )
 from kbroker.ipc.messages import AuditEvents
 
 log = logging.getLogger(__name__)
 
-MESSAGES: Final = (FindScramCredential, FindTokenCredential, AttemptLogin, LoginSucceeded, AuditEvents)
+MESSAGES: Final = (
+    FindScramCredential,
+    FindTokenCredential,
+    AttemptLogin,
+    LoginSucceeded,
+    LoginForClient,
+    AuditEvents,
+)
+MAX_RELAYED: Final = 1024
+RELAYED_NS: Final = 30 * NS
+"""The http process logs in within this time after it has announced a login."""
 
 
 class Logins:
@@ -31,6 +43,7 @@ class Logins:
         self._broker = broker
         self._audit = audit
         self._guesses = Guesses.of(broker.config)
+        self._relayed = RelayedLogins()
         self._tokens = TokenCredentials(broker.tokens, broker.decoys)
         self._background = Background(log, "the credential of a delegation token could not be made")
 
@@ -42,11 +55,46 @@ class Logins:
         elif isinstance(body, FindTokenCredential):
             self._background.start(self._find_token(link, call_id, body))
         elif isinstance(body, AttemptLogin):
-            link.reply(call_id, self._guesses.attempt(body.host, body.user, time.monotonic_ns()))
+            now_ns = time.monotonic_ns()
+            host = self._relayed.take(body, now_ns)
+            link.reply(call_id, LoginTurn(self._guesses.attempt(host, body.user, now_ns), host))
         elif isinstance(body, LoginSucceeded):
             self._guesses.succeeded(body.host, body.user, time.monotonic_ns())
+        elif isinstance(body, LoginForClient):
+            self._relayed.put(body, time.monotonic_ns())
+            link.reply(call_id, self._mechanism(body))
         else:
             write_events(self._audit, body.events)
 
+    def _mechanism(self, message: LoginForClient) -> int:
+        """The first mechanism for which the user has a credential."""
+        decoy = self._broker.decoys.mechanism(message.user, message.mechanisms)  # as above
+        stored = self._broker.scram
+        return next((each for each in message.mechanisms if (message.user, each) in stored), decoy)
+
     async def _find_token(self, link: AsyncLink, call_id: int, message: FindTokenCredential) -> None:
         link.reply(call_id, await self._tokens.find(message.token_id, message.mechanism, self._broker.now_ms))
+
+
+class RelayedLogins:
+    """Logins of the http process for its own clients, until a network process asks about them.
+    Other processes of this host cannot announce any, and each counts once, so that a connection
+    which later has the same port is not taken for it. Runs in: control. Owner: Logins."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[str, str, int], tuple[str, int]] = {}
+        """Address of the client and time of the announcement, by connection; the oldest first."""
+
+    def put(self, message: LoginForClient, now_ns: int) -> None:
+        """A login has been announced."""
+        connection = message.listener, message.host, message.port
+        self._clients.pop(connection, None)
+        while len(self._clients) >= MAX_RELAYED:
+            del self._clients[next(iter(self._clients))]
+        self._clients[connection] = message.client, now_ns
+
+    def take(self, message: AttemptLogin, now_ns: int) -> str:
+        """The address for which an attempt counts."""
+        connection = message.listener, message.host, message.port
+        client, announced_ns = self._clients.pop(connection, (message.host, now_ns))
+        return client if now_ns - announced_ns <= RELAYED_NS else message.host

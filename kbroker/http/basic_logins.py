@@ -1,11 +1,8 @@
 """HTTP Basic logins of the broker's SCRAM users, for the registry and /metrics."""
 
 import base64
-import math
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
@@ -15,10 +12,10 @@ from kbroker.http.console.caller import Caller, Callers, callers_of
 from kbroker.http.console.listener import Access, listener_of
 from kbroker.http.console.scram_client import ScramFailed
 from kbroker.http.console.sessions import Attempts
+from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
 
 MAX_LOGINS: Final = 100
-METRICS_KEPT_S: Final = 60.0
 METRICS_LOGIN: Final = "kbroker.metrics.login"
 CHALLENGE: Final = 'Basic realm="kbroker"'
 """Value of WWW-Authenticate in an answer with 401."""
@@ -34,23 +31,15 @@ class NotLoggedIn(Exception):
 
 
 class BasicLogins:
-    """Runs in: http; thread-safe. A login that succeeded is not repeated for `kept_s`, or until the
+    """Runs in: http; thread-safe. A login of an address that succeeded is not repeated until the
     user's credential changes.
 
     callers: makes a client of the broker, anonymous or for a user."""
 
-    def __init__(
-        self,
-        callers: Callers,
-        attempts: Attempts,
-        kept_s: float = math.inf,
-        clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, callers: Callers, attempts: Attempts) -> None:
         self._callers = callers
         self._attempts = attempts
-        self._kept_s = kept_s
-        self._clock_s = clock_s
-        self._known: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
+        self._known: OrderedDict[bytes, Caller] = OrderedDict()
         self._lock = threading.Lock()
 
     def caller(self, authorization: str, peer: str) -> Caller:
@@ -64,12 +53,12 @@ class BasicLogins:
             raise NotLoggedIn(HTTPStatus.UNAUTHORIZED, "no user and password") from None
         if not user:
             raise NotLoggedIn(HTTPStatus.UNAUTHORIZED, "no user and password")
-        key = sha256(authorization.encode()).digest()
+        key = sha256(f"{peer} {authorization}".encode()).digest()
         if (known := self._kept(key)) is not None:
             return known
         if not self._attempts.allowed(peer):
             raise NotLoggedIn(HTTPStatus.TOO_MANY_REQUESTS, "too many logins failed, wait a minute")
-        caller = self._callers((user, password))
+        caller = self._callers((user, password), peer)
         try:
             caller.log_in()
         except (LoginRefused, ScramFailed):
@@ -85,31 +74,29 @@ class BasicLogins:
     def _kept(self, key: bytes) -> Caller | None:
         with self._lock:
             known = self._known.get(key)
-            if known is None or known[0].is_outdated or self._clock_s() - known[1] > self._kept_s:
-                return None
-            self._known.move_to_end(key)
-            return known[0]
+            if known is not None:
+                self._known.move_to_end(key)
+        return None if known is None or known.is_outdated else known
 
     def _keep(self, key: bytes, caller: Caller) -> None:
         ended = []
         with self._lock:
             if (old := self._known.pop(key, None)) is not None:
-                ended.append(old[0])
-            self._known[key] = caller, self._clock_s()
+                ended.append(old)
+            self._known[key] = caller
             while len(self._known) > MAX_LOGINS:
-                ended.append(self._known.popitem(last=False)[1][0])
+                ended.append(self._known.popitem(last=False)[1])
         for each in ended:
             each.close()
 
 
-def metrics_logins(context: ChildContext) -> BasicLogins | None:
-    """The logins of /metrics; None if none is needed. A deleted user loses access within
-    METRICS_KEPT_S. Raises RuntimeError if no listener knows SCRAM users; the broker has checked
-    that before."""
+def metrics_logins(context: ChildContext, control: ControlView) -> BasicLogins | None:
+    """The logins of /metrics; None if none is needed. Raises RuntimeError if no listener knows
+    SCRAM users; the broker has checked that before."""
     config = context.config
     if not config.get_bool(METRICS_LOGIN):
         return None
     listener = listener_of("", config)
     if listener.access is not Access.LOGIN:
         raise RuntimeError(f"{METRICS_LOGIN}: {listener.why}")
-    return BasicLogins(callers_of(context, listener), Attempts(), METRICS_KEPT_S)
+    return BasicLogins(callers_of(context, control, listener), Attempts())

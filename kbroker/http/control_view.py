@@ -31,6 +31,10 @@ without it, nothing is ready."""
 T = TypeVar("T")
 
 
+class NoAnswer(Exception):
+    """Control is restarting, or does not answer in time."""
+
+
 @dataclass
 class KeptAnswer(Generic[T]):
     """The cached answer to an expensive query of control."""
@@ -88,11 +92,18 @@ class ControlView:
             if self._clock_s() - kept.at_s < ANSWER_AGE_S:
                 return kept.value
             try:
-                kept.value = self._call(kept.query)
-            except (LinkClosed, KafkaError, NoAnswerInTime) as error:
-                log.debug("control did not answer %s: %s", type(kept.query).__name__, error)
+                kept.value = self.ask(kept.query)
+            except NoAnswer as error:
+                log.debug("%s", error)
             kept.at_s = self._clock_s()
             return kept.value
+
+    def ask(self, message: Any) -> Any:
+        """Call control. Raises NoAnswer."""
+        try:
+            return self._call(message)
+        except (LinkClosed, KafkaError, NoAnswerInTime) as error:
+            raise NoAnswer(f"control did not answer {type(message).__name__}: {error}") from error
 
     def close(self) -> None:
         """End the thread with its link."""

@@ -56,12 +56,12 @@ def main(context: ChildContext) -> None:
     collector = BrokerCollector(context, view, health, page_cache, acceptor)
     page = lambda names: collector.text(names=names).decode()  # noqa: E731
     tls = HttpTls.of(context.config)
-    registry = _serve_registry(context, tls)
+    registry = _serve_registry(context, view, tls)
     console, live = _console(
         context, view, health, acceptor, page, registry, collector.limits, collector.forecasts
     )
     view.informed.wait(INFORMED_S)
-    server = MetricsServer(listener, collector, health, console, tls, metrics_logins(context))
+    server = MetricsServer(listener, collector, health, console, tls, metrics_logins(context, view))
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     line = context.shared.processes[context.process]
     line[ProcessLine.READY] = context.epoch
@@ -77,7 +77,7 @@ def main(context: ChildContext) -> None:
     view.close()
 
 
-def _serve_registry(context: ChildContext, tls: "HttpTls | None") -> "Registry | None":
+def _serve_registry(context: ChildContext, view: "ControlView", tls: "HttpTls | None") -> "Registry | None":
     """Start the schema registry, if it is configured."""
     listener = context.registry_listener
     if listener is None:
@@ -85,7 +85,7 @@ def _serve_registry(context: ChildContext, tls: "HttpTls | None") -> "Registry |
     from kbroker.http.registry.server import RegistryServer
     from kbroker.http.registry.setup import registry
 
-    found = registry(context, listener.getsockname()[0])
+    found = registry(context, view, listener.getsockname()[0])
     if found is not None:
         server = RegistryServer(listener, found, tls)
         threading.Thread(target=server.serve_forever, name="registry", daemon=True).start()
@@ -127,7 +127,6 @@ def _console(
         schemas = SchemaDecoder(registry.topic)
     setup = Setup(context, view, live, host, page, schemas)
     if setup.listener.access is Access.CLOSED:
-        log.info("the console is not served: %s", setup.listener.why)
-        return None, None
+        return None, None  # the acceptor has logged the reason
     live.start()
     return Console(setup, load()), live

@@ -1,4 +1,4 @@
-"""Messages of logins, from network processes to control.
+"""Messages of logins, from network processes and the http process to control.
 
 Part of the contract in `messages.py`.
 """
@@ -39,16 +39,42 @@ class TokenCredential(NamedTuple):
     expiry_ms: int
 
 
-class AttemptLogin(Struct, frozen=True, array_like=True, tag=True):
-    """A client sends a password. Called; replied with the seconds until it is checked; None when it
-    is refused unchecked, because too many wait already."""
+class LoginTurn(NamedTuple):
+    """Reply to an AttemptLogin. wait_s: seconds until the password is checked; None: it is refused
+    unchecked, because too many wait already. host: the address that the attempt counts for."""
 
+    wait_s: float | None
     host: str
+
+
+class AttemptLogin(Struct, frozen=True, array_like=True, tag=True):
+    """A client sends a password. Called; replied with a LoginTurn.
+
+    listener, host, port: of its connection."""
+
+    listener: str
+    host: str
+    port: int
     user: str
 
 
 class LoginSucceeded(Struct, frozen=True, array_like=True, tag=True):
-    """The password of the attempt was right. Sent."""
+    """The password of the attempt was right. Sent. host: of its LoginTurn."""
 
     host: str
     user: str
+
+
+class LoginForClient(Struct, frozen=True, array_like=True, tag=True):
+    """The http process is about to log in for one of its own clients. Called; replied with the
+    number of the mechanism by which the user logs in.
+
+    listener, host, port: of its connection to the broker. client: address of the client.
+    mechanisms: those to choose from, the preferred ones first."""
+
+    listener: str
+    host: str
+    port: int
+    client: str
+    user: str
+    mechanisms: tuple[int, ...]

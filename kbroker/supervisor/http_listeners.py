@@ -58,16 +58,18 @@ class HttpListeners:
         tls = bool(self._config.get_str("kbroker.http.ssl.listener"))
         metrics = url(self.metrics, tls)
         found = [f"metrics={metrics}/metrics"]
-        if self._serves_console(self.metrics):
+        if self._config.get_bool("kbroker.console.enable") and self._serves("the console", self.metrics):
             found.append(f"console={metrics}/")
-        if self.registry is not None:
+        if self.registry is not None and self._serves("the schema registry", self.registry):
             found.append(f"registry={url(self.registry, tls)}")
         return " ".join(found)
 
-    def _serves_console(self, listening: socket.socket) -> bool:
-        if not self._config.get_bool("kbroker.console.enable"):
-            return False
-        return listener_of(listening.getsockname()[0], self._config).access is not Access.CLOSED
+    def _serves(self, name: str, listening: socket.socket) -> bool:
+        """Whether the http process can be a client of a listener; else the reason is logged."""
+        found = listener_of(listening.getsockname()[0], self._config)
+        if found.access is Access.CLOSED:
+            log.warning("%s is not served: %s", name, found.why)
+        return found.access is not Access.CLOSED
 
     def _is_set(self, setting: str) -> bool:
         return setting in self._config.static

@@ -43,7 +43,10 @@ def unsupported(config: BrokerConfig) -> list[str]:
 
 def _metrics_login(config: BrokerConfig) -> Iterator[str]:
     if config.get_bool("kbroker.metrics.login") and listener_of("", config).access is not Access.LOGIN:
-        yield "kbroker.metrics.login: it needs a SASL listener, and SCRAM among sasl.enabled.mechanisms"
+        yield (
+            "kbroker.metrics.login: it needs a SASL listener that requires no client certificate, and SCRAM "
+            "among its sasl.enabled.mechanisms"
+        )
 
 
 def _sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:

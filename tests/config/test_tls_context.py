@@ -60,6 +60,26 @@ def test_clients_are_checked_against_the_trust_store(pem: Path) -> None:
         context(**keys)
 
 
+def test_on_sasl_listeners_only_their_own_setting_asks_for_certificates(pem: Path) -> None:
+    """As in Kafka (KIP-684): clients there log in by SASL."""
+    settings = {
+        "listeners": "PLAINTEXT://:0,SASL_SSL://:0,SSL://:1",
+        **PEM,
+        "ssl.keystore.location": str(pem / "k.pem"),
+        "ssl.truststore.location": str(pem / "k.crt"),
+        "ssl.client.auth": "required",
+    }
+    config, warnings = BrokerConfig.load({"log.dirs": "/d", **settings})
+    assert context_of(config, "SASL_SSL").verify_mode is ssl.CERT_NONE
+    assert context_of(config, "SSL").verify_mode is ssl.CERT_REQUIRED
+    (warning,) = [each for each in warnings if "ssl.client.auth" in each]
+    assert "no effect on listener SASL_SSL" in warning
+    own = {"listener.name.sasl_ssl.ssl.client.auth": "requested"}
+    config, warnings = BrokerConfig.load({"log.dirs": "/d", **settings, **own})
+    assert context_of(config, "SASL_SSL").verify_mode is ssl.CERT_OPTIONAL
+    assert not [each for each in warnings if "ssl.client.auth" in each]
+
+
 @pytest.mark.parametrize(
     "settings",
     [

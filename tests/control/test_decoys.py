@@ -108,3 +108,26 @@ def test_the_work_for_many_forms_and_long_salts_has_bounds(monkeypatch: pytest.M
     decoys.user("a" * 100_000, 1)
     decoys.token("a" * 100_000, 1)
     assert sum(len(text) > 100 for text in digests) == 2, "a long name is read once"
+
+
+def test_unknown_users_take_each_mechanism_as_often_as_users() -> None:
+    made = ScramCredential(b"a" * 25, bytes(32), bytes(32), 4096)
+    users: dict[ScramKey, ScramCredential] = {}
+    for number in range(100):
+        kinds = (1, 2) if number < 30 else (2,) if number < 40 else (1,)
+        users |= {(f"user-{number}", kind): made for kind in kinds}
+    decoys = Decoys(b"secret", users)
+
+    def share(*offered: int) -> float:
+        return sum(decoys.mechanism(name, offered) == 1 for name in NAMES) / len(NAMES)
+
+    assert 0.53 < share(2, 1) < 0.67, "60 of 100 have only SCRAM-SHA-256"
+    assert 0.85 < share(1, 2) < 0.95
+    assert (share(1), share(2)) == (1, 0)
+    for _ in range(40, 100):
+        decoys.replaced(2, None, made, has_other=True)
+    assert share(2, 1) == 0
+    for number in range(100):
+        decoys.replaced(2, made, None, has_other=not 30 <= number < 40)
+    assert share(2, 1) == 1
+    assert {Decoys(b"secret", {}).mechanism(name, (2, 1)) for name in NAMES} == {2}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.collector import BrokerCollector
+from kbroker.http.control_view import NoAnswer
 from kbroker.http.directory import Directory
 from kbroker.http.health import Health
 from kbroker.http.page_cache import PageCache
@@ -43,6 +44,9 @@ class View:
 
     def groups(self) -> tuple[GroupSummary, ...]:
         return self.summaries
+
+    def ask(self, message: object) -> object:
+        raise NoAnswer("there is no control")
 
 
 class Scene:

@@ -12,19 +12,12 @@ from typing import Any
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.http.basic_logins import METRICS_KEPT_S, BasicLogins, NotLoggedIn, metrics_logins
+from kbroker.http.basic_logins import MAX_LOGINS, BasicLogins, NotLoggedIn, metrics_logins
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.sessions import TRIES, Attempts
 from kbroker.http.server import MetricsServer
 from kbroker.supervisor.unsupported import unsupported
 from tests.http.scene import Scene
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Broker:
@@ -33,9 +26,10 @@ class Broker:
     def __init__(self) -> None:
         self.password: str | None = "right"
         self.logins: list[tuple[str, str] | None] = []
+        self.peers: list[str] = []
         self.closed = 0
 
-    def caller(self, login: tuple[str, str] | None) -> Any:
+    def caller(self, login: tuple[str, str] | None, peer: str) -> Any:
         broker = self
 
         class Caller:
@@ -43,6 +37,7 @@ class Broker:
 
             def log_in(self) -> None:
                 broker.logins.append(login)
+                broker.peers.append(peer)
                 if broker.password is None:
                     raise LinkBroken("gone")
                 if login != ("ann", broker.password):
@@ -64,45 +59,47 @@ def refusal(logins: BasicLogins, authorization: str) -> HTTPStatus:
     return refused.value.status
 
 
-def made(clock: Clock) -> tuple[Broker, BasicLogins]:
+def made() -> tuple[Broker, BasicLogins]:
     broker = Broker()
-    return broker, BasicLogins(broker.caller, Attempts(clock), METRICS_KEPT_S, clock)
+    return broker, BasicLogins(broker.caller, Attempts(lambda: 0.0))
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer x", "Basic", "Basic !", "Basic \xff", "Basic /w=="])
 def test_without_a_name_and_a_password_the_broker_is_not_asked(authorization: str) -> None:
-    broker, logins = made(Clock())
+    broker, logins = made()
     assert refusal(logins, authorization) is HTTPStatus.UNAUTHORIZED
     assert not broker.logins
 
 
-def test_a_login_is_repeated_when_the_credential_has_changed() -> None:
-    broker, logins = made(Clock())
-    first: Any = logins.caller(header("right"), "192.0.2.1")
+def test_a_login_is_repeated_when_the_credential_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, logins = made()
+    first = logins.caller(header("right"), "192.0.2.1")
     assert logins.caller(header("right"), "192.0.2.1") is first
-    first.is_outdated = True
+    monkeypatch.setattr(first, "is_outdated", True)
     assert logins.caller(header("right"), "192.0.2.1") is not first
     assert (len(broker.logins), broker.closed) == (2, 1)
 
 
-def test_a_login_is_repeated_only_after_a_while() -> None:
-    clock = Clock()
-    broker, logins = made(clock)
+def test_a_login_is_one_of_its_address() -> None:
+    """The ACLs of a user may depend on it."""
+    broker, logins = made()
     first = logins.caller(header("right"), "192.0.2.1")
-    clock.now += METRICS_KEPT_S
+    assert logins.caller(header("right"), "192.0.2.2") is not first
     assert logins.caller(header("right"), "192.0.2.1") is first
-    assert broker.logins == [("ann", "right")]
-    broker.password = "changed"
-    clock.now += 1
-    assert refusal(logins, header("right")) is HTTPStatus.UNAUTHORIZED
-    logins.caller(header("changed"), "192.0.2.1")
-    clock.now += METRICS_KEPT_S + 1
-    logins.caller(header("changed"), "192.0.2.1")
-    assert broker.closed == 1
+    assert broker.peers == ["192.0.2.1", "192.0.2.2"]
+
+
+def test_a_bounded_number_of_logins_is_kept() -> None:
+    broker, logins = made()
+    for number in range(MAX_LOGINS + 2):
+        logins.caller(header("right"), f"192.0.2.{number}")
+    assert broker.closed == 2
+    logins.caller(header("right"), "192.0.2.2")
+    assert len(broker.logins) == MAX_LOGINS + 2
 
 
 def test_failed_logins_are_limited_and_an_unreachable_broker_does_not_count() -> None:
-    broker, logins = made(Clock())
+    broker, logins = made()
     broker.password = None
     assert {refusal(logins, header("x")) for _ in range(2 * TRIES)} == {HTTPStatus.SERVICE_UNAVAILABLE}
     broker.password = "right"
@@ -155,5 +152,6 @@ def test_the_setting_needs_a_listener_with_scram(tmp_path: Path) -> None:
         wrong.pop("security.inter.broker.protocol", None)
         (problem,) = unsupported(BrokerConfig.load(wrong)[0])
         assert problem.startswith("kbroker.metrics.login: ")
-    context = Scene(tmp_path).context
-    assert metrics_logins(context) is None
+    scene = Scene(tmp_path)
+    control: Any = scene.view
+    assert metrics_logins(scene.context, control) is None

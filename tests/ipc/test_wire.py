@@ -60,8 +60,9 @@ VALUES: list[tuple[Any, Any]] = [
     (clm.AskWorker(0, clm.CleanableLogs()), (clm.CleanableLog(1, 2, 0.5, True),)),
     (lm.FindScramCredential("u", 1), m.ScramCredential(b"s", b"k", b"v", 4096)),
     (lm.FindTokenCredential("id", 2), lm.TokenCredential(m.ScramCredential(b"s", b"k", b"v", 4096), "u", 5)),
-    (lm.AttemptLogin("::1", "u"), 0.5),
-    (lm.AttemptLogin("::1", "u"), None),
+    (lm.AttemptLogin("SASL", "::1", 5, "u"), lm.LoginTurn(0.5, "::1")),
+    (lm.AttemptLogin("SASL", "::1", 5, "u"), lm.LoginTurn(None, "10.0.0.1")),
+    (lm.LoginForClient("SASL", "::1", 5, "10.0.0.1", "u", (2, 1)), 2),
     (
         hm.ClientsQuery(),
         hm.ClientMetrics(

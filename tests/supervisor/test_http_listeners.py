@@ -67,6 +67,28 @@ def test_the_console_is_named_where_it_is_served(
     listeners.close()
 
 
+def test_the_start_says_why_the_console_and_the_registry_are_not_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = {
+        "log.dirs": "data",
+        "kbroker.http.listen": ":0",
+        "kbroker.schema.registry.listen": ":0",
+        "listeners": "SASL_SSL://:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.sasl_ssl.ssl.client.auth": "required",
+    }
+    listeners = HttpListeners(BrokerConfig.load(settings, {})[0])
+    listeners.open()
+    assert listeners.metrics is not None
+    assert listeners.addresses() == f"metrics={url(listeners.metrics)}/metrics"
+    why = "listeners require client certificates (ssl.client.auth): SASL_SSL"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the {name} is not served: {why}" for name in ("console", "schema registry")
+    ]
+    listeners.close()
+
+
 def test_the_registry_has_its_own_socket_and_is_named() -> None:
     settings = {"kbroker.http.listen": "127.0.0.1:0", "kbroker.schema.registry.listen": "127.0.0.1:0"}
     listeners = HttpListeners(BrokerConfig.load({"log.dirs": "data", **settings}, {})[0])

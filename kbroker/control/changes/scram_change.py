@@ -112,7 +112,9 @@ def _hmac_key(key: bytes, hash_name: str) -> bytes:
 async def _apply(broker: Broker, changes: dict[ScramKey, ScramCredential | None]) -> None:
     await broker.in_store(lambda store: store.apply(Change(scram=changes)))
     for key, kept in changes.items():
-        broker.decoys.replaced(key[1], broker.scram.get(key), kept)
+        name, mechanism = key
+        has_other = any((name, each) in broker.scram for each in HASHES if each != mechanism)
+        broker.decoys.replaced(mechanism, broker.scram.get(key), kept, has_other)
         if kept is None:
             broker.scram.pop(key, None)
         else:

@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 from kbroker.http.console.refusal import unavailable
-from kbroker.http.console.scram_client import ScramClient
+from kbroker.http.console.user_login import UserLogin
+from kbroker.http.control_view import NoAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.errors import ErrorCode
@@ -48,7 +49,7 @@ class BrokerLink:
         except OSError as error:
             raise LinkBroken(f"cannot connect to {address[0]}:{address[1]}: {error}") from error
 
-    def open(self, login: ScramClient | None) -> None:
+    def open(self, login: UserLogin | None) -> None:
         """Ask for the API versions and log in. Raises LinkBroken, LoginRefused after closing the
         link."""
         try:
@@ -115,11 +116,15 @@ class BrokerLink:
             have += count
         return data
 
-    def _log_in(self, login: ScramClient) -> None:
-        hello = self.ask(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest(login.mechanism), version=1)
+    def _log_in(self, login: UserLogin) -> None:
+        try:
+            client = login.begin(*self._socket.getsockname()[:2])
+        except NoAnswer as error:
+            raise LinkBroken(str(error)) from error
+        hello = self.ask(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest(client.mechanism), version=1)
         if hello.error_code:
-            raise LoginRefused(f"the broker does not offer {login.mechanism}")
-        exchange = login.exchange()
+            raise LoginRefused(f"the broker does not offer {client.mechanism}")
+        exchange = client.exchange()
         challenge = self._authenticate(exchange.first())
         final = self._authenticate(exchange.final(challenge))
         exchange.verify(final)

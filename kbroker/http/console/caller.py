@@ -13,15 +13,14 @@ from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken,
 from kbroker.http.console.listener import ConsoleListener
 from kbroker.http.console.refusal import Refusal, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
+from kbroker.http.console.user_login import UserLogin
+from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.schema import Struct
 
 IDLE_LINKS = 4
 IDLE_S = 30.0
-LOGGED_IN_S = 60.0
-"""Maximum age of a user's connection: the broker checks logins of new connections only, so a
-deleted user or an old password has access for so long."""
 AT_A_TIME = 8
 """Maximum number of requests to the broker at a time, over all callers. Further requests wait for a
 short time, then they are refused."""
@@ -32,14 +31,14 @@ Address = Callable[[int], tuple[str, int]]
 
 Login = tuple[str, str]
 """Name and password of a user."""
-Callers = Callable[[Login | None], "Caller"]
+Callers = Callable[[Login | None, str], "Caller"]
+"""Makes the caller of a user, or an anonymous one, for a client at an address."""
 
 
 class Caller:
     """Runs in: http. Owner: the console (anonymous) or a session (a user). Thread-safe.
 
-    address: of the chosen listener, by site number. turns: shared by all callers. is_outdated: the
-    user's credential has changed, so this caller cannot log in any more."""
+    address: of the chosen listener, by site number. turns: shared by all callers."""
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class Caller:
         sites: Sequence[int],
         tls: ssl.SSLContext | None,
         turns: threading.Semaphore,
-        login: ScramClient | None = None,
+        login: UserLogin | None = None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._address = address
@@ -56,7 +55,7 @@ class Caller:
         self._turns = turns
         self._login = login
         self._clock_s = clock_s
-        self.is_outdated = False
+        self._is_outdated = False
         self._idle: list[_Kept] = []
         self._lock = threading.Lock()
 
@@ -69,6 +68,12 @@ class Caller:
     def mechanism(self) -> str | None:
         """SCRAM mechanism of the user's login, None for an anonymous client."""
         return None if self._login is None else self._login.mechanism
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the user's credential has changed, so that this caller cannot log in any more.
+        May wait for control."""
+        return self._is_outdated or (self._login is not None and self._login.has_changed())
 
     def ask(
         self,
@@ -91,8 +96,7 @@ class Caller:
     def log_in(self) -> None:
         """Open one connection to check that the broker accepts the user. Raises LoginRefused,
         ScramFailed, LinkBroken."""
-        opened_s = self._clock_s()
-        self._keep(0, self._connect(0), opened_s)
+        self._keep(0, self._connect(0))
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -109,13 +113,12 @@ class Caller:
             except LinkBroken:
                 kept.link.close()  # perhaps closed while idle: try a new one
             else:
-                self._keep(site, kept.link, kept.opened_s)
+                self._keep(site, kept.link)
                 return answer
-        opened_s = self._clock_s()
         try:
             link = self._connect(site)
         except (LoginRefused, CredentialChanged) as error:
-            self.is_outdated |= isinstance(error, CredentialChanged)
+            self._is_outdated |= isinstance(error, CredentialChanged)
             text = "the broker no longer accepts this login, log in again"
             raise Refusal(HTTPStatus.UNAUTHORIZED, "login", text) from error
         except (LinkBroken, ScramFailed) as error:
@@ -128,7 +131,7 @@ class Caller:
         except BaseException:
             link.close()
             raise
-        self._keep(site, link, opened_s)
+        self._keep(site, link)
         return answer
 
     def _connect(self, site: int) -> BrokerLink:
@@ -147,7 +150,7 @@ class Caller:
             now = self._clock_s()
             kept = []
             for entry in self._idle:
-                if now - entry.since_s > IDLE_S or self._is_old(entry, now):
+                if now - entry.since_s > IDLE_S:
                     old.append(entry.link)
                 elif found is None and entry.site == site:
                     found = entry
@@ -158,13 +161,10 @@ class Caller:
             link.close()
         return found
 
-    def _is_old(self, entry: "_Kept", now_s: float) -> bool:
-        return self._login is not None and now_s - entry.opened_s > LOGGED_IN_S
-
-    def _keep(self, site: int, link: BrokerLink, opened_s: float) -> None:
+    def _keep(self, site: int, link: BrokerLink) -> None:
         with self._lock:
             if len(self._idle) < IDLE_LINKS:
-                self._idle.append(_Kept(self._clock_s(), opened_s, site, link))
+                self._idle.append(_Kept(self._clock_s(), site, link))
                 return
         link.close()
 
@@ -174,7 +174,6 @@ class _Kept:
     """A connection in the pool, idle since `since_s`."""
 
     since_s: float
-    opened_s: float
     site: int
     link: BrokerLink
 
@@ -206,15 +205,18 @@ READS = frozenset(
 always get a new connection."""
 
 
-def callers_of(context: ChildContext, listener: ConsoleListener) -> Callers:
+def callers_of(context: ChildContext, control: ControlView, listener: ConsoleListener) -> Callers:
     """Clients of the broker over one of its listeners."""
     tls = own_listener() if listener.tls else None
     nodes = tuple(site.node_id for site in sites_of(context.config))
     turns = threading.Semaphore(AT_A_TIME)
 
-    def caller(login: Login | None) -> Caller:
-        client = ScramClient(listener.mechanism, *login) if login else None
-        return Caller(lambda site: listener.address(context.ports, site), nodes, tls, turns, client)
+    def caller(login: Login | None, peer: str) -> Caller:
+        user = None
+        if login is not None:
+            client = ScramClient("", *login)
+            user = UserLogin(control, listener.name, listener.mechanisms, peer, client)
+        return Caller(lambda site: listener.address(context.ports, site), nodes, tls, turns, user)
 
     return caller
 

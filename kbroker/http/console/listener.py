@@ -2,11 +2,12 @@
 Pure."""
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.key_store import client_auth
 from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.http.console.scram_client import HASHES
 
@@ -29,13 +30,19 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsoleListener:
-    """The console's access, its listener (None if CLOSED), the mechanism of logins, and the reason
-    if it is closed."""
+    """The console's access, its listener (None if CLOSED), the mechanisms of logins, the preferred
+    one first, and the reason if it is closed."""
 
     access: Access
     endpoint: Endpoint | None = None
-    mechanism: str = ""
+    mechanisms: tuple[str, ...] = ()
     why: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the listener."""
+        assert self.endpoint is not None
+        return self.endpoint.listener
 
     @property
     def tls(self) -> bool:
@@ -45,8 +52,7 @@ class ConsoleListener:
     def address(self, ports: Mapping[str, int], site: int = 0) -> tuple[str, int]:
         """The listener's address for a client on this host."""
         assert self.endpoint is not None
-        name = self.endpoint.listener
-        port = ports.get(f"{name}@{site}" if site else name, self.endpoint.port + site)
+        port = ports.get(f"{self.name}@{site}" if site else self.name, self.endpoint.port + site)
         return _ANY.get(self.endpoint.host, self.endpoint.host), port
 
 
@@ -62,25 +68,30 @@ def choose(
     host: str,
     endpoints: Sequence[Endpoint],
     mechanisms: Mapping[str, Sequence[str]],
-    client_certificates: bool,
+    for_certificates: Collection[str] = (),
 ) -> ConsoleListener:
-    """host: the address of the http process. mechanisms: by listener. On loopback the console is
+    """host: the address of the http process. mechanisms: by listener. for_certificates: listeners
+    that require one of their clients, which this process does not have. On loopback the console is
     open, with the rights of an anonymous client. On other addresses, or if every listener requires
     a login, users log in with SCRAM."""
     ordered = sorted(endpoints, key=lambda endpoint: _ORDER.index(endpoint.protocol))
-    if is_loopback(host):
-        for endpoint in ordered:
-            if endpoint.protocol.sasl or (endpoint.protocol.tls and client_certificates):
-                continue
-            return ConsoleListener(Access.OPEN, endpoint)
+    refusing: list[str] = []
     for endpoint in ordered:
         offered = mechanisms.get(endpoint.listener, ())
-        mechanism = next((name for name in HASHES if name in offered), "")
-        if endpoint.protocol.sasl and mechanism:
-            return ConsoleListener(Access.LOGIN, endpoint, mechanism)
-    if is_loopback(host):
-        return ConsoleListener(Access.CLOSED, why="no listener takes clients without a login or with SCRAM")
-    why = "on other addresses than loopback it needs a SASL listener with SCRAM"
+        scram = tuple(name for name in HASHES if name in offered) if endpoint.protocol.sasl else ()
+        is_open = is_loopback(host) and not endpoint.protocol.sasl
+        if not (scram or is_open):
+            continue
+        if endpoint.listener in for_certificates:
+            refusing.append(endpoint.listener)
+            continue
+        return ConsoleListener(Access.OPEN if is_open else Access.LOGIN, endpoint, scram)
+    if refusing:
+        why = f"listeners require client certificates (ssl.client.auth): {', '.join(refusing)}"
+    elif is_loopback(host):
+        why = "no listener takes clients without a login or with SCRAM"
+    else:
+        why = "on other addresses than loopback it needs a SASL listener with SCRAM"
     return ConsoleListener(Access.CLOSED, why=why)
 
 
@@ -91,4 +102,10 @@ def listener_of(host: str, config: BrokerConfig) -> ConsoleListener:
         for endpoint in config.listeners
         if isinstance(found := config.of_listener(endpoint.listener, "sasl.enabled.mechanisms"), tuple)
     }
-    return choose(host, config.listeners, mechanisms, config.get_str("ssl.client.auth") == "required")
+    names = [each.listener for each in config.listeners if each.protocol.tls]
+    return choose(
+        host,
+        config.listeners,
+        mechanisms,
+        [name for name in names if client_auth(config, name) == "required"],
+    )

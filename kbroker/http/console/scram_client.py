@@ -6,7 +6,12 @@ import hashlib
 import hmac
 import secrets
 
+from kbroker.ipc.messages import ScramCredential
+
 HASHES = {"SCRAM-SHA-512": "sha512", "SCRAM-SHA-256": "sha256"}
+"""By mechanism, the preferred one first."""
+NUMBERS = {"SCRAM-SHA-512": 2, "SCRAM-SHA-256": 1}
+"""Of mechanisms, in messages."""
 MAX_ITERATIONS = 1_000_000
 
 
@@ -20,7 +25,9 @@ class CredentialChanged(ScramFailed):
 
 class ScramClient:
     """A user who can log in repeatedly. Only the salted password is stored: it is valid only for
-    this broker's credential, until its salt changes."""
+    this broker's credential, until its salt changes.
+
+    mechanism: empty until it is chosen, before the first login."""
 
     def __init__(self, mechanism: str, user: str, password: str) -> None:
         self.mechanism = mechanism
@@ -43,6 +50,14 @@ class ScramClient:
         self._salted = hashlib.pbkdf2_hmac(name, self._password.encode(), salt, iterations)
         self._salt = (salt, iterations)
         return self._salted
+
+    def fits(self, credential: ScramCredential) -> bool:
+        """Whether a login by this credential would succeed. Only after the first login."""
+        if self._salt != (credential.salt, credential.iterations):
+            return False
+        name = HASHES[self.mechanism]
+        stored_key = hashlib.new(name, hmac.digest(self._salted, b"Client Key", name)).digest()
+        return hmac.compare_digest(stored_key, credential.stored_key)
 
     def forget_password(self) -> None:
         """Drop the password, after the first login."""

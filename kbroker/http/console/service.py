@@ -45,10 +45,12 @@ _OTHERS = {
 
 @dataclass(slots=True)
 class Stream:
-    """Events, and the place that they have until they end."""
+    """Events, the place that they have until they end, and whether the client may still see
+    them."""
 
     events: Iterator[bytes]
     place: streams.Place
+    is_allowed: Callable[[], bool]
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ class Console:
     def __init__(self, setup: Setup, files: Mapping[str, StaticFile]) -> None:
         self._setup = setup
         self._files = files
-        self._anybody: Caller = setup.caller(None)
+        self._anybody: Caller = setup.caller(None, "")
         self._csrf = secrets.token_urlsafe(32)
         self._sessions = Sessions()
         self._attempts = Attempts()
@@ -114,7 +116,7 @@ class Console:
         client that may be gone."""
         try:
             begin()
-            streams.send(connection, stream.events, stream.place)
+            streams.send(connection, stream.events, stream.place, stream.is_allowed)
         finally:
             self._streams.leave(stream.place)
 
@@ -144,9 +146,9 @@ class Console:
             return self._logout(session)
         if path == "/api/events" and method == "GET":
             from_query((), _query(query))
-            return self._stream(peer, streams.samples(self._setup.live))
+            return self._stream(peer, session, streams.samples(self._setup.live))
         if path.startswith("/api/topics/") and path.endswith("/tail") and method == "GET":
-            return self._tail(path, query, caller, peer)
+            return self._tail(path, query, caller, peer, session)
         return self._routed(method, path, query, headers, data, caller, csrf)
 
     def _routed(
@@ -177,15 +179,15 @@ class Console:
             log.info("console: %s by %s", path[:300], caller.user or "a client on this host")
         return json_reply(route.answer(self._setup.request(caller, values)))
 
-    def _tail(self, path: str, query: str, caller: Caller, peer: str) -> Reply:
+    def _tail(self, path: str, query: str, caller: Caller, peer: str, session: Session | None) -> Reply:
         name = path.removeprefix("/api/topics/").removesuffix("/tail")
         if "/" in name:
             raise not_found("there is no such path")
         values = {"topic": TOPIC[0].of_text(_unquoted(name))} | from_query(FILTERS, _query(query))
         events = streams.tail(self._setup.request(caller, values))
-        return self._stream(peer, events())
+        return self._stream(peer, session, events())
 
-    def _stream(self, peer: str, events: Iterator[bytes]) -> Reply:
+    def _stream(self, peer: str, session: Session | None, events: Iterator[bytes]) -> Reply:
         place = self._streams.enter(peer)
         if place is None:
             raise unavailable("too many streams are open, close a page")
@@ -194,7 +196,9 @@ class Console:
             "Cache-Control": "no-store",
             "X-Accel-Buffering": "no",
         }
-        return Reply(headers=headers, stream=Stream(events, place))
+        token = session.token if session is not None else None
+        is_allowed = lambda: token is None or self._sessions.of(token) is not None  # noqa: E731
+        return Reply(headers=headers, stream=Stream(events, place, is_allowed))
 
     def _file(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
         if method not in ("GET", "HEAD"):
@@ -247,7 +251,7 @@ class Console:
         if not self._logins.acquire(blocking=False):
             self._attempts.uncount(peer)
             raise unavailable("too many logins at a time, try again")
-        caller = self._setup.caller((values["user"], values["password"]))
+        caller = self._setup.caller((values["user"], values["password"]), peer)
         try:
             caller.log_in()
         except (LoginRefused, ScramFailed):

@@ -73,15 +73,17 @@ class Sessions:
         now = self._clock_s()
         with self._lock:
             session = self._sessions.get(token)
-            if session is None:
-                return None
-            is_young = now - session.used_s <= IDLE_S and now - session.began_s <= MAX_S
-            if is_young and not session.caller.is_outdated:
+        if session is None:
+            return None
+        is_young = now - session.used_s <= IDLE_S and now - session.began_s <= MAX_S
+        if not is_young or session.caller.is_outdated:  # that may wait, so without the lock
+            self.end(token)
+            return None
+        with self._lock:
+            if token in self._sessions:
                 session.used_s = now
                 self._sessions.move_to_end(token)
                 return session
-            del self._sessions[token]
-        session.caller.close()
         return None
 
     def end(self, token: str) -> None:

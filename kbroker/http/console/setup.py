@@ -40,7 +40,7 @@ class Setup:
         self.readonly = config.get_bool("kbroker.console.readonly")
         self.over_tls = bool(config.get_str("kbroker.http.ssl.listener"))
         self.listener: ConsoleListener = listener_of(host, config)
-        self.caller: Callers = callers_of(context, self.listener)
+        self.caller: Callers = callers_of(context, view, self.listener)
         self._nodes = tuple(site.node_id for site in sites_of(config))
         folder = config.get_str("kbroker.console.reports.dir")
         self._reports = ReportList(ReportFolder(folder)) if folder else None

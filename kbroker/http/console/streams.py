@@ -17,11 +17,11 @@ from kbroker.http.console.views.overview import shown
 
 MAX_STREAMS = 16
 SEND_S = 10.0
-"""A client that reads nothing for this time is disconnected."""
+"""A client that takes longer to read one event is disconnected."""
 MIN_S = 10.0
 """A stream keeps its place for at least this time, even if others wait."""
 MAX_S = 3600.0
-"""Maximum age of a stream. The page reconnects, which checks its session again."""
+"""Maximum age of a stream. The page reconnects."""
 KEEP_ALIVE_S = 15.0
 TAIL_S = 0.5
 
@@ -118,16 +118,29 @@ def tail(request: Request) -> Callable[[], Iterator[bytes]]:
     return run
 
 
-def send(connection: socket.socket, events: Iterator[bytes], place: Place) -> None:
-    """Send until the client disconnects or stops reading, or the stream reaches its maximum age or
-    gives way to another."""
+def send(
+    connection: socket.socket, events: Iterator[bytes], place: Place, is_allowed: Callable[[], bool]
+) -> None:
+    """Send until the client disconnects or stops reading, or the stream reaches its maximum age,
+    gives way to another or is no longer allowed, which is checked before each event. Raises
+    OSError."""
     ends = time.monotonic() + MAX_S
-    connection.settimeout(SEND_S)
     for data in events:
-        if time.monotonic() > ends or place.has_ended or _is_gone(connection):
+        if time.monotonic() > ends or place.has_ended or _is_gone(connection) or not is_allowed():
             return
         if data:
-            connection.sendall(data)
+            _send_event(connection, data)
+
+
+def _send_event(connection: socket.socket, data: bytes) -> None:
+    """Send it within SEND_S. Over TLS sendall would wait that long for each record of 16 KiB."""
+    ends, left = time.monotonic() + SEND_S, memoryview(data)
+    while left:
+        wait_s = ends - time.monotonic()
+        if wait_s <= 0:
+            raise TimeoutError("the client reads too slowly")
+        connection.settimeout(wait_s)
+        left = left[connection.send(left) :]
 
 
 def _is_gone(connection: socket.socket) -> bool:

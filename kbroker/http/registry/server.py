@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
-"""Failed logins a minute. The broker sees all of them come from this host, and lets 5 a second wait
-for their turn (kbroker.login.attempts.*)."""
+"""Failed logins a minute. As many of an address, at once, does the broker check
+(kbroker.login.attempts.address.burst); further ones would wait in its threads."""
 _CODES = {
     HTTPStatus.UNAUTHORIZED: 401,
     HTTPStatus.TOO_MANY_REQUESTS: 42901,
@@ -51,7 +51,7 @@ class Registry:
         self.topic = SchemaTopic()
         self._cluster_id = cluster_id
         self.needs_login = needs_login
-        self._anonymous = callers(None) if not needs_login else None
+        self._anonymous = callers(None, "") if not needs_login else None
         self._logins = BasicLogins(callers, Attempts(by_address=FAILED_BY_ADDRESS, in_all=FAILED_IN_ALL))
 
     def answer(

@@ -17,6 +17,7 @@ from kbroker.ipc.login_messages import (
     FindScramCredential,
     FindTokenCredential,
     LoginSucceeded,
+    LoginTurn,
     TokenCredential,
 )
 from kbroker.ipc.messages import (
@@ -157,10 +158,9 @@ class ControlLink:
         answers: tuple[tuple[int, str | None], ...] = await self._call(message)
         return answers
 
-    async def attempt_login(self, message: AttemptLogin) -> float | None:
-        """Seconds to wait before a password is checked; None: it is not checked. Raises
-        LinkClosed."""
-        found: float | None = await self._call(message)
+    async def attempt_login(self, message: AttemptLogin) -> LoginTurn:
+        """When a password is checked. Raises LinkClosed."""
+        found: LoginTurn = await self._call(message)
         return found
 
     async def find_credential(self, message: FindScramCredential) -> ScramCredential:

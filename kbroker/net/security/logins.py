@@ -235,20 +235,23 @@ class Logins:
         return None if connection.state is State.CLOSED else answer
 
     async def _held_back(self, connection: Connection, exchange: Exchange, token: bytes) -> bytes:
-        """The next step of the exchange, delayed when too many passwords were guessed. Raises
-        Refused, LinkClosed."""
-        host, user = connection.accepted.host, exchange.guesses(token)
+        """The next step of the exchange, delayed when too many passwords were guessed. From then on
+        a connection of the http process has the address of its client. Raises Refused,
+        LinkClosed."""
+        accepted, user = connection.accepted, exchange.guesses(token)
         if user is not None:
-            wait_s = await self._control.attempt_login(AttemptLogin(host, user))
-            if wait_s is None:
+            attempt = AttemptLogin(connection.listener.listener, accepted.host, accepted.port, user)
+            turn = await self._control.attempt_login(attempt)
+            connection.accepted = accepted._replace(host=turn.host)
+            if turn.wait_s is None:
                 raise Refused(None)
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
+            if turn.wait_s > 0:
+                await asyncio.sleep(turn.wait_s)
                 if connection.state is State.CLOSED:
                     raise Refused(None)
         answer = await exchange.step(token)
         if user is not None and exchange.done:
-            self._control.send(LoginSucceeded(host, user))
+            self._control.send(LoginSucceeded(connection.accepted.host, user))
         return answer
 
     def _complete(self, connection: Connection, login: Login) -> int:

@@ -9,9 +9,9 @@ import pytest
 
 from kbroker.http.console import caller as module
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
-from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, LOGGED_IN_S, Caller
+from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, Caller
 from kbroker.http.console.refusal import Refusal, unavailable
-from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
+from kbroker.http.console.scram_client import CredentialChanged, ScramFailed
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -42,7 +42,7 @@ class Link:
 class Scene:
     """A caller of two sites, of the nodes 5 and 6. fails: what opening the next link raises."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, login: ScramClient | None = None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, login: Any = None) -> None:
         self.now_s = 1000.0
         self.links: list[Link] = []
         self.fails: BaseException | None = None
@@ -55,7 +55,7 @@ class Scene:
         link = Link(site)
         self.links.append(link)
 
-        def opened(login: ScramClient | None) -> None:
+        def opened(login: Any) -> None:
             link.login = login
             if self.fails is not None:
                 raise self.fails
@@ -194,16 +194,15 @@ def test_a_login_is_tried_on_a_connection_that_is_kept(monkeypatch: pytest.Monke
         scene.caller.log_in()
 
 
-@pytest.mark.parametrize("login", [None, ScramClient("SCRAM-SHA-256", "ann", "secret")])
-def test_a_busy_connection_of_a_user_logs_in_again(
-    monkeypatch: pytest.MonkeyPatch, login: ScramClient | None
-) -> None:
-    scene = Scene(monkeypatch, login)
-    for _ in range(int(LOGGED_IN_S) + 2):
-        scene.read()
-        scene.now_s += 1
-    assert [link.closed for link in scene.links] == ([0] if login is None else [1, 0])
-
-
 def test_an_anonymous_caller_has_no_user(scene: Scene) -> None:
     assert scene.caller.user is None
+    assert not scene.caller.is_outdated
+
+
+def test_a_caller_is_outdated_when_its_login_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[bool] = []
+    login: Any = type("Login", (), {"user": "ann", "has_changed": lambda _: bool(changed)})()
+    scene = Scene(monkeypatch, login)
+    assert not scene.caller.is_outdated
+    changed.append(True)
+    assert scene.caller.is_outdated

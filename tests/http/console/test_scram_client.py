@@ -1,28 +1,10 @@
 """The console's SCRAM client against the broker's SCRAM server."""
 
-import hashlib
-import hmac
-
 import pytest
 
 from kbroker.http.console.scram_client import HASHES, CredentialChanged, ScramClient, ScramFailed
-from kbroker.ipc.messages import ScramCredential
 from kbroker.net.security.scram import ScramError, ScramServer
-
-SALT, ITERATIONS = b"0123456789abcdef", 4096
-
-
-def credential(mechanism: str, password: str, salt: bytes = SALT) -> ScramCredential:
-    name = HASHES[mechanism]
-    salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, ITERATIONS)
-    stored = hashlib.new(name, hmac.digest(salted, b"Client Key", name)).digest()
-    return ScramCredential(salt, stored, hmac.digest(salted, b"Server Key", name), ITERATIONS)
-
-
-def log_in(client: ScramClient, stored: ScramCredential) -> None:
-    server, exchange = ScramServer(client.mechanism), client.exchange()
-    assert server.first(exchange.first()) == client.user
-    exchange.verify(server.final(exchange.final(server.challenge(stored))))
+from tests.http.console.scram_logins import credential, log_in
 
 
 @pytest.mark.parametrize("mechanism", list(HASHES))
@@ -70,3 +52,14 @@ def test_a_server_that_does_not_know_the_user_is_not_believed() -> None:
     exchange.final(server.challenge(credential("SCRAM-SHA-256", "secret")))
     with pytest.raises(ScramFailed):
         exchange.verify(b"v=AAAA")
+
+
+@pytest.mark.parametrize("mechanism", list(HASHES))
+def test_a_credential_fits_while_a_login_by_it_would_succeed(mechanism: str) -> None:
+    client = ScramClient(mechanism, "anne", "secret")
+    stored = credential(mechanism, "secret")
+    log_in(client, stored)
+    assert client.fits(stored)
+    assert not client.fits(credential(mechanism, "secret", b"another salt 123"))
+    assert not client.fits(credential(mechanism, "changed")), "with the old salt"
+    assert not client.fits(stored._replace(iterations=8192))

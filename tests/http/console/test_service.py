@@ -317,6 +317,22 @@ def test_events_are_sent_until_there_are_too_many_readers(
     pytest.fail("the place of a reader that left was not given back")
 
 
+@pytest.mark.parametrize("end", ["logout", "changed password"])
+def test_a_stream_is_its_users_until_the_session_ends(
+    elsewhere: Served, logins: list[BaseException | None], monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    session, _ = logged_in(elsewhere)
+    headers = {"Cookie": session["Cookie"]}
+    reply = elsewhere.console.answer("GET", "/api/events", headers, b"", "127.0.0.1")
+    assert reply.stream is not None
+    assert reply.stream.is_allowed()
+    if end == "logout":
+        assert elsewhere.ask("POST", "/api/logout", {}, **session)[0] == 200
+    else:
+        monkeypatch.setattr(Caller, "is_outdated", True)
+    assert not reply.stream.is_allowed()
+
+
 def test_a_client_that_leaves_before_the_head_of_its_stream_gives_its_place_back(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,13 +1,24 @@
 """Places of streams: no client excludes others for long; and what they send."""
 
 import fcntl
+import shutil
 import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import repeat
+from pathlib import Path
 
 import pytest
 
 from kbroker.http.console import streams
-from kbroker.http.console.streams import Streams
+from kbroker.http.console.streams import Place, Streams
+from tests.http.tls_store import put, tls_of, trusting
+
+
+def allowed() -> bool:
+    return True
 
 
 class Clock:
@@ -71,7 +82,7 @@ def test_a_stream_with_a_high_descriptor_is_sent_until_its_client_disconnects() 
             yield b"event"
 
     with high:
-        streams.send(high, events(), place)
+        streams.send(high, events(), place, allowed)
     assert sent == 3
 
 
@@ -81,7 +92,42 @@ def test_nothing_is_sent_after_the_client_has_disconnected() -> None:
     assert place is not None
     with near, far:
         far.shutdown(socket.SHUT_WR)
-        streams.send(near, iter([b"event"]), place)
+        streams.send(near, iter([b"event"]), place, allowed)
         far.setblocking(False)
         with pytest.raises(BlockingIOError):
             far.recv(1)
+
+
+def test_a_stream_ends_when_its_session_does() -> None:
+    near, far = socket.socketpair()
+    answers = iter([True, True, False])
+    with near, far:
+        streams.send(near, repeat(b"event"), Place("a", 0.0), lambda: next(answers))
+        assert far.recv(100) == b"event" * 2
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
+def test_a_client_that_reads_one_record_of_tls_after_the_other_is_disconnected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads each within the time for a whole event."""
+    monkeypatch.setattr(streams, "SEND_S", 0.5)
+    store = put(tmp_path / "web.pem")
+    near, far = socket.socketpair()
+    stop = threading.Event()
+
+    def read() -> None:
+        with suppress(OSError), trusting(store).wrap_socket(far, server_hostname="localhost") as client:
+            while not stop.wait(0.1) and client.recv(1 << 14):
+                pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    ours = tls_of(store).wrap(near)
+    ours.do_handshake()
+    began = time.monotonic()
+    with ours, pytest.raises(TimeoutError):
+        streams.send(ours, iter([bytes(8 << 20)]), Place("a", 0.0), allowed)
+    assert time.monotonic() - began < 10, "its bytes would take a minute"
+    stop.set()
+    reader.join()

@@ -1,5 +1,6 @@
 """Users of the broker in the console: their logins, and what their ACLs let them see."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,23 @@ from confluent_kafka.admin import (
 
 from tests.conftest import BrokerFactory
 from tests.http.console.service import Service
+from tests.http.tls_store import put
+from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.compat
+
+
+def admin_of(node: KBroker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": node.bootstrap.partition(",")[0]})
+
+
+def add_user(node: KBroker, name: str, *mechanisms: ScramMechanism) -> None:
+    """Their password is "secret"."""
+    admin = admin_of(node)
+    for mechanism in mechanisms:
+        change = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), b"secret")
+        admin.alter_user_scram_credentials([change])[name].result(30)
+
 
 FOR_READERS_OF_SETTINGS = ("/api/settings", "/api/host", "/api/reports", "/api/clients")
 MAY_DESCRIBE_CONFIGS = AclBinding(
@@ -37,12 +53,7 @@ def test_findings_are_for_users_that_may_describe_settings(broker_factory: Broke
             "super.users": "User:ANONYMOUS",
         }
     )
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    for future in admin.alter_user_scram_credentials(
-        [UserScramCredentialUpsertion("anna", credential, b"secret")]
-    ).values():
-        future.result(30)
+    add_user(node, "anna", ScramMechanism.SCRAM_SHA_256)
     console = Service(node)
     for path in FOR_READERS_OF_SETTINGS:
         assert console.request("GET", path)[0] == 401
@@ -50,6 +61,7 @@ def test_findings_are_for_users_that_may_describe_settings(broker_factory: Broke
     for path in FOR_READERS_OF_SETTINGS:
         status, answer = console.request("GET", path)
         assert (status, answer["error"]) == (403, "CLUSTER_AUTHORIZATION_FAILED"), path
+    admin = admin_of(node)
     for future in admin.create_acls([MAY_DESCRIBE_CONFIGS]).values():
         future.result(30)
     for path in FOR_READERS_OF_SETTINGS:
@@ -69,11 +81,7 @@ def test_users_of_the_broker_log_in_where_it_asks_for_that(
             "kbroker.http.listen": "0.0.0.0:0",
         }
     )
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        credential = UserScramCredentialUpsertion("anna", ScramCredentialInfo(mechanism, 4096), b"secret")
-        for future in admin.alter_user_scram_credentials([credential]).values():
-            future.result(30)
+    add_user(node, "anna", ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
     console = Service(node)
     assert console.request("GET", "/api/topics")[0] == 401
     assert console.change("/api/login", user="anna", password="wrong")[0] == 401
@@ -90,3 +98,31 @@ def test_users_of_the_broker_log_in_where_it_asks_for_that(
         401,
         429,
     ]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
+def test_users_of_either_mechanism_log_in_although_ssl_clients_need_certificates(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    """The console itself connects to the SASL_SSL listener."""
+    store = put(tmp_path / "broker.pem")
+    node = broker_factory(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_SSL://127.0.0.1:0",
+            "security.inter.broker.protocol": "PLAINTEXT",
+            "ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(store.with_suffix(".crt")),
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+            "kbroker.http.listen": "0.0.0.0:0",
+        }
+    )
+    add_user(node, "anna", ScramMechanism.SCRAM_SHA_256)
+    add_user(node, "bob", ScramMechanism.SCRAM_SHA_512)
+    for user in ("anna", "bob"):
+        console = Service(node)
+        assert console.change("/api/login", user=user, password="wrong")[0] == 401
+        assert console.change("/api/login", user=user, password="secret")[0] == 200
+        assert console.get("/api/topics")["total"] == 0

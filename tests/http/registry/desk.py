@@ -33,7 +33,7 @@ class Desk:
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         no_client: Any = object()
-        self.registry = Registry(lambda login: no_client, "cluster", False)
+        self.registry = Registry(lambda login, peer: no_client, "cluster", False)
         self.topic = ListTopic(rows)
         self.registry.topic = self.topic
 

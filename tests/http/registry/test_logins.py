@@ -23,7 +23,7 @@ class Broker:
         self.logins = 0
         self.is_reachable = True
 
-    def caller(self, login: tuple[str, str] | None) -> Any:
+    def caller(self, login: tuple[str, str] | None, _: str) -> Any:
         broker = self
 
         class Caller:
@@ -65,7 +65,10 @@ def test_failed_logins_of_an_address_are_limited(registry: Registry, broker: Bro
     assert broker.logins == FAILED_BY_ADDRESS
     assert status(registry, "right") is HTTPStatus.TOO_MANY_REQUESTS
     assert status(registry, "right", "b") is HTTPStatus.OK
-    assert status(registry, "right") is HTTPStatus.OK, "a known login needs no attempt"
+    assert status(registry, "right") is HTTPStatus.TOO_MANY_REQUESTS, "known at another address only"
+    assert {status(registry, "wrong", "b") for _ in range(FAILED_BY_ADDRESS)} == {HTTPStatus.UNAUTHORIZED}
+    assert status(registry, "wrong", "b") is HTTPStatus.TOO_MANY_REQUESTS
+    assert status(registry, "right", "b") is HTTPStatus.OK, "a known login needs no attempt"
 
 
 def test_logins_that_succeed_or_find_no_broker_are_not_counted(registry: Registry, broker: Broker) -> None:
@@ -83,12 +86,12 @@ def test_a_login_whose_credential_has_changed_is_repeated_at_once(
 ) -> None:
     """The same password with another salt or other iterations."""
     assert status(registry, "right") is HTTPStatus.OK
-    (kept,) = [caller for caller, _ in registry._logins._known.values()]
+    (kept,) = registry._logins._known.values()
     refresh: Callable[[Any], Any] = registry.topic.refresh
 
     def refused(caller: Any) -> Any:
         if caller is kept:
-            caller.is_outdated = True
+            monkeypatch.setattr(caller, "is_outdated", True)
             raise Failure(HTTPStatus.UNAUTHORIZED, 401, "log in again")
         return refresh(caller)
 

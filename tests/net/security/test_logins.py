@@ -8,126 +8,29 @@ from typing import Any
 
 import pytest
 
-from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.login_messages import AttemptLogin, LoginSucceeded
+from kbroker.ipc.fds import Accepted
+from kbroker.ipc.login_messages import LoginSucceeded, LoginTurn
 from kbroker.net.connections.connection import State
-from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Flag
 from kbroker.net.security import logins as module
 from kbroker.net.security.login import Login
-from kbroker.net.security.logins import REAUTHENTICATE_NS, Logins
+from kbroker.net.security.logins import REAUTHENTICATE_NS
 from kbroker.net.security.sasl_exchange import PlainExchange
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.frame import SIZE, encode_request, encode_response, parse_response
-from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kbroker.protocol.messages.metadata import MetadataRequest
-from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-
-ROW = 1
-SERVED = Flag.AUTHENTICATED | Flag.FETCH
-SETTINGS = {
-    "log.dirs": "/d",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-    "listener.name.sasl.plain.sasl.jaas.config": (
-        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="bob";'
-    ),
-    "connection.failed.authentication.delay.ms": "250",
-}
-REAUTH = "listener.name.sasl.plain.connections.max.reauth.ms"
-
-
-class Timer:
-    """A call of the loop that a test lets happen."""
-
-    def __init__(self, delay_s: float, step: Callable[..., object], *arguments: Any) -> None:
-        self.delay_s = delay_s
-        self.cancelled = False
-        self._step, self._arguments = step, arguments
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-    def fire(self) -> None:
-        if not self.cancelled:
-            self._step(*self._arguments)
-
-
-class Scene:
-    """One connection of a SASL listener, its network process and control."""
-
-    def __init__(self, **settings: str) -> None:
-        self.now_ns = 10 * REAUTHENTICATE_NS
-        self.rows = ConnectionRow.table(2)
-        self.known: list[str] = []
-        self.audited: list[tuple[str, str, bool]] = []
-        self.replies: list[bytes] = []
-        self.refused: list[str] = []
-        self.closed: list[str] = []
-        self.timers: list[Timer] = []
-        self.sent: list[object] = []
-        self.wait_s: float | None = 0
-        self.slept: list[float] = []
-        self.connection: Any = SimpleNamespace(
-            row=ROW, state=State.AUTHENTICATING, user="ANONYMOUS", token_authenticated=False, login=Login(),
-            listener=SimpleNamespace(listener="SASL"), accepted=SimpleNamespace(host="10.0.0.1"), api_key=-1,
-            on_end=None,
-        )  # fmt: skip
-        audit = SimpleNamespace(login=lambda _, by, user, why: self.audited.append((by, user, not why)))
-        process: Any = SimpleNamespace(
-            config=BrokerConfig({**SETTINGS, **settings}),
-            context=SimpleNamespace(connections=self.rows),
-            access=SimpleNamespace(know=lambda it: self.known.append(it.user), audit=audit),
-            quotas=SimpleNamespace(active=False),
-            counts=SimpleNamespace(begun=lambda *_: None),
-            answers=SimpleNamespace(send=lambda _, parts: self.replies.extend(parts)),
-            refuse=lambda _, why: self.refused.append(why),
-            close=lambda _, why: self.closed.append(why),
-        )
-        control: Any = SimpleNamespace(attempt_login=self._attempt, send=self.sent.append)
-        self.logins = Logins(process, control)
-
-    async def _attempt(self, attempt: AttemptLogin) -> float | None:
-        self.sent.append(attempt)
-        return self.wait_s
-
-    def take(self, *frames: bytes) -> list[bool]:
-        """Whether each frame was one of a login."""
-
-        async def body() -> list[bool]:
-            taken = []
-            for frame in frames:
-                taken.append(self.logins.takes(self.connection, frame))
-                await self.logins._background.wait(10)
-            return taken
-
-        return asyncio.run(body())
-
-    @property
-    def is_served(self) -> bool:
-        """Whether kernels serve the connection."""
-        flags = int(self.rows[ROW, ConnectionRow.FLAGS]) & SERVED
-        assert flags in (0, SERVED)
-        assert bool(flags) <= (self.connection.state is State.READY)
-        return bool(flags)
-
-    def answer(self) -> Any:
-        """The last token's."""
-        at = SIZE.size
-        frame = self.replies[-1][at:]
-        _, body = parse_response(frame, ApiKey.SASL_AUTHENTICATE, 2)
-        return decode(SaslAuthenticateResponse, 2, frame, body)[0]
-
-    def handshake_error(self) -> int:
-        frame = self.replies[-1][SIZE.size :]
-        _, body = parse_response(frame, ApiKey.SASL_HANDSHAKE, 1)
-        return int(decode(SaslHandshakeResponse, 1, frame, body)[0].error_code)
-
-    def log_in(self, user: str = "alice", password: str = "secret") -> None:
-        self.take(handshake(), token(user, password))
-
+from kbroker.protocol.frame import SIZE, encode_response
+from kbroker.protocol.messages.api_versions import ApiVersionsResponse
+from tests.net.security.login_scene import (
+    ATTEMPT,
+    METADATA,
+    REAUTH,
+    SETTINGS,
+    VERSIONS,
+    Scene,
+    Timer,
+    handshake,
+    shown,
+    token,
+)
 
 Make = Callable[..., Scene]
 
@@ -157,24 +60,6 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def handshake(mechanism: str = "PLAIN", version: int = 1) -> bytes:
-    request = SaslHandshakeRequest(mechanism)
-    return encode_request(ApiKey.SASL_HANDSHAKE, version, 1, "c", request)[SIZE.size :]
-
-
-def shown(user: str, password: str) -> bytes:
-    return f"\0{user}\0{password}".encode()
-
-
-def token(user: str = "alice", password: str = "secret") -> bytes:
-    request = SaslAuthenticateRequest(shown(user, password))
-    return encode_request(ApiKey.SASL_AUTHENTICATE, 2, 1, "c", request)[SIZE.size :]
-
-
-VERSIONS = encode_request(ApiKey.API_VERSIONS, 0, 1, "c", ApiVersionsRequest())[SIZE.size :]
-METADATA = encode_request(ApiKey.METADATA, 9, 1, "c", MetadataRequest())[SIZE.size :]
-
-
 def test_the_right_password_lets_its_user_in_and_nothing_is_served_before(scene: Make) -> None:
     case = scene()
     assert case.take(handshake()) == [True]
@@ -184,7 +69,7 @@ def test_the_right_password_lets_its_user_in_and_nothing_is_served_before(scene:
     assert (case.connection.user, case.known) == ("alice", ["alice"])
     assert (case.answer().error_code, case.answer().session_lifetime_ms) == (0, 0)
     assert case.audited == [("PLAIN", "alice", True)]
-    assert case.sent == [AttemptLogin("10.0.0.1", "alice"), LoginSucceeded("10.0.0.1", "alice")]
+    assert case.sent == [ATTEMPT, LoginSucceeded("10.0.0.1", "alice")]
     assert case.take(METADATA) == [False]
     assert (case.timers, case.refused, case.closed) == ([], [], [])
 
@@ -286,14 +171,27 @@ def test_versions_of_requests_that_are_not_known_close(scene: Make) -> None:
 
 def test_guessed_passwords_wait_or_are_refused_unseen(scene: Make) -> None:
     case = scene()
-    case.wait_s = 7.5
+    case.turn = LoginTurn(7.5, "10.0.0.1")
     case.log_in()
     assert (case.slept, case.is_served) == ([7.5], True)
     case = scene()
-    case.wait_s = None
+    case.turn = LoginTurn(None, "10.0.0.1")
     case.log_in()
     assert (case.slept, case.is_served) == ([], False)
-    assert case.sent == [AttemptLogin("10.0.0.1", "alice")]
+    assert case.sent == [ATTEMPT]
+
+
+@pytest.mark.parametrize(("password", "known"), [("secret", ["192.0.2.9"]), ("wrong", [])])
+def test_a_login_of_the_http_process_is_one_of_its_client(
+    scene: Make, password: str, known: list[str]
+) -> None:
+    case = scene()
+    case.turn = LoginTurn(0, "192.0.2.9")
+    case.log_in(password=password)
+    assert case.hosts == known, "its ACLs are those of the address"
+    assert case.audited_hosts == ["192.0.2.9"]
+    assert case.sent[1:] == [LoginSucceeded(host, "alice") for host in known]
+    assert case.connection.accepted == Accepted(7, 0, "192.0.2.9", 5000)
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
