@@ -11,7 +11,8 @@ from typing import Final
 MAX_HEAD_BYTES: Final = 65536
 MAX_HEADERS: Final = 100
 _DIGITS: Final = 18
-_REQUEST_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+ [^\x00-\x20\x7f]+ HTTP/[0-9]\.[0-9]")
+_REQUEST_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+ [^\x00-\x20\x7f]+ HTTP/[1-9]\.[0-9]")
+"""Version 0.9 has answers without a head, which no client of today expects."""
 _HEADER: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 
 

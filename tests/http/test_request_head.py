@@ -59,7 +59,8 @@ def test_lines_that_can_be_understood_in_two_ways_are_refused(lines: bytes) -> N
     "line",
     [b"GET /a", b"GET  /a HTTP/1.1", b"GET /a HTTP/1.1 ", b" GET /a HTTP/1.1", b"GET /a b HTTP/1.1",
      b"GET\t/a HTTP/1.1", b"GET\xa0/a HTTP/1.1", b"GET /a\rb HTTP/1.1", b"GET /a\0 HTTP/1.1",
-     b"GET /a HTTP/\xb2.1", b"G(T /a HTTP/1.1", b"GET /a http/1.1", b"GET /a HTTP/1.10"],
+     b"GET /a HTTP/\xb2.1", b"G(T /a HTTP/1.1", b"GET /a http/1.1", b"GET /a HTTP/1.10",
+     b"GET /a HTTP/0.9"],
 )  # fmt: skip
 def test_a_malformed_first_line_is_refused(line: bytes) -> None:
     with pytest.raises(BadHead) as refused:
