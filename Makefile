@@ -111,9 +111,9 @@ mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: whic
 audit: venv ## known vulnerabilities of the locked packages, by pip-audit; needs PyPI
 	@$(BIN)/python -m release.audit
 
-# ATTACKS selects them by words of their names.
+# ATTACKS selects them by words of their names; --kafka among them: also beside Apache Kafka.
 .PHONY: attack-waits
-attack-waits: venv kernels ## how long steady clients wait beside each attack: ATTACKS='OffsetCommit http'
+attack-waits: venv peer kernels ## how long steady clients wait beside each attack: ATTACKS='--kafka OffsetCommit'
 	@$(BIN)/python -m tests.attack.waits $(ATTACKS)
 
 # KILLS: how often; each kill costs two seconds or so.

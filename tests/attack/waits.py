@@ -1,7 +1,8 @@
-"""Waits of steady clients beside each attack: `python -m tests.attack.waits [WORD]...`
+"""Waits of steady clients beside each attack: `python -m tests.attack.waits [--kafka] [WORD]...`
 
 Each attack runs on a fresh broker, after a quiet turn of the same clients. WORD selects the attacks
-whose name has it; without words all run. The table has milliseconds.
+whose name has it; without words all run. --kafka: also on Apache Kafka, which has no http port. The
+table has milliseconds: median/p99/maximum.
 """
 
 import re
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from kbroker.protocol.api_keys import ApiKey
@@ -21,9 +22,12 @@ from tests.attack.peers import Target
 from tests.attack.probe import KINDS, TOPIC, Probe
 from tests.attack.storms import PASSWORD, STORMS, USER, Ports
 from tests.http.tls_store import put
+from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
+from tests.peer.ports import free_port
 
-QUIET_S = 5.0
+QUIET_S = 3.0
+KAFKA_HEAP = "2g"
 LONG_S = 5.0
 """Long requests follow one another for this time."""
 
@@ -36,44 +40,76 @@ def long_request(name: str) -> Callable[[Ports], str]:
         frame = encode_request(api, version, 7, "long", make())
         target, ends, count = Target(ports.plain), time.monotonic() + LONG_S, 0
         while time.monotonic() < ends:
-            assert target.send(frame) is not None, "the connection was closed"
+            if target.send(frame) is None:
+                return f"the connection was closed after {count} answers"
             count += 1
         return f"{count} of {len(frame) / 1e6:.1f} MB"
 
     return run
 
 
+AttackedBroker = Callable[[Path], AbstractContextManager[Ports]]
 ATTACKS = {**{f"{name}, long": long_request(name) for name in REQUESTS}, **STORMS}
 
 
+def settings(folder: Path, plain: int = 0, tls: int = 0, sasl: int = 0) -> dict[str, str]:
+    """Of a broker with a listener of each kind."""
+    ports = {"PLAINTEXT": plain, "SSL": tls, "SASL_PLAINTEXT": sasl}
+    return {
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "security.inter.broker.protocol": "PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(put(folder / "broker.pem")),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{MODULE} required user_{USER}="{PASSWORD}";',
+        "delegation.token.secret.key": "secret",
+    }
+
+
 @contextmanager
-def under_attack(folder: Path) -> Iterator[Ports]:
-    """A broker with a listener of each kind."""
-    store = put(folder / "broker.pem")
-    node = KBroker(
-        folder,
-        {
-            "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
-            "security.inter.broker.protocol": "PLAINTEXT",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(store),
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{MODULE} required user_{USER}="{PASSWORD}";',
-            "delegation.token.secret.key": "secret",
-        },
-    )
+def kafka(folder: Path) -> Iterator[Ports]:
+    """Apache Kafka under attack."""
+    ports = Ports(free_port(), free_port(), free_port(), 0)
+    given = settings(folder, ports.plain, ports.tls, ports.sasl)
+    given["advertised.listeners"] = given["listeners"]
+    controller = f"127.0.0.1:{free_port()}"
+    given["listeners"] += f",CONTROLLER://{controller}"
+    given["controller.quorum.voters"] = f"1@{controller}"
+    names = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT")
+    given["listener.security.protocol.map"] = ",".join([f"{n}:{n}" for n in names] + ["CONTROLLER:PLAINTEXT"])
+    node = ApacheKafka(folder / "kafka", heap=KAFKA_HEAP)
+    node.port = ports.plain
+    node.start(given)
+    try:
+        _make_topic(ports)
+        yield ports
+    finally:
+        node.stop()
+
+
+@contextmanager
+def kbroker(folder: Path) -> Iterator[Ports]:
+    """A kbroker under attack."""
+    node = KBroker(folder, settings(folder))
     node.start()
     try:
         found = re.search(r"bootstrap=(\S+).* metrics=http://127\.0\.0\.1:(\d+)/", node.logs(100_000))
         assert found, node.logs()
         plain, tls, sasl = (int(each.rpartition(":")[2]) for each in found[1].split(","))
         ports = Ports(plain, tls, sasl, int(found[2]))
-        topics = CreateTopicsRequest([CreatableTopic(TOPIC, 1, -1)], 30_000)
-        Target(ports.plain).ask(ApiKey.CREATE_TOPICS, 7, topics)
+        _make_topic(ports)
         yield ports
     finally:
         node.stop()
     assert "Traceback" not in node.logs(10_000_000), node.logs()
+
+
+def _make_topic(ports: Ports) -> None:
+    topics = CreateTopicsRequest([CreatableTopic(TOPIC, 1, -1)], 30_000)
+    Target(ports.plain).ask(ApiKey.CREATE_TOPICS, 7, topics)
+
+
+BROKERS: dict[str, AttackedBroker] = {"kbroker": kbroker, "Apache Kafka": kafka}
 
 
 def waits(ports: Ports, work: Callable[[Ports], str]) -> tuple[str, dict[str, list[float]]]:
@@ -82,6 +118,7 @@ def waits(ports: Ports, work: Callable[[Ports], str]) -> tuple[str, dict[str, li
         probes = {
             kind: stack.enter_context(Probe(kind, ports.http if kind == "http" else ports.plain))
             for kind in KINDS
+            if kind != "http" or ports.http
         }
         outcome = work(ports)
     return outcome, {kind: sorted(trip * 1000 for trip in probe.trips) for kind, probe in probes.items()}
@@ -97,21 +134,29 @@ def _rest(ports: Ports) -> str:
     return "quiet"
 
 
+def row(name: str, broker: str) -> list[str]:
+    """A line of the table."""
+    with tempfile.TemporaryDirectory() as folder, BROKERS[broker](Path(folder)) as ports:
+        _, quiet = waits(ports, _rest)
+        outcome, beside = waits(ports, ATTACKS[name])
+    cells = [
+        f"{figures(beside[kind])} ({figures(quiet[kind])})" if kind in beside else "none" for kind in KINDS
+    ]
+    return [name, broker, outcome, *cells]
+
+
 def main(words: list[str]) -> int:
-    """A line for each attack: produce, control and http beside it, and in the quiet turn."""
-    chosen = {
-        name: attack
-        for name, attack in ATTACKS.items()
-        if not words or any(word.lower() in name.lower() for word in words)
-    }
-    print("| attack | outcome | " + " | ".join(f"{kind} (quiet)" for kind in KINDS) + " |")
-    print("|" + "---|" * (2 + len(KINDS)))
-    for name, attack in chosen.items():
-        with tempfile.TemporaryDirectory() as folder, under_attack(Path(folder)) as ports:
-            _, quiet = waits(ports, _rest)
-            outcome, beside = waits(ports, attack)
-        cells = [f"{figures(beside[kind])} ({figures(quiet[kind])})" for kind in KINDS]
-        print("| " + " | ".join((name, outcome, *cells)) + " |", flush=True)
+    """A line for each attack and broker: waits beside it, and in the quiet turn."""
+    brokers = [name for name in BROKERS if name == "kbroker" or "--kafka" in words]
+    words = [word for word in words if word != "--kafka"]
+    print("| attack | broker | outcome | " + " | ".join(f"{kind} (quiet)" for kind in KINDS) + " |")
+    print("|" + "---|" * (3 + len(KINDS)))
+    for name in ATTACKS:
+        if words and not any(word.lower() in name.lower() for word in words):
+            continue
+        for broker in brokers:
+            if broker == "kbroker" or not name.startswith("http: "):
+                print("| " + " | ".join(row(name, broker)) + " |", flush=True)
     return 0
 
 
