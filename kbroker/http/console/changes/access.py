@@ -9,7 +9,7 @@ from kbroker.http.console.changes.topics import CONFIRM, VALIDATE, confirmed
 from kbroker.http.console.refusal import check, not_found
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, TEXT, Parameter, fields, many
-from kbroker.http.console.scram_client import HASHES
+from kbroker.http.console.scram_client import HASHES, NUMBERS
 from kbroker.http.console.views.access import (
     ACL,
     MECHANISMS,
@@ -82,7 +82,6 @@ ACL_FIELDS = (
 CHANGED_QUOTAS = fields(changed=many(TEXT), validated_only=BOOL)
 CHANGED_USER = fields(name=TEXT, mechanisms=many(TEXT))
 CHANGED_ACL = ACL
-_NUMBERS = {name: number for number, name in MECHANISMS.items()}
 
 
 def alter_quotas(request: Request) -> dict[str, Any]:
@@ -106,7 +105,7 @@ def put_user(request: Request) -> dict[str, Any]:
     for mechanism in mechanisms:
         salt = secrets.token_bytes(SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(HASHES[mechanism], request["password"].encode(), salt, iterations)
-        credential = ScramCredentialUpsertion(name, _NUMBERS[mechanism], iterations, salt, salted)
+        credential = ScramCredentialUpsertion(name, NUMBERS[mechanism], iterations, salt, salted)
         _alter(request, name, AlterUserScramCredentialsRequest(upsertions=[credential]))
     return {"name": name, "mechanisms": mechanisms}
 
@@ -123,7 +122,7 @@ def delete_user(request: Request) -> dict[str, Any]:
     check(found.error_code, f"user {name}", found.error_message)
     mechanisms = _own_last(request, [MECHANISMS[info.mechanism] for info in found.credential_infos])
     for mechanism in mechanisms:
-        credential = ScramCredentialDeletion(name, _NUMBERS[mechanism])
+        credential = ScramCredentialDeletion(name, NUMBERS[mechanism])
         _alter(request, name, AlterUserScramCredentialsRequest(deletions=[credential]))
     return {"name": name, "mechanisms": mechanisms}
 
