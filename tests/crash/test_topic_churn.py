@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -150,17 +151,30 @@ def test_answers_about_topics_hold_whatever_is_killed(broker_factory: BrokerFact
 def test_a_topic_whose_creation_was_interrupted_can_be_deleted_at_once(
     broker_factory: BrokerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Control serves the deletion while the IO workers start and are to open its logs."""
+    """Control serves the deletion while the IO workers are to open its logs. It restarts so late
+    that both wait for it. The workers are stopped, so that they get both calls together."""
     armed = tmp_path / "failpoint"
     monkeypatch.setenv(failpoint.VARIABLE, str(armed))
     node = broker_factory({"num.io.threads": "2", "auto.create.topics.enable": "false"})
     churn = Churn(0, SocketPeer(int(node.bootstrap.rpartition(":")[2])))
-    for name in map("interrupted-{}".format, range(10)):
+    for _ in range(6):
+        node.kill9_running("control")
+        until(lambda: churn.make_last())
+    workers = [child for title, child in node.children().items() if "kbroker: io" in title]
+    for name in map("interrupted-{}".format, range(3)):
         armed.write_text("stored 1")
         churn._make(name)
         assert churn.exists[name] is None
-        for role in ("io 0", "io 1"):
-            node.kill9_running(role)
+        time.sleep(0.1)  # the workers wait for control
+        deletion = threading.Thread(target=churn._remove, args=(name,))
+        with ExitStack() as stopped:
+            for worker in workers:
+                worker.suspend()
+                stopped.callback(worker.resume)
+            deletion.start()
+            deletion.join(3)
+        deletion.join()
         while churn.exists[name] is not False:
             churn._remove(name)
-        until(lambda: not folders(node.data_dir), lambda: f"without a topic: {folders(node.data_dir)}")
+        churn._make(f"after-{name}")  # in the slots of the deleted one
+        check(node, churn.exists)
