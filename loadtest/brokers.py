@@ -17,6 +17,7 @@ import psutil
 
 from loadtest.faults.disk import NoDisk, SmallDisk
 from loadtest.faults.preload import NoPreload, Preload
+from loadtest.settings import WrongSetting
 
 PATIENCE_S = 180.0  # a JVM that starts beside a busy machine may take minutes
 API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"load")
@@ -168,10 +169,10 @@ class OwnBroker:
 
 
 def check_target(target: str) -> str:
-    """host:port of a broker that answers. Raises NoBroker."""
+    """host:port of a broker that answers. Raises NoBroker, WrongSetting."""
     host, _, port = target.rpartition(":")
     if not host or not port.isdigit():
-        raise NoBroker(f"{target!r} is not host:port")
+        raise WrongSetting(f"--target {target}: expected host:port")
     try:
         with socket.create_connection((host, int(port)), timeout=5) as link:
             link.sendall(struct.pack(">i", len(API_VERSIONS_V0)) + API_VERSIONS_V0)

@@ -206,7 +206,9 @@ def _code_of(work: Callable[[], int | None]) -> int:
 
 def _explained(failure: Exception) -> int:
     """Prints the reason; gives the exit code."""
-    if isinstance(failure, NoBroker | LoadFailed | KafkaException):
+    if isinstance(failure, WrongSetting):
+        code, reason = WRONG_USE, str(failure)
+    elif isinstance(failure, NoBroker | LoadFailed | KafkaException):
         code, reason = NO_BROKER, str(failure)
     elif isinstance(failure, OSError):
         file = f"{failure.filename}: " if failure.filename else ""

@@ -180,3 +180,11 @@ def parse_pairs(option: str, pairs: list[str], lists: bool = False) -> dict[str,
         if found.setdefault(key, value) != value:
             raise UsageFailed(f"{option} {key} has two values: give only one")
     return found
+
+
+def client_settings(pairs: list[str]) -> dict[str, str]:
+    """Settings of librdkafka from --property. Raises UsageFailed."""
+    found = parse_pairs("--property", pairs)
+    if "bootstrap.servers" in found:
+        raise UsageFailed("--property bootstrap.servers: name the broker by -b HOST:PORT")
+    return found

@@ -12,6 +12,7 @@ from kbroker.cli.failures import broker_error, result_of
 from kbroker.cli.log_dirs import DescribedLogDir, described
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table
+from kbroker.cli.partitions import partitions_of
 from kbroker.protocol.api_keys import ApiKey
 
 app = typer.Typer(
@@ -115,6 +116,8 @@ def log_dirs(
     json: AsJson = False,
 ) -> None:
     """Show log directories with the size of their logs, the size of the disk and its free space."""
+    if topic:
+        partitions_of(broker.admin(), topic, broker.timeout_s)  # one that is missing is an error
     with broker.kafka_python_admin() as admin:
         answers = admin.describe_log_dirs(topic_partitions=topic or None)
     found = list(described(answers))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
-from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.client_properties import client_settings
 from kbroker.cli.connection import Connection
 from kbroker.cli.consume_options import (
     ClientProperty,
@@ -156,7 +156,7 @@ def _settings(
         settings["fetch.wait.max.ms"] = 20  # an empty answer shows that the end is reached
     if group_protocol is GroupProtocol.CONSUMER:
         settings["group.protocol"] = group_protocol.value
-    return settings | parse_pairs("--property", properties)
+    return settings | client_settings(properties)
 
 
 def _decoder(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
@@ -264,6 +264,8 @@ def _renderer(
         raise UsageFailed("give only one of --json and --format")
     if json:
         return to_json
+    if format_text == "":
+        raise UsageFailed("--format is empty: nothing would be printed; is a shell variable not set?")
     if format_text is not None:
         return compile_format(format_text)
     fields: list[Part] = []

@@ -25,6 +25,7 @@ _HINTS = {
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "`kbroker topics reassignments` shows those in progress",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read it first",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`kbroker transactions list` shows the ids",
+    ErrorCode.INVALID_RECORD: "a compacted topic needs keys, a topic with schema validation needs schema ids",
 }
 
 

@@ -126,7 +126,7 @@ def _explain_parser(error: BaseException, message: str) -> CommandFailed:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message, file=sys.stderr)
         return UsageFailed("", code)
-    line = " ".join(message.split()).removesuffix(".")
+    line = " ".join(message.replace("Value error, ", "").split()).removesuffix(".")
     if context and line.startswith("No such command") and "Did you mean" not in line:
         known = context.command.list_commands(context)
         line += f": there are {', '.join(known)}" if len(known) <= FEW_COMMANDS else ""
@@ -149,13 +149,19 @@ def _explain_librdkafka(library: ModuleType, error: object, subject: str) -> Com
         )  # librdkafka reports an invalid setting as a plain string
     code, name, text = error.code(), error.name(), error.str()
     if code > 0:
-        return broker_error(code, text.removeprefix("Broker: "), subject)
+        return broker_error(code, without_origin(text), subject)
+    text = without_origin(text)
     prefix = f"{subject}: " if subject else ""
     if name in _UNREACHABLE:
         return Unreachable(f"{prefix}{text}")
     if name in _USAGE:
         return UsageFailed(f"{prefix}{text}")
     return CommandFailed(f"{prefix}{text}")
+
+
+def without_origin(text: str) -> str:
+    """A text of librdkafka without the word that says who found the error."""
+    return text.removeprefix("Broker: ").removeprefix("Local: ")
 
 
 def _explain_kafka_python(library: ModuleType, error: BaseException, subject: str) -> CommandFailed:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.client_properties import client_settings
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
-from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, broker_error
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, broker_error, without_origin
 from kbroker.cli.options import connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import Advance, progress
@@ -113,11 +112,12 @@ class Sending:
 
 def _failure(error: Any, what: str) -> CommandFailed:
     if error.code() > 0:
-        return broker_error(error.code(), error.str(), what)
+        return broker_error(error.code(), without_origin(error.str()), what)
     if error.name() == "_UNKNOWN_PARTITION":
         return CommandFailed(f"{what}: there is no such partition; `kbroker topics describe` shows them")
-    unreachable = error.name() in ("_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN")
-    return CommandFailed(f"{what}: {error.str()}", ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED)
+    if error.name() in ("_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"):
+        return Unreachable(f"{what}: no answer within --timeout")
+    return CommandFailed(f"{what}: {without_origin(error.str())}")
 
 
 TopicArgument = Annotated[str, typer.Argument(show_default=False, autocompletion=complete_topic)]
@@ -207,7 +207,7 @@ def produce(
         "linger.ms": 5,
         "queue.buffering.max.kbytes": 262_144,
     }
-    settings |= parse_pairs("--property", client_property or [])
+    settings |= client_settings(client_property or [])
     headers = parse_headers(pair.encode() for pair in header or [])
     parse = _parser(json, key_separator, headers_separator, null_marker, headers)
     cut = _separator("--delimiter", delimiter)
@@ -217,6 +217,8 @@ def produce(
     with source, progress(f"produce {topic}", _size(source), "bytes") as advance:
         try:
             _send_all(source, cut, parse, sending, advance, flush_each=file is None and source.isatty())
+        except OSError as error:
+            raise CommandFailed(f"cannot read {file or 'stdin'}: {error.strerror}") from error
         finally:
             sending.finish(broker.timeout_s)
     if not quiet:

@@ -65,7 +65,7 @@ def list_quotas(
     for entry in found:
         of = {kind: DEFAULT if name is None else name for kind, name in entry["entity"].items()}
         for key, value in sorted(entry["quotas"].items()):
-            rows.append([of.get("user"), of.get("client-id"), of.get("ip"), key, f"{value:g}"])
+            rows.append([of.get("user"), of.get("client-id"), of.get("ip"), key, f"{value:.15g}"])
     print_table(["USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"], sorted(rows, key=str))
 
 

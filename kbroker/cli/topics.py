@@ -83,7 +83,8 @@ def create(
 
     settings = parse_pairs("--config", config or [])
     new_topics = [
-        NewTopic(name, partitions or -1, replication_factor or -1, config=settings) for name in topics
+        NewTopic(name, partitions or -1, replication_factor or -1, config=settings)
+        for name in dict.fromkeys(topics)
     ]
     admin = broker.admin()
     answers = admin.create_topics(

@@ -39,6 +39,7 @@ ENDS: dict[str, list[tuple[str, int]]] = {
         ("run --folder /dev", loadtest.WRONG_USE),
         ("run --folder /proc/run", loadtest.FAILED),
         ("overhead --target 127.0.0.1:1", loadtest.NO_BROKER),
+        ("overhead --target nowhere", loadtest.WRONG_USE),
     ],
     "judge": [
         ("--history FOLDER/no-such-run", judge.CANNOT_JUDGE),

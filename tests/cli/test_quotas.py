@@ -13,6 +13,8 @@ def user() -> str:
 
 
 def test_quotas_are_set_listed_and_removed(cli: Shell, user: str) -> None:
+    cli("quotas", "set", "--user", user, "producer_byte_rate=12345678")
+    assert cli("quotas", "list", "--user", user).lines[1].endswith(" 12345678")
     cli("quotas", "set", "--user", user, "producer_byte_rate=1000", "consumer_byte_rate=2e3")
     cli("quotas", "set", "--user", user, "--client-id", "<default>", "request_percentage=50.5")
     found = {

@@ -60,7 +60,8 @@ WITHOUT_BROKER = [
     ("configs describe broker 1 --default", 2, "without a name"),
     ("configs describe broker one", 2, "expected a broker id"),
     ("configs describe broker-logger one", 2, "expected a broker id"),
-    ("configs describe planet mars", 2, "planet"),
+    ("configs describe planet mars", 2, "'entity': 'planet' is not one of 'topic', 'broker'"),
+    ("produce t -X bootstrap.servers=h:1", 2, "name the broker by -b HOST:PORT"),
     ("configs alter topic t", 2, "nothing to alter"),
     ("configs alter broker --default --set a", 2, "expected key=value"),
     ("consume", 2, "Missing argument"),
@@ -173,6 +174,8 @@ WITH_BROKER = [
     ("share-groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
     ("groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
     ("transactions describe nosuch", 1, "TRANSACTIONAL_ID_NOT_FOUND"),
+    ("cluster log-dirs --partitions --topic nosuch", 1, "nosuch: UNKNOWN_TOPIC_OR_PARTITION"),
+    ("produce here /proc/self/mem", 1, "cannot read /proc/self/mem: Input/output error"),
 ]
 
 
@@ -239,6 +242,10 @@ def test_an_empty_place_of_backups_is_refused(shell: Shell, command: str, tmp_pa
     says_in_one_line(shell(*command.split(), "", *target, code=2), "is empty; is a shell variable not set?")
 
 
+def test_an_empty_format_is_refused(shell: Shell) -> None:
+    says_in_one_line(shell("consume", "t", "-f", "", "-b", NOBODY[1], code=2), "--format is empty")
+
+
 def test_an_option_that_names_nothing_may_be_empty(shell: Shell) -> None:
     assert "cannot connect" in shell("consume", "t", "--separator", "", "-b", NOBODY[1], code=3).stderr
 
@@ -272,6 +279,19 @@ def test_a_wrong_line_of_input_is_named(cli: Shell, topic: str) -> None:
         says_in_one_line(done, "line 2: ")
         assert done.stderr.endswith("; 1 record before it written\n")
     says_in_one_line(cli("produce", topic, "--json", stdin=b"{", code=2), "; nothing written")
+
+
+@pytest.mark.compat
+def test_a_record_that_a_broker_refuses_is_explained(cli: Shell, topic: str) -> None:
+    done = cli("produce", "bad name", stdin=b"a\n", code=1)
+    says_in_one_line(done, "not written: 1 of 1 record: INVALID_TOPIC_EXCEPTION: Invalid topic")
+    cli("topics", "alter", topic, "-c", "cleanup.policy=compact")
+    says_in_one_line(cli("produce", topic, stdin=b"a\n", code=1), "; a compacted topic needs keys")
+
+
+@pytest.mark.compat
+def test_a_topic_that_is_named_twice_is_created_once(cli: Shell, topic: str) -> None:
+    assert cli("topics", "create", f"{topic}-2", f"{topic}-2").stderr == f"{topic}-2: created\n"
 
 
 @pytest.mark.compat
