@@ -5,7 +5,8 @@ A comment in the line before a block: `<!-- not run: REASON -->` leaves it out,
 stops it then, `<!-- file: NAME -->` writes it to a file. `<!-- broker -->` anywhere in a page has a
 broker running before its first block, with a topic `orders` and a group `billing`;
 `<!-- stopped broker -->` has its data in /var/lib/kbroker. With `<!-- wheel -->` dist/ has a
-wheel with compiled kernels, and the packages that it needs can be imported.
+wheel with compiled kernels, and the packages that it needs can be imported. With `<!-- store -->`
+an S3-compatible store with a bucket `backups` listens on 127.0.0.1:9000.
 """
 
 import re
@@ -19,6 +20,7 @@ RUN = ("sh", "console", "python")
 WITH_BROKER = "<!-- broker -->"
 WITH_STOPPED_BROKER = "<!-- stopped broker -->"
 WITH_WHEEL = "<!-- wheel -->"
+WITH_STORE = "<!-- store -->"
 
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>\S*)$")
 _COMMENT = re.compile(r" *<!-- (not run|stays|starts|file): (.*) -->$")

@@ -11,7 +11,16 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.docs.blocks import ROOT, WITH_BROKER, WITH_STOPPED_BROKER, WITH_WHEEL, Block, blocks
+from tests.cli.backup import s3_server
+from tests.docs.blocks import (
+    ROOT,
+    WITH_BROKER,
+    WITH_STOPPED_BROKER,
+    WITH_STORE,
+    WITH_WHEEL,
+    Block,
+    blocks,
+)
 
 NAMESPACE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 MARK = "@@ block "
@@ -52,15 +61,16 @@ seq 100 | kbroker produce orders
 kbroker consume orders --group billing --from-beginning --max-messages 60 > /dev/null
 """
 _WHEEL = f"""
-mkdir images packages
+mkdir packages
 for one in {sysconfig.get_path("purelib")}/*; do
     case ${{one##*/}} in *kbroker*) ;; *) ln -s $one packages/ ;; esac
 done
-{sys.executable} -c 'import shutil, sys; sys.path.insert(0, "{ROOT}")
-from kbroker.kernels import image, packaged
-shutil.copyfile(image.path(), "images/" + packaged.name("x86-64-v2"))'
-(export KBROKER_IMAGES=$PWD/images; OUT=$PWD/dist; cd {ROOT}; {sys.executable} -m hatchling build -t wheel -d $OUT)
+(OUT=$PWD/dist; cd {ROOT}; {sys.executable} -m tests.release.own_wheel $OUT)
 export PYTHONPATH=$PWD/packages PIP_NO_INDEX=1
+"""
+_STORE = f"""
+echo 'cd {ROOT} && exec {sys.executable} -m {s3_server.__name__} 9000' > .store.sh
+stay .store.sh '{s3_server.READY}'
 """
 _END = """
 for one in ${STAYING:-}; do
@@ -120,6 +130,7 @@ class Session:
         elif WITH_BROKER in text:
             parts.append(_BROKER)
         parts += [_WHEEL] if WITH_WHEEL in text else []
+        parts += [_STORE] if WITH_STORE in text else []
         parts += [
             f"echo; echo '{MARK}{number}'\n{self._part(number, block)}"
             for number, block in enumerate(self.blocks)
