@@ -16,11 +16,12 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / ".cache" / "try-install"
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 PASSED_ON = ("PIP_", "UV_", "SSL_CERT_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -68,15 +69,20 @@ def debian(folder: Path) -> Path:
     return base
 
 
-@contextmanager
-def fresh(base: Path, folder: Path) -> Iterator[Path]:
+def copy(base: Path, root: Path) -> Path:
     """A copy of the bare Debian that can reach what this machine reaches."""
-    root = folder / "root"
     shutil.rmtree(root, ignore_errors=True)
     subprocess.run(["cp", "-a", str(base), str(root)], check=True)
     for file in (Path("/etc/resolv.conf"), Path("/etc/hosts"), CERTIFICATES, Path("/etc/pip.conf")):
         if file.exists():
             shutil.copyfile(file, root / file.relative_to("/"))
+    return root
+
+
+@contextmanager
+def fresh(base: Path, folder: Path) -> Iterator[Path]:
+    """A copy that ends with the way of installing."""
+    root = copy(base, folder / "root")
     yield root
     shutil.rmtree(root)
 
@@ -103,11 +109,14 @@ def environment() -> dict[str, str]:
     return passed | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
 
 
-def run(root: Path, log: Path, *words: str, directory: str = "/root") -> None:
+def run(
+    root: Path, log: Path, *words: str, directory: str = "/root", given: Mapping[str, str] | None = None
+) -> None:
     """Runs a command to its end. Raises CannotTry unless it ends with 0."""
     with open(log, "ab") as output:
         command = command_in(root, list(words), directory)
-        if subprocess.run(command, env=environment(), stdout=output, stderr=output, check=False).returncode:
+        ended = subprocess.run(command, env=given or environment(), stdout=output, stderr=output, check=False)
+        if ended.returncode:
             raise CannotTry(f"{shlex.join(words)} failed; the end of {log}:\n{log.read_text()[-3000:]}")
 
 
@@ -188,7 +197,7 @@ def clone(root: Path) -> float:
 
 
 def try_clone(base: Path, folder: Path) -> Times:
-    """Clone, `make run`, `make run` again."""
+    """Clone, `make run`, `make run` again; the kernels alone."""
     log = folder / "clone.log"
 
     def make(port: int) -> list[str]:
@@ -199,6 +208,10 @@ def try_clone(base: Path, folder: Path) -> Times:
         first = first_answer(root, log, make, CLONE)
         yield "clone: git clone and make run to first answer", cloned + first
         yield "clone: second make run to first answer", first_answer(root, log, make, CLONE)
+        began = time.monotonic()
+        warm = ("env", "XDG_CACHE_HOME=/var/empty", ".venv/bin/python", "-m", "kbroker.kernels.warm")
+        run(root, log, *warm, directory=CLONE)
+        yield "clone: the kernels alone, with an empty cache", time.monotonic() - began
 
 
 def try_tests(base: Path, folder: Path) -> Times:
@@ -215,7 +228,7 @@ def try_tests(base: Path, folder: Path) -> Times:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make try-install", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "try-install")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument(
         "ways", nargs="*", default=["wheel", "clone"], metavar="WAY", help=f"of {', '.join(WAYS)}"
     )

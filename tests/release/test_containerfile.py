@@ -1,7 +1,6 @@
 """The container: its health check is the readiness probe, its default command line starts a
 broker."""
 
-import json
 import shutil
 import socket
 import subprocess
@@ -18,14 +17,14 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.http.server import MetricsServer
 from tests.http.scene import Scene
 from tests.http.tls_store import put, tls_of
+from tests.release.containerfile import stages
 
-TEXT = (Path(__file__).parents[2] / "release" / "Containerfile").read_text()
+IMAGE = stages()[-1]
 
 
 def check(port: int) -> int:
     """Exit code of the health check's command, at a port of the test's."""
-    (command,) = (line.partition("CMD ")[2] for line in TEXT.splitlines() if line.startswith(" CMD ["))
-    program, *arguments = json.loads(command)
+    program, *arguments = IMAGE.health
     assert program == "python"
     assert "127.0.0.1:9404" in arguments[-1]
     words = [word.replace("127.0.0.1:9404", f"127.0.0.1:{port}") for word in arguments]
@@ -66,12 +65,9 @@ def test_the_health_check_follows_the_port_to_tls(tmp_path: Path) -> None:
 
 def default_settings() -> dict[str, str]:
     """The settings file that the image copies to where its command line looks for it."""
-    source, target = next(line.split()[1:] for line in TEXT.splitlines() if line.startswith("COPY release/"))
-    (entry,) = (
-        line.removeprefix("ENTRYPOINT ") for line in TEXT.splitlines() if line.startswith("ENTRYPOINT")
-    )
-    (default,) = (line.removeprefix("CMD ") for line in TEXT.splitlines() if line.startswith("CMD"))
-    program, command, *words = json.loads(entry) + json.loads(default)
+    (copied,) = (text.split() for name, text in IMAGE.steps if name == "COPY" and text.startswith("release/"))
+    source, target = copied
+    program, command, *words = IMAGE.words("ENTRYPOINT") + IMAGE.words("CMD")
     assert (program, command) == ("kbroker", "serve")
     assert parse(words) == (Path(target), [], True)
     return properties.read(Path(__file__).parents[2] / source)
