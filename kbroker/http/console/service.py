@@ -130,6 +130,9 @@ class Console:
             raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", text)
         if not path.startswith("/api/"):
             return self._file(method, path, headers)
+        methods = _methods(path)
+        if methods and method not in methods:
+            return _not_allowed(methods)
         data = _body(method, headers, body)
         if path == "/api/openapi.json" and method in ("GET", "HEAD"):
             return json_reply(openapi.document())
@@ -162,13 +165,9 @@ class Console:
         csrf: str,
     ) -> Reply:
         routes, names = find(path)
-        if not routes and (others := ("GET",) if path.endswith("/tail") else _OTHERS.get(path)):
-            return _not_allowed(others)
         if not routes:
             raise not_found("there is no such path; /api/openapi.json lists them")
-        route: Route | None = routes.get("GET" if method == "HEAD" else method)
-        if route is None:
-            return _not_allowed((*routes, *(("HEAD",) if "GET" in routes else ())))
+        route: Route = routes["GET" if method == "HEAD" else method]
         values = _names(route, names) | from_query(route.query, _query(query))
         if route.body is not None:
             if self._setup.readonly:
@@ -274,6 +273,15 @@ class Console:
         reply = json_reply(self._session(None))
         reply.headers["Set-Cookie"] = f"{browser_headers.cookie('', self._setup.over_tls)}; Max-Age=0"
         return reply
+
+
+def _methods(path: str) -> Collection[str]:
+    """The methods that a path of the API supports; empty if there is no such path."""
+    if routes := find(path)[0]:
+        return (*routes, *(("HEAD",) if "GET" in routes else ()))
+    if path.startswith("/api/topics/") and path.endswith("/tail"):
+        return ("GET",)
+    return _OTHERS.get(path, ())
 
 
 def _not_allowed(methods: Collection[str]) -> Reply:

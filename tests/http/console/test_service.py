@@ -117,6 +117,7 @@ def test_other_methods_are_refused(served: Served) -> None:
     status, headers, body = served.ask("POST", "/api/groups", {})
     assert (status, headers["Allow"]) == (405, "GET, HEAD")
     assert json.loads(body)["message"] == "this path accepts only GET"
+    assert served.ask("POST", "/api/groups", b"", Content_Type="text/plain")[0] == 405  # not 415
     assert served.ask("POST", "/", {})[0] == 405
     assert served.ask("POST", "/metrics", {})[0] == 501
 
