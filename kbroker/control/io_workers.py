@@ -18,6 +18,7 @@ from kbroker.ipc.background import Background
 from kbroker.ipc.cleaning_messages import AskWorker
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import Hello, Settings
+from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class IoWorkers:
         self._internal: set[int] = set()
         self._all: set[int] = set()
         self._background = Background(log, "a log dir move could not be resumed")
+        self.unchecked: set[str] = set()
+        """Log dirs with a log that could not be opened."""
         self.internal_open = asyncio.Event()
         self.all_open = asyncio.Event()
 
@@ -109,6 +112,7 @@ class IoWorkers:
             await link.call(self._broker.open_call(topic, partition, replica))
         except KafkaError as error:
             log.error("%s could not be opened: %s", replica.folder, error)
+            self.unchecked.add(files.log_dir_of(replica.folder))
 
 
 async def forward_call(broker: Broker, link: AsyncLink, call_id: int, call: AskWorker) -> None:

@@ -44,6 +44,7 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import ClientRequest, ConnectionClosed, Hello, VerifyTransaction
 from kbroker.ipc.move_messages import MoveCaughtUp, MoveFailed
+from kbroker.log import boot_mark
 from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
@@ -135,8 +136,17 @@ class Control:
     async def _once_all_are_open(self) -> None:
         await self._workers.all_open.wait()
         self._line[ProcessLine.LOGS_OPEN] = self._context.epoch
+        self._background.start(self._mark_checked_dirs())
         if len(self._broker.nodes.sites) > 1:
             await self._replication.run()
+
+    async def _mark_checked_dirs(self) -> None:
+        """A kill -9 from now on loses nothing of these log dirs, as long as the kernel runs."""
+        for log_dir in set(self._context.log_dirs) - self._workers.unchecked:
+            try:
+                await asyncio.to_thread(boot_mark.write, log_dir)
+            except OSError as error:
+                log.warning("%s cannot be marked as checked: %s", log_dir, error)
 
     async def _worker_is_back(self, worker: int) -> None:
         """All logs of a restarted IO worker are open."""

@@ -81,6 +81,7 @@ class Openings:
     ) -> None:
         self._producers = producers
         self._clean_dirs = context.clean_dirs if context.first_start else frozenset()
+        self._same_boot_dirs = context.same_boot_dirs
         self._first_start = context.first_start
         self._slots = context.shared.slots
         self._checkpoints = checkpoints
@@ -192,6 +193,7 @@ class Openings:
                     folder=opening.folder,
                     config=message.config,
                     clean=message.log_dir in self._clean_dirs,
+                    same_boot=message.log_dir in self._same_boot_dirs,
                     recovery_point=0 if new else points.get(key, 0),
                     log_start=0 if new else starts.get(key, 0),
                     now_ms=wall_clock_ms(),

@@ -47,10 +47,11 @@ class ChildContext:
     index: within the role. process: row in shared.processes. epoch: incarnation of that row.
     control_sockets: how the others reach control. handoff: the end of the acceptor's socket pair on
     which a network process receives connections, else None. log_dirs: absolute paths of those that
-    are online. clean_dirs: those that were stopped cleanly before this start. first_start: no
-    earlier process of this place has run since the broker started. closed_logs: what that stop left
-    of the logs, by log dir, for IO workers that start first. directory_ids: of meta.properties, by
-    log dir. ports: bound port of each listener by listener name. http_listener, registry_listener:
+    are online. clean_dirs: those that were stopped cleanly before this start. same_boot_dirs: those
+    that have the mark of this run of the kernel (`log/boot_mark.py`). first_start: no earlier
+    process of this place has run since the broker started. closed_logs: what that stop left of the
+    logs, by log dir, for IO workers that start first. directory_ids: of meta.properties, by log
+    dir. ports: bound port of each listener by listener name. http_listener, registry_listener:
     listening sockets of the http process, None for the others.
     """
 
@@ -68,6 +69,7 @@ class ChildContext:
     directory_ids: dict[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     closed_logs: dict[str, list[bytes]] = field(default_factory=dict)
+    same_boot_dirs: frozenset[str] = frozenset()
     first_start: bool = True
     http_listener: socket.socket | None = None
     registry_listener: socket.socket | None = None

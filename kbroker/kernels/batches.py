@@ -28,6 +28,7 @@ from kbroker.protocol import batch_layout as b
 Rows = NDArray[np.int64]
 
 CONTROL_PEEK = 128  # bytes after the header that hold a control record
+SPARSE_BYTES = 1 << 14  # from this size of batches on headers are read one by one
 
 
 @inlined
@@ -126,7 +127,7 @@ def scan(
     position = state[ScanState.NEXT_POSITION]
     lowest = state[ScanState.NEXT_OFFSET]
     start, filled = position, 0  # the buffer holds file bytes [start, start + filled)
-    found = 0
+    found = size = 0
     stop = ScanStop.MORE
     while found < max_rows:
         left = end - position
@@ -139,7 +140,8 @@ def scan(
         need = min(left, b.HEADER_BYTES + CONTROL_PEEK)
         if position + need > start + filled:
             start = position
-            filled = pread(fd, address, min(capacity, left), position)
+            sparse = size >= SPARSE_BYTES and not check_crc
+            filled = pread(fd, address, need if sparse else min(capacity, left), position)
             if filled < need:
                 stop = ScanStop.READ_FAILED if filled < 0 else ScanStop.TORN
                 break

@@ -25,6 +25,7 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLOSED_LOGS = ".kbroker-closed-logs-"  # and the number of an IO worker
+BOOT_MARK = ".kbroker-boot"
 LOCK = ".lock"
 
 DELETE_FOLDER = "-delete"

@@ -12,6 +12,7 @@ from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
 from kbroker.io.files.meta_properties import MetaPropertiesError
 from kbroker.kernels import trust
+from kbroker.log import boot_mark
 from kbroker.protocol.kafka_uuid import random_uuid
 
 _NEXT_STEPS = {
@@ -87,12 +88,14 @@ class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, if another one can be used.
 
     online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean.
+    same_boot: those of them that have the mark of this run of the kernel (`log/boot_mark.py`).
     closed_logs: the logs' state saved by that stop, for the IO workers' first start. cluster_id: of
     meta.properties, new in new log dirs.
     """
 
     def __init__(self, paths: Sequence[str], node_id: int) -> None:
         self._dirs = [LogDir(path) for path in paths]
+        self.same_boot: frozenset[str] = frozenset()
         clean = [folder.path for folder in self._dirs if self._take(folder)]
         failed = [(folder.path, _reason(folder.failed)) for folder in self._dirs if folder.failed is not None]
         self._dirs = [folder for folder in self._dirs if folder.failed is None]
@@ -122,6 +125,8 @@ class LogDirs:
         """Lock a log dir; whether its last stop was clean."""
         try:
             folder.lock()
+            if boot_mark.take(folder.path):
+                self.same_boot |= {folder.path}
             return folder.take_clean_marker()
         except LogDirInUse as error:
             raise LogDirsUnusable(str(error)) from error

@@ -182,6 +182,7 @@ class Supervisor:
             cluster_id=self._dirs.cluster_id,
             log_dirs=self._dirs.online,
             clean_dirs=self._dirs.clean,
+            same_boot_dirs=self._dirs.same_boot,
             closed_logs=self._dirs.closed_logs if child.role.name == "io" else {},
             directory_ids=self._dirs.directory_ids,
             ports=self._ports,

@@ -13,6 +13,8 @@ from kbroker.control.io_workers import IoWorkers
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc import messages as m
 from kbroker.ipc.link import LinkClosed
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FakeWorker, World, world
 
 INTERNAL = "__consumer_offsets"
@@ -158,6 +160,20 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_opened(
         await greetings[0]
         assert worker.names == [INTERNAL] * 2 + ["a"], "the call that was on its way"
         assert scene.workers.all_open.is_set()
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_the_log_dirs_of_logs_that_cannot_be_opened_are_not_checked(tmp_path: Path) -> None:
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        worker.go.set()
+        worker.refuse[m.OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        await scene.greet(worker)
+        assert scene.workers.all_open.is_set()
+        placed = {files.log_dir_of(each.folder) for each in scene.broker.catalogue.partitions()}
+        assert scene.workers.unchecked == placed
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.log.checkpoint import read_offsets
 from tests.conftest import BrokerFactory
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.crash
@@ -69,3 +70,37 @@ def test_a_recovery_point_follows_rolls_and_nothing_acknowledged_is_lost(
         found.append((message.value() or b"")[:8])
     consumer.close()
     assert found == [b"%08d" % number for number in range(RECORDS)]
+
+
+LARGE_RECORDS = 2500  # 25 MB, of which the last 16 MiB are always checked
+
+
+@pytest.mark.parametrize("kernel", ["still runs", "was restarted"])
+def test_bytes_that_the_kernel_has_kept_since_a_kill_are_not_checked_again(
+    broker_factory: BrokerFactory, kernel: str
+) -> None:
+    """A damaged byte shows what was checked: the log is cut there."""
+    node = broker_factory()
+    producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "all", "batch.size": 100_000})
+    for _ in range(LARGE_RECORDS):
+        producer.produce("large", os.urandom(RECORD_BYTES), partition=0)
+    assert producer.flush(60) == 0
+    mark = node.data_dir / ".kbroker-boot"
+    eventually(mark.exists)
+    node.kill9()
+    with (node.data_dir / "large-0" / f"{0:020d}.log").open("r+b") as log:
+        log.seek(1_000_000)
+        byte = log.read(1)
+        log.seek(1_000_000)
+        log.write(bytes([byte[0] ^ 1]))
+    if kernel == "was restarted":
+        mark.write_bytes(b"of another run\n")
+    node.start()
+    eventually(lambda: mark.exists() and mark.read_bytes() != b"of another run\n")
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g"})
+    _, end = consumer.get_watermark_offsets(TopicPartition("large", 0), timeout=30)
+    consumer.close()
+    if kernel == "still runs":
+        assert end == LARGE_RECORDS
+    else:
+        assert 0 < end <= 110

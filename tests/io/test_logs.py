@@ -31,6 +31,7 @@ def logs_of(root: Path, first_start: bool, shared: Shared | None = None) -> tupl
         index=0,
         log_dirs=(str(root),),
         clean_dirs=frozenset(),
+        same_boot_dirs=frozenset(),
         closed_logs={},
         config=SimpleNamespace(log_dirs=(str(root),), get_int=lambda name: 1),
     )

@@ -87,7 +87,7 @@ def opened(
     """The log t-0, as a start of an IO worker loads it."""
     config, _ = BrokerConfig.load({"log.dirs": str(log_dir)})
     context = SimpleNamespace(
-        clean_dirs=frozenset([str(log_dir)] if clean else ()), first_start=True,
+        clean_dirs=frozenset([str(log_dir)] if clean else ()), same_boot_dirs=frozenset(), first_start=True,
         shared=SimpleNamespace(slots=Slot.table(4)), closed_logs={}, config=config, log_dirs=(str(log_dir),), index=0,
     )  # fmt: skip
     table = ProducerTable(64)

@@ -31,7 +31,7 @@ class ThreeLogs:
         )
         context: Any = SimpleNamespace(
             shared=self.shared, first_start=True, index=0, log_dirs=tuple(self.paths),
-            clean_dirs=frozenset(), closed_logs={},
+            clean_dirs=frozenset(), same_boot_dirs=frozenset(), closed_logs={},
             config=SimpleNamespace(log_dirs=tuple(self.paths), get_int=lambda name: 1),
         )  # fmt: skip
         self.drain = Drain(self.shared, 0, producers=16)

@@ -164,3 +164,13 @@ def test_a_failed_read_is_reported(tmp_path: Path) -> None:
     state = ScanState.row()
     assert batches.scan(-1, 100, 0, 4, True, np.zeros(4096, np.uint8), rows, state) == 0
     assert state[ScanState.STOP] == ScanStop.READ_FAILED
+
+
+@pytest.mark.parametrize("max_rows", [1, 3, 64])
+def test_headers_of_large_batches_are_read_one_by_one_and_are_the_same(tmp_path: Path, max_rows: int) -> None:
+    sizes = [10, 20_000, 40_000, 10, 10, batches.SPARSE_BYTES, 300_000, 10, 20_000]
+    data = b"".join(batch(offset, [b"v" * size]) for offset, size in enumerate(sizes))
+    assert scan(data, tmp_path, check_crc=False, max_rows=max_rows) == scan(data, tmp_path, max_rows=max_rows)
+    torn = data[:-1]
+    found, position, stop = scan(torn, tmp_path, check_crc=False, max_rows=max_rows)
+    assert (len(found), position, stop) == (8, len(data) - len(batch(8, [b"v" * 20_000])), ScanStop.TORN)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.log import boot_mark
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 
 
@@ -72,3 +73,14 @@ def test_a_log_dir_in_which_others_can_replace_files_is_named(
     LogDirs([str(folder)], 1).release(clean=True)
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert [str(folder) in line and warned in line for line in lines] == [True] * bool(warned)
+
+
+def test_a_mark_of_this_run_of_the_kernel_is_found_at_the_next_start(tmp_path: Path) -> None:
+    marked, other = tmp_path / "marked", tmp_path / "other"
+    dirs = LogDirs([str(marked), str(other)], 1)
+    assert dirs.same_boot == frozenset()
+    boot_mark.write(str(marked))
+    dirs.release(clean=False)
+    dirs = LogDirs([str(marked), str(other)], 1)
+    assert dirs.same_boot == {str(marked)}
+    dirs.release(clean=False)

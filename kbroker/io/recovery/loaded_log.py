@@ -51,7 +51,8 @@ class LoadRequest:
     it.
 
     clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start:
-    checkpointed log start. progress: called with scanned bytes.
+    checkpointed log start. same_boot: all of it was written or checked in this run of the kernel.
+    progress: called with scanned bytes.
     """
 
     folder: str
@@ -63,6 +64,7 @@ class LoadRequest:
     trusted_end: TrustedEnd | None = None
     producer_expiration_ms: int = 86_400_000
     progress: Callable[[int], None] | None = None
+    same_boot: bool = False
 
 
 @dataclass(slots=True)

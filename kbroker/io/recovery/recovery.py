@@ -39,6 +39,9 @@ from kbroker.log.transaction_index import seal
 log = logging.getLogger(__name__)
 
 Rows = NDArray[np.int64]
+UNSURE_BYTES = 16 << 20
+"""At the end of a segment: their CRCs are checked even if the kernel has lost nothing. A killed
+process may leave a part of its last write, and small logs cost nothing."""
 
 
 class LogLoader:
@@ -176,6 +179,8 @@ class LogLoader:
         fds = open_files(self.folder, base)
         size = os.fstat(fds.log).st_size
         crc_from = self._flushed_position(fds, base, size)
+        if request.same_boot:
+            crc_from = max(crc_from, size - UNSURE_BYTES)
         scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
         try:
             active = segment_scan.rebuild_indexes(

@@ -80,11 +80,12 @@ class Log:
         log_start: int = 0,
         trusted_end: TrustedEnd | None = None,
         progress: Callable[[int], None] | None = None,
+        same_boot: bool = False,
     ) -> LoadedLog:
         """As recovery finds the files now."""
         request = LoadRequest(
             str(self.folder), self.config, clean, recovery_point, log_start, self.now_ms, trusted_end,
-            progress=progress,
+            progress=progress, same_boot=same_boot,
         )  # fmt: skip
         return recovery.load(request)
 

@@ -111,3 +111,34 @@ def test_after_a_clean_stop_the_active_segment_is_on_disk_and_no_other_is_touche
     suffixes = (files.LOG, files.INDEX, files.TIME_INDEX)
     assert {files.file_name(active, suffix) for suffix in suffixes} | {"."} <= synced
     assert not {files.file_name(base, suffix) for base in others for suffix in suffixes} & synced
+
+
+@pytest.mark.parametrize(("same_boot", "end"), [(True, 17), (False, 3)])
+def test_bytes_that_the_kernel_has_kept_are_checked_at_the_end_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_boot: bool, end: int
+) -> None:
+    """Batches 3 and 17 of 20 are damaged; the last five are in the part that is always checked."""
+    log = filled(tmp_path, segment_bytes=1 << 20)
+    data = Path(files.path(str(log.folder), 0, files.LOG))
+    damaged = bytearray(data.read_bytes())
+    size = len(damaged) // 20
+    monkeypatch.setattr(recovery, "UNSURE_BYTES", 5 * size - 7)  # which begins within a batch
+    for batch in (3, 17):
+        damaged[batch * size + 100] ^= 1
+    data.write_bytes(damaged)
+    loaded = log.load(False, 0, 0, None, same_boot=same_boot)
+    assert loaded.active.next_offset == end
+    assert loaded.recovery_point == 0, "it is not on disk"
+
+
+def test_a_header_is_checked_even_if_the_kernel_has_kept_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(tmp_path, segment_bytes=1 << 20)
+    data = Path(files.path(str(log.folder), 0, files.LOG))
+    damaged = bytearray(data.read_bytes())
+    size = len(damaged) // 20
+    monkeypatch.setattr(recovery, "UNSURE_BYTES", size)
+    damaged[6 * size + 16] = 7  # magic
+    data.write_bytes(damaged)
+    assert log.load(False, 0, 0, None, same_boot=True).active.next_offset == 6
