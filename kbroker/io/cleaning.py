@@ -6,10 +6,12 @@ work.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import Segment
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
@@ -113,6 +115,8 @@ class Cleaning:
         # Slots that were checked before the sync of all closed segments.
         self._wait_for_sync: set[int] = set()
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
+        self._executor: ThreadPoolExecutor | None = None
+        self._syncing: Future[None] | None = None
         self._cuts: dict[int, int] = {}  # truncations of each log when its cleaning began
         logs.configured_listeners.append(self._configured)
 
@@ -211,10 +215,24 @@ class Cleaning:
             logger.warning("%s: cannot write its first dirty offset: %s", log.folder, error)
 
     def sync_checkpoints(self) -> None:
-        """Sync the checkpoints of cleanings that ended since the last call. Raises
-        OSError."""
-        while self._unsynced:
-            self._logs.log_dir(self._unsynced.pop()).sync_cleaner_offsets()
+        """Begin to sync the checkpoints of cleanings that ended since the last call, unless that is
+        in progress. A thread syncs them: appends do not wait for the disk."""
+        if self._unsynced and (self._syncing is None or self._syncing.done()):
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, "cleaner-offsets")
+            self._syncing = self._executor.submit(_sync, self._written())
+
+    def close(self) -> None:
+        """Sync the checkpoints that are not on disk. No cleaning ends after this."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+        _sync(self._written())
+
+    def _written(self) -> list[LogDir]:
+        """The log dirs whose checkpoints were written since the last call."""
+        found = [self._logs.log_dir(path) for path in self._unsynced]
+        self._unsynced.clear()
+        return found
 
     def _is_cut(self, log: UnifiedLog) -> bool:
         """Whether a log was truncated since its cleaning began: other records may be in place of
@@ -226,3 +244,14 @@ class Cleaning:
         if log.published.generation != generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return log
+
+
+def _sync(log_dirs: Iterable[LogDir]) -> None:
+    """Sync first dirty offsets."""
+    for log_dir in log_dirs:
+        try:
+            log_dir.sync_cleaner_offsets()
+        except OSError as error:
+            logger.warning(
+                "%s: cannot sync first dirty offsets, logs may be cleaned again: %s", log_dir.path, error
+            )

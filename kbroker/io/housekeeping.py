@@ -122,7 +122,8 @@ class Housekeeping:
 
     def _retain(self) -> None:
         """Begin a retention run over all logs. It continues in slices, so that appends do not wait
-        for thousands of logs."""
+        for thousands of logs, and syncs nothing: a log that lost its oldest segments begins at the
+        offset in the name of its first file."""
         self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
         self._to_retain = [partition.slot for partition in self._logs]
         self._retaining_ns = 0
@@ -140,19 +141,11 @@ class Housekeeping:
                 if deleted := partition.retention(now):
                     self._metrics.words[SEGMENTS_DELETED] += deleted
                     self._metrics.words[DELETED_BYTES] += max(0, size - partition.size)
-                    self._logs.checkpoint()
             except OSError as error:
                 self._logs.failures.log_failed(partition.slot, error)
         self._retaining_ns += time.monotonic_ns() - began
         if not self._to_retain:
             self._metrics.observe(RETENTION_SECONDS, self._retaining_ns)
-
-    def sync_cleaner_offsets(self) -> None:
-        """Sync the cleaner's checkpoints of all log dirs."""
-        try:
-            self._cleaning.sync_checkpoints()
-        except OSError as error:
-            log.warning("cannot sync first dirty offsets, logs may be cleaned again: %s", error)
 
     def _expire_producers(self) -> None:
         slots = self._producers.expire(wall_clock_ms() - self._producers.expiration_ms)
@@ -170,7 +163,7 @@ class Housekeeping:
         self._expiry.begin()
         self._logs.reservations.free_unused(now)
         self._logs.recovery_notes.write()
-        self.sync_cleaner_offsets()
+        self._cleaning.sync_checkpoints()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
         self._flushing = self._due_for_flush(now)

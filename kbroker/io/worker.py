@@ -281,7 +281,7 @@ class Worker:
         self.held.close()
         self.durability.close()
         self.drain.wake()
-        self.housekeeping.sync_cleaner_offsets()
+        self.cleaning.close()
         not_closed = self.logs.close_all(self.replicas.begin)
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
         if not_closed:

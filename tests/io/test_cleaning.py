@@ -1,5 +1,7 @@
 """What of a log may be cleaned, and which logs are due."""
 
+import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -169,7 +171,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_cleaning(
     case.clean()
     assert case.partition.first_dirty == 6
     assert "cannot write its first dirty offset" in caplog.text
-    case.cleaning.sync_checkpoints()  # nothing there to sync
+    case.cleaning.close()  # nothing there to sync
 
 
 def test_another_generation_is_refused(tmp_path: Path) -> None:
@@ -290,14 +292,62 @@ def test_a_job_has_the_last_offset_and_epoch_of_each_producer(tmp_path: Path) ->
     assert job.last_records == {21: (1, 1)}
 
 
-def test_checkpoints_of_ended_cleanings_are_synced_once(
+def test_checkpoints_of_ended_cleanings_are_synced_once_by_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 2)
     case.clean()
     synced: list[str] = []
-    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", lambda log_dir: synced.append(log_dir.path))
+    disk_continues = threading.Event()
+
+    def sync(log_dir: LogDir) -> None:
+        assert disk_continues.wait(10)
+        synced.append(log_dir.path)
+
+    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", sync)
     case.cleaning.sync_checkpoints()
     case.cleaning.sync_checkpoints()
+    assert synced == []  # nobody waits for the disk
+    disk_continues.set()
+    case.cleaning.close()
     assert synced == [str(tmp_path)]
+
+
+def test_a_checkpoint_written_while_a_disk_is_slow_is_synced_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 2)
+    case.clean()
+    synced: list[str] = []
+    disk_continues = threading.Event()
+
+    def sync(log_dir: LogDir) -> None:
+        assert disk_continues.wait(10)
+        synced.append(log_dir.path)
+
+    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", sync)
+    case.cleaning.sync_checkpoints()
+    with_segments(case, 2)
+    case.clean()
+    case.cleaning.sync_checkpoints()
+    disk_continues.set()
+    case.cleaning.close()
+    assert synced == [str(tmp_path)] * 2
+
+
+def test_a_checkpoint_that_cannot_be_synced_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 2)
+    case.clean()
+
+    def fail(_: LogDir) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", fail)
+    case.cleaning.sync_checkpoints()
+    case.cleaning.close()
+    assert "cannot sync first dirty offsets" in caplog.text

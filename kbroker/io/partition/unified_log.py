@@ -169,8 +169,7 @@ class UnifiedLog:
         """Advance the log start, unless it is already higher."""
         if offset > self.log_start:
             self.published.log_start = offset
-            if self.epochs.truncate_from_start(offset):
-                self.epochs.write()
+            self.epochs.truncate_from_start(offset)  # in memory: each load repeats it
             self.published.publish()
 
     def retention(self, now_ms: int) -> int:

@@ -196,7 +196,8 @@ def test_only_a_log_start_inside_a_segment_is_for_the_checkpoint(tmp_path: Path)
     assert starts == [(0, None), (1, None), (1, 2)]
 
 
-def test_the_leader_epochs_on_disk_begin_at_the_log_start(tmp_path: Path) -> None:
+def test_leader_epochs_begin_at_the_log_start_now_and_after_a_restart(tmp_path: Path) -> None:
+    """Nothing is written for that: a load repeats it."""
     log = Log(tmp_path)
     log.open(epoch=3)
     log.append(batch())
@@ -205,7 +206,9 @@ def test_the_leader_epochs_on_disk_begin_at_the_log_start(tmp_path: Path) -> Non
         log.append(batch())
     assert checkpoint.read_leader_epochs(str(log.folder)) == [(3, 0), (5, 1)]
     log.partition.delete_records(2)
-    assert checkpoint.read_leader_epochs(str(log.folder)) == [(5, 2)]
+    assert log.partition.epochs.entries == ((5, 2),)
+    log.reopen(epoch=5, log_start=2)
+    assert log.partition.epochs.entries == ((5, 2),)
 
 
 def test_no_client_deletes_records_of_a_paused_log(tmp_path: Path) -> None:
