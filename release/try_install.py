@@ -59,6 +59,7 @@ def debian(folder: Path) -> Path:
     if os.geteuid() or shutil.which("debootstrap") is None:
         raise CannotTry("this needs root and debootstrap: apt-get install debootstrap")
     site, name = mirror()
+    folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", name, str(unfinished), site]
@@ -235,7 +236,6 @@ def main() -> int:
     chosen = parser.parse_args()
     if unknown := set(chosen.ways) - set(WAYS):
         parser.error(f"no such way: {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
-    chosen.folder.mkdir(parents=True, exist_ok=True)
     for log in chosen.folder.glob("*.log"):
         log.unlink()
     tries = {"wheel": try_wheel, "clone": try_clone, "tests": try_tests}

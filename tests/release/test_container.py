@@ -14,6 +14,7 @@ from tests.release.container import Container, Image, build
 from tests.release.own_wheel import own_wheel
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.long,
     pytest.mark.timeout(1500),
     pytest.mark.skipif(
