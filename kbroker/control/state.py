@@ -203,7 +203,8 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
             broker.orphans.append(one)
     broker.closing.begin(one.partition.topic for one in broker.orphans)
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
-    closed = [one for one in reachable if one not in broker.orphans]
+    orphans = set(broker.orphans)  # they may be thousands
+    closed = [one for one in reachable if one not in orphans]
     store.finish_deletions(
         retire_all(closed, {path: site.log_dirs for site in broker.nodes.sites for path in site.log_dirs})
     )

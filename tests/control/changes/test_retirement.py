@@ -74,6 +74,30 @@ def test_a_successor_of_control_has_the_log_closed_before_the_slot_is_used_again
         assert folders(made) == ["b-0", "c-0"]
 
 
+def test_a_successor_of_control_does_not_compare_all_interrupted_deletions_with_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten thousand logs that took more than 20 s of its start."""
+    compared = 0
+
+    def equal(one: Deletion, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return isinstance(other, Deletion) and one.partition is other.partition
+
+    with world(tmp_path) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", 12)]))
+        topic = made.broker.catalogue.topics["a"]
+        gone = [Deletion(topic.topic_id, replica) for p in topic.partitions for replica in p.replicas]
+        change = Change(deleted_topics=["a"], deletions=gone)
+        asyncio.run(made.broker.in_store(lambda store: store.apply(change)))
+        made.broker.close()
+        monkeypatch.setattr(Deletion, "__eq__", equal)
+        made.start()
+        assert len(made.broker.orphans) == 12
+        assert compared <= 12
+
+
 def test_a_worker_that_did_not_know_the_log_any_more_leaves_no_folder(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         asyncio.run(create_topics(made.broker, [NewTopic("a")]))
