@@ -196,7 +196,9 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     """Deletions that a crash interrupted: a folder may be left. An IO worker of this run may still
     have the log open, or is about to open it, by a call of the control process that died: the state
     of the slot does not show that."""
-    pending = store.deletions()
+    stored = store.deletions()
+    over = {one for one in stored if _has_replica_again(broker, one)}
+    pending = [one for one in stored if one not in over]
     for one in pending:
         if not new_run and broker.slots.owner(one.partition) is not None:
             broker.ownership.assign(one.partition)
@@ -205,9 +207,17 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     orphans = set(broker.orphans)  # they may be thousands
     closed = [one for one in reachable if one not in orphans]
-    store.finish_deletions(
-        retire_all(closed, {path: site.log_dirs for site in broker.nodes.sites for path in site.log_dirs})
-    )
+    log_dirs = {path: site.log_dirs for site in broker.nodes.sites for path in site.log_dirs}
+    store.finish_deletions([*over, *retire_all(closed, log_dirs)])
+
+
+def _has_replica_again(broker: Broker, one: Deletion) -> bool:
+    """Whether a replica has come back to the folder of a former one, whose deletion could not be
+    finished: the folder is its log now."""
+    topic, index = broker.catalogue.by_id(one.topic_id), one.partition.index
+    if topic is None or index >= len(topic.partitions):
+        return False
+    return any(replica.log_dir == one.partition.log_dir for replica in topic.partitions[index].replicas)
 
 
 def _import_metadata(store: Store, log_dirs: Sequence[str], static: BrokerConfig) -> None:

@@ -192,8 +192,8 @@ class Store:
         with self._transaction() as db:
             db.executemany("DELETE FROM topics WHERE name = ?", [(name,) for name in change.deleted_topics])
             gone = [(one.partition, one.topic_id) for one in change.deletions]
-            db.executemany(
-                "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)",
+            db.executemany(  # replaced: that of a former replica in the same log dir, which was not finished
+                "INSERT OR REPLACE INTO deletions VALUES (?, ?, ?, ?, ?, ?)",
                 [(p.topic, p.index, topic_id, p.log_dir, p.slot, p.generation) for p, topic_id in gone],
             )
             db.executemany(

@@ -12,6 +12,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.reassignment import finish, reassign
 from kbroker.control.replication.service import Replication
 from kbroker.ipc.messages import ClosePartition, Follow, Lead
+from kbroker.log import checkpoint
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FullStore, World
 
@@ -133,6 +134,58 @@ def test_a_leader_does_not_stop_again_and_again_while_the_store_is_full(made: Wo
             asyncio.run(finish(replication, topic, partition))
     assert shape(made) == before
     assert len(calls) == count
+
+
+def moved_there_and_back(made: World) -> Path:
+    """A replica leaves the first node, but the end of its deletion cannot be stored; then the node
+    gets a replica again. Returns a file in its folder."""
+    replication, topic = Replication(made.broker), made.broker.catalogue.topics["a"]
+    partition = topic.partitions[0]
+    asyncio.run(reassign(replication, topic, partition, [3, 2]))
+    for replica in partition.replicas:
+        replica.in_sync = True
+    store = FullStore(made, takes=2)
+    with pytest.raises(KafkaError):
+        asyncio.run(finish(replication, topic, partition))
+    assert shape(made)[2] == [3, 2]
+    store.full = False
+    asyncio.run(reassign(replication, topic, partition, [1, 2]))
+    for replica in partition.replicas:
+        replica.in_sync = True
+    asyncio.run(finish(replication, topic, partition))
+    assert shape(made)[2] == [1, 2]
+    folder = Path(partition.folder)
+    checkpoint.write_topic_id(str(folder), topic.topic_id)
+    records = folder / "records"
+    records.touch()
+    return records
+
+
+@pytest.mark.parametrize("restart", ["control", "broker"])
+def test_a_start_keeps_the_folder_of_a_replica_that_came_back(made: World, restart: str) -> None:
+    """The deletion of the former one was still stored. The start renamed the new one's folder, and
+    an empty log was in sync."""
+    records = moved_there_and_back(made)
+    if restart == "broker":
+        made.reboot()
+    else:
+        made.broker.close()
+        made.start()
+        for number, worker in enumerate(made.workers):
+            asyncio.run(log_closings.close_orphans(made.broker, number, worker))
+    assert records.exists()
+    made.broker.close()
+    made.start()
+    assert not made.broker.orphans
+
+
+def test_a_topic_with_a_replica_that_came_back_can_be_deleted(made: World) -> None:
+    """The store refused the second deletion of a log in the same place."""
+    moved_there_and_back(made)
+    topic = made.broker.catalogue.topics["a"]
+    assert asyncio.run(delete_topics(made.broker, lambda: [topic])) == [None]
+    made.reboot()
+    assert not made.broker.catalogue.topics
 
 
 def test_a_worker_that_hangs_does_not_hold_up_a_reassignment(
