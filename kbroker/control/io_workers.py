@@ -75,10 +75,12 @@ class IoWorkers:
                     await link.call(Settings(settings))
                 await close_orphans(broker, hello.index, link)
                 await self._open_all(link, internal)
-                if early:
+                if early and not link.closed:
                     self._takes_calls(link, hello.index)
                 await self._open_all(link, others)
         except LinkClosed:
+            return
+        if link.closed:  # it died after its last reply, its successor may be served already
             return
         broker.cached_answers.topics_changed()  # logs that could not be opened are offline now, or are not any more
         if not early:

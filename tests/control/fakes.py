@@ -88,6 +88,7 @@ class FakeWorker:
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
+        self.closed = False
         self.calls: list[Any] = []
         self.opened: dict[int, m.OpenPartition] = {}
         self.refuse: dict[type, KafkaError] = {}

@@ -1,7 +1,7 @@
 """A starting IO worker opens internal logs first, and serves before the others are open."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from kbroker.control import io_workers
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.io_workers import IoWorkers
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc import messages as m
 from kbroker.ipc.link import LinkClosed
 from kbroker.log import files
@@ -163,6 +164,46 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_opened(
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_worker_that_died_after_its_last_reply_does_not_replace_its_successor(tmp_path: Path) -> None:
+    """The end of an interrupted deletion was still being stored. The successor took no call any
+    more: it was no topic's worker until it was restarted."""
+
+    async def run(made: World, scene: Scene) -> None:
+        in_store, stored = scene.broker.in_store, asyncio.Event()
+
+        async def slow(step: Any) -> Any:
+            await stored.wait()
+            return await in_store(step)
+
+        vars(scene.broker)["in_store"] = slow
+        first, second = StartingWorker(made), StartingWorker(made)
+        greeting = scene.greet(first)
+        await until(lambda: not scene.broker.orphans)
+        first.closed = True
+        await scene.greet(second)
+        assert scene.broker.links.worker(0) is second
+        stored.set()
+        await greeting
+        assert scene.broker.links.worker(0) is second
+
+    async def until(condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(0)
+
+    with world(tmp_path) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a")]))
+        gone = [
+            Deletion(made.broker.catalogue.topics["a"].topic_id, one)
+            for one in made.broker.catalogue.replicas()
+        ]
+        change = Change(deleted_topics=["a"], deletions=gone)
+        asyncio.run(made.broker.in_store(lambda store: store.apply(change)))
+        made.broker.close()
+        made.start()
+        assert made.broker.orphans
+        asyncio.run(run(made, Scene(made)))
 
 
 def test_the_log_dirs_of_logs_that_cannot_be_opened_are_not_checked(tmp_path: Path) -> None:
