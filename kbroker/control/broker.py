@@ -19,7 +19,7 @@ from kbroker.control.decoys import Decoys
 from kbroker.control.links.links import Links, bounded
 from kbroker.control.links.log_reading import LogReading
 from kbroker.control.listeners import Listeners
-from kbroker.control.log_openings import LogOpenings, NewLogs, PendingTopics
+from kbroker.control.log_openings import LogClosings, LogOpenings, NewLogs
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.delegation_tokens import DelegationTokens
@@ -111,7 +111,7 @@ class Broker:
         self.move_targets: dict[tuple[int, int], str] = {}
         self.log_openings = LogOpenings(partial(self.open_logs, new=True))
         self.switching: set[int] = set()
-        self.closing = PendingTopics()
+        self.closing = LogClosings()
         self.orphans: list[Deletion] = []
         self.late_closings = Background(log, "the logs of deleted topics could not be closed")
         self._topic_configs: dict[str, TopicConfig] = {}

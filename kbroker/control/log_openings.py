@@ -52,6 +52,16 @@ class PendingTopics:
             await self._ended.wait()
 
 
+class LogClosings(PendingTopics):
+    """Runs in: control. Owner: Broker. Pending: deleted logs that an IO worker may still have open.
+
+    hanging: by IO worker, the deletions that are pending because they no longer wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hanging: Counter[int] = Counter()
+
+
 class LogOpenings(PendingTopics):
     """Runs in: control. Owner: Broker. Pending: openings of logs; topics are changed or deleted
     after they have ended.

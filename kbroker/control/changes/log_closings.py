@@ -28,30 +28,40 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
     logged, keeps its slot, and is retried at the next start.
 
     Logs of an IO worker that hangs or is away are closed when it continues. Until then there can be
-    no new log in their folders: the worker would rename them."""
+    no new log in their folders: the worker would rename them. Only the first deletion waits for
+    such a worker: hundreds of reassignments may end at it, one by one."""
     by_worker: dict[int, list[Deletion]] = {}
     for one in deletions:
         by_worker.setdefault(one.partition.worker, []).append(one)
     if not by_worker:
         return
-    calls = {asyncio.create_task(_close(broker, each)): worker for worker, each in by_worker.items()}
-    closed, late = await asyncio.wait(calls, timeout=CLOSE_S)
-    if late:
-        names = {one.partition.topic for call in late for one in by_worker[calls[call]]}
-        workers = sorted(calls[call] for call in late)
-        log.warning("IO workers %s hang; they close deleted logs of %d topics later", workers, len(names))
+    calls = {worker: asyncio.create_task(_close(broker, each)) for worker, each in by_worker.items()}
+    awaited = [call for worker, call in calls.items() if not broker.closing.hanging[worker]]
+    if awaited:
+        await asyncio.wait(awaited, timeout=CLOSE_S)
+    late = [worker for worker, call in calls.items() if not call.done()]
+    if found := [worker for worker in late if not broker.closing.hanging[worker]]:
+        log.warning("IO workers %s hang; they close deleted logs later", sorted(found))
+    for worker in late:
+        names = {one.partition.topic for one in by_worker[worker]}
         broker.closing.begin(names)
-        broker.late_closings.start(_close_later(broker, late, names))
-    await _finish(broker, [one for call in closed for one in call.result()])
+        broker.closing.hanging[worker] += 1
+        broker.late_closings.start(_close_later(broker, worker, calls.pop(worker), names))
+    await _finish(broker, [one for call in calls.values() for one in call.result()])
 
 
-async def _close_later(broker: Broker, calls: "set[asyncio.Task[list[Deletion]]]", names: set[str]) -> None:
-    closed = await asyncio.gather(*calls)
-    async with broker.changing:
+async def _close_later(
+    broker: Broker, worker: int, call: "asyncio.Task[list[Deletion]]", names: set[str]
+) -> None:
+    try:
         try:
-            await _finish(broker, [one for each in closed for one in each])
+            closed = await call
         finally:
-            broker.closing.end(names)
+            broker.closing.hanging[worker] -= 1
+        async with broker.changing:
+            await _finish(broker, closed)
+    finally:
+        broker.closing.end(names)
 
 
 async def close_orphans(broker: Broker, worker: int, link: AsyncLink) -> None:
