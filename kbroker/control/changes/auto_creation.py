@@ -75,7 +75,10 @@ class AutoCreation:
 
     async def _made(self, names: list[str]) -> list[str]:
         """The names that were created. Many that are too large for one change are created one by
-        one."""
+        one. None waits for logs of a deleted topic: its clients ask again."""
+        names = [name for name in names if not self._broker.closing.pending(name)]
+        if not names:
+            return []
         specs = [spec_for(name, self._broker.config) for name in names]
         try:
             results = await create_topics(self._broker, specs)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.changes import auto_creation
+from kbroker.control.changes import auto_creation, log_closings
 from kbroker.control.changes.auto_creation import AutoCreation
 from tests.control.changes.created import until_created
 from tests.control.fakes import World, world
@@ -54,6 +54,27 @@ def test_a_name_can_be_created_again_once_it_was_created(made: World) -> None:
 
     asyncio.run(run())
     assert created == ["a", "other-1", "other-2"], "the second time it exists, which is no error"
+
+
+def test_topics_do_not_wait_for_the_logs_of_a_deleted_one(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its producers name it again and again, while an IO worker hangs."""
+    monkeypatch.setattr(log_closings, "CLOSE_S", 3600.0)
+
+    async def run() -> None:
+        made.broker.closing.begin(["deleted"])
+        creation = AutoCreation(made.broker)
+        creation.create(["deleted", "b"], lambda _: None)
+        await asyncio.wait_for(until_created(made.broker, "b"), 20)
+        creation.create(["deleted"], lambda _: None)
+        creation.create(["c"], lambda _: None)
+        await asyncio.wait_for(until_created(made.broker, "c"), 20)
+        made.broker.closing.end(["deleted"])
+        creation.create(["deleted"], lambda _: None)
+        await asyncio.wait_for(until_created(made.broker, "deleted"), 20)
+
+    asyncio.run(run())
 
 
 def test_a_request_with_more_names_than_have_room_creates_none(
