@@ -7,6 +7,7 @@ target of that node alone changes nothing and succeeds, any other is INVALID_REP
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
+from kbroker.control.changes.log_closings import names_are_free
 from kbroker.control.metadata.topic_plan import check_replicas
 from kbroker.control.replication.reassignment import reassign
 from kbroker.protocol.api_keys import ApiKey
@@ -29,6 +30,9 @@ async def handle(
     """Begin or cancel a reassignment of each partition."""
     if not request.topics:  # Kafka's controller answers this one with its defaults
         return AlterPartitionReassignmentsResponse(allow_replication_factor_change=True, error_message="")
+    if len(ctx.broker.nodes.sites) > 1:  # once for all partitions, which may be thousands
+        begun = [topic.name for topic in request.topics if any(each.replicas for each in topic.partitions)]
+        await names_are_free(ctx.broker, begun)
     responses = []
     for topic in request.topics:
         results = [

@@ -2,12 +2,14 @@
 node's answers."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kbroker.api.find_coordinator import is_share_key
+from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.layout import Slot, SlotState
@@ -221,6 +223,32 @@ def test_only_the_existing_assignment_can_be_requested(made: World) -> None:
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+
+
+def test_a_request_waits_once_for_former_replicas_and_not_for_each_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thousands of partitions it would not be answered within hours."""
+    monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
+    dirs = ";".join(str(tmp_path / f"d{number}") for number in range(2))
+    with world(tmp_path, {"kbroker.replica.sites": dirs}, workers=2, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", assignments=((0, (1,)), (1, (1,))))]))
+        closing, waits = made.broker.closing, list[list[str]]()
+        closing.begin(["a"])
+        wait = closing.wait
+
+        async def counted(names: Iterable[str]) -> None:
+            waits.append(listed := list(names))
+            await wait(listed)
+
+        vars(closing)["wait"] = counted
+        specs = [ReassignablePartition(index, [2]) for index in range(2)]
+        request = AlterPartitionReassignmentsRequest(1000, True, [ReassignableTopic("a", specs)])
+        answer: Any = asyncio.run(ask(made.broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request))
+        assert [each.error_code for each in answer.responses[0].partitions] == [
+            ErrorCode.REQUEST_TIMED_OUT
+        ] * 2
+        assert waits == [["a"]]
 
 
 @pytest.mark.parametrize("may_change", [True, False])

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from kbroker.control.changes.log_closings import close_deleted, names_are_free
+from kbroker.control.changes.log_closings import close_deleted
 from kbroker.control.changes.topic_change import sites_open
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.placement import place_assigned
@@ -39,8 +39,6 @@ async def reassign(
         check_replicas(nodes, sites, None)
     if nodes == broker.nodes.of(partition.replicas) and not partition.adding and not partition.removing:
         return
-    if nodes is not None:
-        await names_are_free(broker, [topic.name])
     async with broker.changing:
         await broker.log_openings.wait([topic.name])
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
