@@ -207,8 +207,7 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     orphans = set(broker.orphans)  # they may be thousands
     closed = [one for one in reachable if one not in orphans]
-    log_dirs = {path: site.log_dirs for site in broker.nodes.sites for path in site.log_dirs}
-    store.finish_deletions([*over, *retire_all(closed, log_dirs)])
+    store.finish_deletions([*over, *retire_all(closed, broker.nodes.log_dirs_beside())])
 
 
 def _has_replica_again(broker: Broker, one: Deletion) -> bool:

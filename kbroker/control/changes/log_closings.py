@@ -75,7 +75,7 @@ async def close_orphans(broker: Broker, worker: int, link: AsyncLink) -> None:
     broker.orphans = [one for one in broker.orphans if one not in here]
     try:
         with suppress(KafkaError):  # the store has failed: it is logged, and the next start retries
-            await _finish(broker, [one for one in closed if one in here])
+            await _finish(broker, [one for one in closed if one in here], orphans=True)
     finally:
         broker.closing.end(one.partition.topic for one in here)
 
@@ -116,10 +116,12 @@ async def _close(
     return closed
 
 
-async def _finish(broker: Broker, closed: Sequence[Deletion]) -> None:
-    """The logs are closed: rename folders that are still there, and free the slots."""
+async def _finish(broker: Broker, closed: Sequence[Deletion], orphans: bool = False) -> None:
+    """The logs are closed: rename folders that are still there, and free the slots. orphans: where
+    they were being moved is not known any more."""
     reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
-    targets = forget(broker, [one.partition for one in closed])
+    moving = forget(broker, [one.partition for one in closed])
+    targets = broker.nodes.log_dirs_beside() if orphans else moving
     finished = await asyncio.to_thread(retire_all, reachable, targets)
     if finished:
         await broker.in_store(lambda store: store.finish_deletions(finished))

@@ -44,6 +44,10 @@ class Nodes:
         """The log directories of each site."""
         return [site.log_dirs for site in self.sites]
 
+    def log_dirs_beside(self) -> dict[str, tuple[str, ...]]:
+        """The log directories of its site, by log directory: a log moves between them."""
+        return {path: site.log_dirs for site in self.sites for path in site.log_dirs}
+
     def workers(self, count: int) -> dict[str, tuple[int, ...]]:
         """Those of `count` IO workers that may write to each log directory."""
         return workers_of_sites(self.log_dirs(), count)

@@ -316,6 +316,17 @@ def test_the_copy_of_a_topic_whose_deletion_a_crash_interrupted_goes_at_the_next
         assert set(suffixes(made, "a")) == {"delete"}
 
 
+def test_the_copy_of_a_topic_whose_deletion_was_interrupted_goes_with_it(tmp_path: Path) -> None:
+    """Its IO worker died, too. The next start would keep it for inspection."""
+    with world(tmp_path, dirs=2) as made:
+        one = begin_deletion(made)
+        begun_copy(made.dirs[1], "a", one.topic_id)
+        made.broker.close()
+        made.start()
+        asyncio.run(close_orphans(made.broker, 0, made.worker))
+        assert set(suffixes(made, "a")) == {"delete"}
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_copy_of_an_unowned_log_is_set_aside_at_the_next_start(tmp_path: Path, again: bool) -> None:
     """As Apache Kafka does: it is no beginning of a move of another topic of that name, and not
