@@ -28,7 +28,7 @@ from kbroker.io.recovery import segment_scan
 from kbroker.io.recovery.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.producer_replay import ProducerReplay
-from kbroker.io.recovery.segment_scan import BUFFER_BYTES, Scan
+from kbroker.io.recovery.segment_scan import BUFFER_BYTES, TORN, Scan
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.kernels.search import find_position
@@ -171,25 +171,15 @@ class LogLoader:
     def _scan(self, n: int) -> bool:
         """Check the n-th segment and rebuild its indexes. At the first fault it is cut, and the
         segments after it are deleted; returns whether that was so."""
-        segment, request = self._segments[n], self.request
+        segment = self._segments[n]
         base = segment.base_offset
         is_last = n == len(self._segments) - 1
         next_base = None if is_last else self._segments[n + 1].base_offset
         self._forget(base)
         fds = open_files(self.folder, base)
         size = os.fstat(fds.log).st_size
-        crc_from = self._flushed_position(fds, base, size)
-        if request.same_boot:
-            crc_from = max(crc_from, size - UNSURE_BYTES)
-        scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
         try:
-            active = segment_scan.rebuild_indexes(
-                fds,
-                scan,
-                base,
-                request.config,
-                self._note_epochs,
-            )
+            scan, active = self._checked(fds, base, size, next_base)
         except BaseException:
             fds.close()
             raise
@@ -214,6 +204,24 @@ class LogLoader:
                 self._forget(base)
         crash_point("recovery: segment scanned")
         return cut > 0
+
+    def _checked(
+        self, fds: SegmentFds, base: int, size: int, next_base: int | None
+    ) -> tuple[Scan, ActiveState]:
+        """A scan of a segment, and the state that it rebuilt.
+
+        A killed process leaves part of a batch at the end of a file. Any other fault shows that the
+        kernel has lost something (as when a device fails): then CRCs are checked as after a power
+        cut. Else a batch with a lost end, whose header is there, would stay before the fault."""
+        flushed = self._flushed_position(fds, base, size)
+        sure = max(flushed, size - UNSURE_BYTES) if self.request.same_boot else flushed
+        for crc_from in dict.fromkeys((sure, flushed)):
+            scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
+            active = segment_scan.rebuild_indexes(fds, scan, base, self.request.config, self._note_epochs)
+            found = scan.result
+            if found.fault is None or (found.fault == TORN and found.position >= sure):
+                break
+        return scan, active
 
     def _flushed_position(self, fds: SegmentFds, base: int, size: int) -> int:
         """Position up to which the records are below the recovery point: only their headers are

@@ -25,8 +25,9 @@ Progress = Callable[[int], None]
 BUFFER_BYTES = 1 << 20
 HEADER_BUFFER_BYTES = 1 << 16
 ROWS = 4096
+TORN = "the file ends within a batch"
 FAULTS = {
-    ScanStop.TORN: "the file ends within a batch",
+    ScanStop.TORN: TORN,
     ScanStop.BAD_LENGTH: "an impossible length",
     ScanStop.BAD_MAGIC: "an unknown magic",
     ScanStop.BAD_CRC: "a CRC that does not match",

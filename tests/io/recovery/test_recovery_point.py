@@ -10,7 +10,7 @@ from kbroker.io.recovery import recovery
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.log import files
 from tests.io.append.plain_append import topic_config
-from tests.io.recovery.torn_log import appended, filled, load
+from tests.io.recovery.torn_log import appended, filled, indexes, load
 from tests.syncs import Syncs
 
 
@@ -113,22 +113,61 @@ def test_after_a_clean_stop_the_active_segment_is_on_disk_and_no_other_is_touche
     assert not {files.file_name(base, suffix) for base in others for suffix in suffixes} & synced
 
 
-@pytest.mark.parametrize(("same_boot", "end"), [(True, 17), (False, 3)])
+@pytest.mark.parametrize(
+    ("damaged", "same_boot", "end"),
+    [([3], True, 20), ([3], False, 3), ([17], True, 17), ([3, 17], True, 3), ([3, 17], False, 3)],
+)
 def test_bytes_that_the_kernel_has_kept_are_checked_at_the_end_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_boot: bool, end: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: list[int], same_boot: bool, end: int
 ) -> None:
-    """Batches 3 and 17 of 20 are damaged; the last five are in the part that is always checked."""
+    """The last five of 20 batches are in the part that is always checked. Damage there shows that
+    the kernel has lost something, so all are checked."""
     log = filled(tmp_path, segment_bytes=1 << 20)
     data = Path(files.path(str(log.folder), 0, files.LOG))
-    damaged = bytearray(data.read_bytes())
-    size = len(damaged) // 20
+    content = bytearray(data.read_bytes())
+    size = len(content) // 20
     monkeypatch.setattr(recovery, "UNSURE_BYTES", 5 * size - 7)  # which begins within a batch
-    for batch in (3, 17):
-        damaged[batch * size + 100] ^= 1
-    data.write_bytes(damaged)
+    for batch in damaged:
+        content[batch * size + 100] ^= 1
+    data.write_bytes(content)
     loaded = log.load(False, 0, 0, None, same_boot=same_boot)
     assert loaded.active.next_offset == end
     assert loaded.recovery_point == 0, "it is not on disk"
+
+
+@pytest.mark.parametrize("lost", [range(6, 20), range(6, 7)], ids=["to the end", "in between"])
+def test_a_batch_whose_end_the_kernel_has_lost_is_cut_with_what_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: range
+) -> None:
+    """A device that fails may leave zeros from within batch 5 on. The fault is in the header of
+    batch 6, far before the end that is always checked."""
+    log = filled(tmp_path, segment_bytes=1 << 20)
+    data = Path(files.path(str(log.folder), 0, files.LOG))
+    content = bytearray(data.read_bytes())
+    size = len(content) // 20
+    monkeypatch.setattr(recovery, "UNSURE_BYTES", size)
+    start, end = lost.start * size - 20, lost.stop * size
+    content[start:end] = bytes(end - start)
+    data.write_bytes(content)
+    loaded = log.load(False, 0, 0, None, same_boot=True)
+    assert loaded.active.next_offset == 5
+    assert data.stat().st_size == 5 * size
+    found = indexes(log.folder)
+    assert load(log).active.next_offset == 5
+    assert indexes(log.folder) == found, "they are those of the batches that are left"
+
+
+def test_a_torn_last_batch_is_no_reason_to_check_what_the_kernel_has_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(tmp_path, segment_bytes=1 << 20)
+    data = Path(files.path(str(log.folder), 0, files.LOG))
+    content = bytearray(data.read_bytes())
+    size = len(content) // 20
+    monkeypatch.setattr(recovery, "UNSURE_BYTES", 2 * size)
+    content[3 * size + 100] ^= 1
+    data.write_bytes(content[:-30])
+    assert log.load(False, 0, 0, None, same_boot=True).active.next_offset == 19
 
 
 def test_a_header_is_checked_even_if_the_kernel_has_kept_it(
