@@ -142,7 +142,7 @@ class Control:
 
     async def _mark_checked_dirs(self) -> None:
         """A kill -9 from now on loses nothing of these log dirs, as long as the kernel runs."""
-        for log_dir in set(self._context.log_dirs) - self._workers.unchecked:
+        for log_dir in set(self._broker.online_dirs) - self._workers.unchecked:
             try:
                 await asyncio.to_thread(boot_mark.write, log_dir)
             except OSError as error:

@@ -3,10 +3,12 @@
 kill -9 of every process of a broker loses nothing that it had written, synced or not; a crash of
 the host does. Control marks a log dir with the run of the kernel (its boot id) once all logs there
 have been opened, and so checked. A later start in the same run need not check again what was
-checked, or written, since. A start that finds another mark removes it before anything is written.
+checked, or written, since. A start that finds another mark removes it before anything is written,
+and so does an IO worker when the log dir fails: after an error the kernel drops dirty pages.
 The mark names the folder, so a copy has none. Not synced: a lost mark only means a longer check.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from kbroker.config.plain_file import open_plain
@@ -37,6 +39,13 @@ def write(log_dir: str) -> None:
     OSError."""
     if mark := _mark(log_dir):
         replace_file(f"{log_dir}/{files.BOOT_MARK}", mark, sync=False)
+
+
+def remove(log_dir: str) -> None:
+    """Let the next start check a log dir: it has failed, and the kernel may have dropped what was
+    written. Not raised: an error of the disk, which may keep the mark."""
+    with suppress(OSError):
+        Path(log_dir, files.BOOT_MARK).unlink()
 
 
 def _mark(log_dir: str) -> bytes | None:

@@ -2,6 +2,7 @@
 answered."""
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,6 +30,7 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.ipc.wire import frame_block, pack
+from kbroker.log import files
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -144,6 +146,26 @@ def test_it_is_ready_when_every_io_worker_has_opened_its_partitions(tmp_path: Pa
         await until(lambda: stage.ready)
 
     play(Stage(tmp_path, workers=2), scene)
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_log_dir_is_marked_as_checked_when_all_logs_are_open_unless_it_has_failed(
+    tmp_path: Path, failed: bool
+) -> None:
+    async def scene(stage: Stage) -> None:
+        mark = tmp_path / files.BOOT_MARK
+        assert not mark.exists()
+        if failed:
+            stage.broker.dir_errors.fail(stage.log_dir, errno.EIO)
+        await stage.worker(0)
+        await until(lambda: stage.ready)
+        if failed:
+            await asyncio.sleep(0.05)
+            assert not mark.exists()
+        else:
+            await until(mark.exists)
+
+    play(Stage(tmp_path), scene)
 
 
 def test_a_network_process_is_greeted_with_everything_and_then_with_changes(tmp_path: Path) -> None:

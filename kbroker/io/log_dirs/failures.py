@@ -12,7 +12,7 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.full_disks import FullDisks
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.log_dir_errors import NO_ROOM, OF_THE_DISK, LogDirErrors
-from kbroker.log import files
+from kbroker.log import boot_mark, files
 from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
@@ -87,8 +87,9 @@ class LogDirFailures:
         """Let every partition of a failed log dir answer KAFKA_STORAGE_ERROR from now on; the
         others are not affected."""
         folder = self._dirs.get(log_dir)
-        if folder is not None:
+        if folder is not None and folder.failed is None:
             folder.fail(error)
+            boot_mark.remove(log_dir)
         if self._errors.fail(log_dir, error.errno or errno.EIO):
             log.error("log dir %s goes offline: %s", log_dir, error)
         for slot, partition in list(self._partitions.items()):

@@ -7,6 +7,7 @@ import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.ipc.layout import SlotState
+from kbroker.log import boot_mark
 from kbroker.protocol.errors import ErrorCode
 from tests.io.three_logs import A_IS_OFFLINE, ALL_ONLINE, EMPTY, ThreeLogs
 
@@ -26,6 +27,21 @@ def test_an_error_of_a_disk_takes_its_log_dir_offline_and_no_other(scene: ThreeL
     assert [scene.errors.of(path) for path in scene.paths] == [errno.EIO, 0]
     assert scene.logs.log_dir(scene.paths[0]).failed is not None
     assert scene.logs.log_dir(scene.paths[1]).failed is None
+
+
+def test_the_logs_of_a_log_dir_that_failed_are_checked_by_the_next_start(scene: ThreeLogs) -> None:
+    """After a failed sync the kernel has dropped what it could not write."""
+    for path in scene.paths:
+        boot_mark.write(path)
+    scene.logs.failures.sync_failed(scene.opened[0].partition.folder, errno.EIO)
+    assert [boot_mark.take(path) for path in scene.paths] == [False, True]
+
+
+def test_the_logs_are_checked_if_another_process_met_the_error(scene: ThreeLogs) -> None:
+    boot_mark.write(scene.paths[0])
+    scene.errors.fail(scene.paths[0], errno.EIO)
+    scene.logs.failures.check_dirs()
+    assert not boot_mark.take(scene.paths[0])
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
