@@ -4,7 +4,8 @@ kill -9 of every process of a broker loses nothing that it had written, synced o
 the host does. Control marks a log dir with the run of the kernel (its boot id) once all logs there
 have been opened, and so checked. A later start in the same run need not check again what was
 checked, or written, since. A start that finds another mark removes it before anything is written,
-and so does an IO worker when the log dir fails: after an error the kernel drops dirty pages.
+and so do an IO worker when the log dir fails (after an error the kernel drops dirty pages) and a
+clean stop, because another broker may change the log dir before the next start.
 The mark names the folder, so a copy has none. Not synced: a lost mark only means a longer check.
 """
 
@@ -42,8 +43,8 @@ def write(log_dir: str) -> None:
 
 
 def remove(log_dir: str) -> None:
-    """Let the next start check a log dir: it has failed, and the kernel may have dropped what was
-    written. Not raised: an error of the disk, which may keep the mark."""
+    """End the trust in a log dir: it has failed, and the kernel may have dropped what was written,
+    or a clean stop has synced it. Not raised: an error of the disk, which may keep the mark."""
     with suppress(OSError):
         Path(log_dir, files.BOOT_MARK).unlink()
 

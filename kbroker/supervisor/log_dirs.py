@@ -143,10 +143,14 @@ class LogDirs:
     def release(self, clean: bool, failed: Collection[str] = (), broker_epoch: int = -1) -> None:
         """Unlock the log dirs; clean: every log was closed, so the next start need not check them,
         except those in log dirs that failed or were not checked. broker_epoch: of this broker in
-        Apache Kafka's metadata."""
+        Apache Kafka's metadata.
+
+        A clean stop ends the mark of this run of the kernel: another broker, which does not know
+        it, or a copy may be next to change the log dir."""
         for folder in self._dirs:
             try:
                 if clean and folder.path not in failed:
+                    boot_mark.remove(folder.path)
                     folder.write_clean_marker(broker_epoch)
             except OSError as error:
                 log.error("no clean shutdown marker in %s: %s", folder.path, error)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log import boot_mark
+from kbroker.log import boot_mark, files
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 
 
@@ -83,4 +83,16 @@ def test_a_mark_of_this_run_of_the_kernel_is_found_at_the_next_start(tmp_path: P
     dirs.release(clean=False)
     dirs = LogDirs([str(marked), str(other)], 1)
     assert dirs.same_boot == {str(marked)}
+    dirs.release(clean=False)
+
+
+def test_after_a_clean_stop_there_is_no_mark(tmp_path: Path) -> None:
+    """Apache Kafka may have the log dir next, also on another host, and be killed there. A backup
+    that is made meanwhile has no mark, either."""
+    dirs = LogDirs([str(tmp_path)], 1)
+    boot_mark.write(str(tmp_path))
+    dirs.release(clean=True)
+    (tmp_path / files.CLEAN_SHUTDOWN).unlink()  # as a start does, of whichever broker
+    dirs = LogDirs([str(tmp_path)], 1)
+    assert dirs.same_boot == frozenset()
     dirs.release(clean=False)
