@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, of_distinct, then
-from kbroker.api.partition_check import check_leader_epoch, online
+from kbroker.api.partition_check import check_leader_epoch, check_state, online
 from kbroker.api.row import REPEATED, Api, FastPath
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
@@ -115,11 +115,13 @@ def _offset(
         if part.timestamp < 0 and ctx.version < FIRST_VERSION.get(part.timestamp, 1 << 15):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = online(ctx.broker, name, index)
+        words = ctx.broker.slots.group(partition.slot)
+        logs[partition.slot] = int(words[Slot.SEQUENCE])
+        # from here on: what was checked before may have changed, and the sequence with it
+        check_state(int(words[Slot.STATE]))
         check_leader_epoch(ctx.broker, partition, part.current_leader_epoch)
         consumer = request.replica_id == CONSUMER
         committed = consumer and request.isolation_level == READ_COMMITTED
-        words = ctx.broker.slots.group(partition.slot)
-        logs[partition.slot] = int(words[Slot.SEQUENCE])
         end_error = ErrorCode.NONE
         if consumer and words[Slot.HIGH_WATERMARK] < words[Slot.EPOCH_START]:
             end_error = _unknown_end(words, ctx.version)

@@ -15,12 +15,16 @@ def online(broker: Broker, name: str | None, index: int) -> Partition:
     partition = broker.catalogue.partition(name, index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    state = broker.slots.state(partition.slot)
+    check_state(broker.slots.state(partition.slot))
+    return partition
+
+
+def check_state(state: int) -> None:
+    """Raises the error of a log that is not open, see `online`. state: SlotState."""
     if state == SlotState.OFFLINE:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     if state != SlotState.ONLINE:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return partition
 
 
 def check_leader_epoch(broker: Broker, partition: Partition, current_leader_epoch: int) -> None:

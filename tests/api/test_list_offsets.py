@@ -154,6 +154,29 @@ def test_a_log_that_is_not_open_answers_its_error(made: World, state: int, code:
     assert offset(made, LATEST).error_code == code
 
 
+@pytest.mark.parametrize(
+    ("word", "value", "code"),
+    [
+        (Slot.LEADER_EPOCH, 7, ErrorCode.FENCED_LEADER_EPOCH),
+        (Slot.STATE, SlotState.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_log_is_checked_as_it_is_for_the_sequence_of_the_cached_answer(
+    made: World, monkeypatch: pytest.MonkeyPatch, word: int, value: int, code: ErrorCode
+) -> None:
+    """Its IO worker publishes a change just before control reads the sequence. Else the answer to a
+    client with an old leader epoch would be cached for the sequence of the new one."""
+    group = made.broker.slots.group
+
+    def changed(slot: int) -> Any:
+        made.shared.slots[slot, word] = value
+        made.shared.slots[slot, Slot.SEQUENCE] += 2
+        return group(slot)
+
+    monkeypatch.setattr(made.broker.slots, "group", changed)
+    assert offset(made, MAX_TIMESTAMP, epoch=0).error_code == code
+
+
 def test_a_log_that_can_not_be_read_is_a_storage_error(made: World) -> None:
     partition = made.broker.catalogue.topics["a"].partitions[0]
     path = Path(partition.folder, "00000000000000000000.log")
