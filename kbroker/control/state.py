@@ -34,7 +34,7 @@ from kbroker.control.store.moved_dirs import follow_moved
 from kbroker.control.store.store import LOGIN_SECRET, Store
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
-from kbroker.log import files
+from kbroker.log import boot_mark, files
 from kbroker.protocol.epochs import MAX_EPOCH
 
 if TYPE_CHECKING:
@@ -242,6 +242,9 @@ def _adopt(broker: Broker, store: Store) -> None:
     found = adoption.unknown(left, broker.catalogue)
     if not found:
         return
+    # folders that were copied here, or were left alone so far: not checked since the kernel started
+    for log_dir in {one.log_dir for partitions in found.values() for one in partitions}:
+        boot_mark.remove(log_dir)
     kafka = _kafka_metadata(broker.online_dirs)
     # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their
     # sequences are in the logs

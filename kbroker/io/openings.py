@@ -29,7 +29,7 @@ from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.ipc.messages import Follow, OpenPartition
 from kbroker.kernels.sequence import write_group
-from kbroker.log import checkpoint, files
+from kbroker.log import boot_mark, checkpoint, files
 from kbroker.log.checkpoint import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import format_uuid
@@ -193,7 +193,7 @@ class Openings:
                     folder=opening.folder,
                     config=message.config,
                     clean=message.log_dir in self._clean_dirs,
-                    same_boot=message.log_dir in self._same_boot_dirs,
+                    same_boot=message.log_dir in self._same_boot_dirs and boot_mark.is_kept(message.log_dir),
                     recovery_point=0 if new else points.get(key, 0),
                     log_start=0 if new else starts.get(key, 0),
                     now_ms=wall_clock_ms(),

@@ -42,9 +42,15 @@ def write(log_dir: str) -> None:
         replace_file(f"{log_dir}/{files.BOOT_MARK}", mark, sync=False)
 
 
+def is_kept(log_dir: str) -> bool:
+    """Whether a log dir still has the mark that the start found there."""
+    return Path(log_dir, files.BOOT_MARK).exists()
+
+
 def remove(log_dir: str) -> None:
     """End the trust in a log dir: it has failed, and the kernel may have dropped what was written,
-    or a clean stop has synced it. Not raised: an error of the disk, which may keep the mark."""
+    or it has logs of unknown origin, or a clean stop has synced it. Not raised: an error of the
+    disk, which may keep the mark."""
     with suppress(OSError):
         Path(log_dir, files.BOOT_MARK).unlink()
 

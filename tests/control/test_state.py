@@ -12,7 +12,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import FILE_NAME, StoreError
 from kbroker.ipc.layout import Slot
-from kbroker.log import files
+from kbroker.log import boot_mark, files
 from tests.control.fakes import CLUSTER_ID, World, world
 
 
@@ -85,6 +85,19 @@ def test_folders_of_apache_kafka_become_topics(tmp_path: Path) -> None:
         assert made.broker.topic_config("__consumer_offsets").compact
         made.reboot()
         assert made.broker.catalogue.topics["orders"].topic_id == b"o" * 16
+
+
+def test_a_log_dir_with_a_folder_that_is_taken_over_is_checked(tmp_path: Path) -> None:
+    """Folders that were copied there since a kill -9, perhaps from a disk of a host that
+    crashed."""
+    with world(tmp_path, dirs=2) as made:
+        for path in made.dirs:
+            boot_mark.write(path)
+        made.reboot()
+        assert [boot_mark.is_kept(path) for path in made.dirs] == [True, True]
+        kafka_folder(made.dirs[1], "orders-0", b"o" * 16)
+        made.reboot()
+        assert [boot_mark.is_kept(path) for path in made.dirs] == [True, False]
 
 
 def test_partitions_that_another_broker_had_start_empty(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.openings import Opening, Openings, RecoveryProgress, bytes_from
+from kbroker.io.recovery import recovery
 from kbroker.io.recovery.loaded_log import LoadedLog
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import OpenPartition
-from kbroker.log import files
+from kbroker.log import boot_mark, files
 from kbroker.log.checkpoint import TopicPartition
 from tests.io.append.plain_append import Log, topic_config
 from tests.log.batch_bytes import batch
@@ -87,8 +88,9 @@ def opened(
     """The log t-0, as a start of an IO worker loads it."""
     config, _ = BrokerConfig.load({"log.dirs": str(log_dir)})
     context = SimpleNamespace(
-        clean_dirs=frozenset([str(log_dir)] if clean else ()), same_boot_dirs=frozenset(), first_start=True,
-        shared=SimpleNamespace(slots=Slot.table(4)), closed_logs={}, config=config, log_dirs=(str(log_dir),), index=0,
+        clean_dirs=frozenset([str(log_dir)] if clean else ()), same_boot_dirs=frozenset([str(log_dir)]),
+        first_start=True, shared=SimpleNamespace(slots=Slot.table(4)), closed_logs={}, config=config,
+        log_dirs=(str(log_dir),), index=0,
     )  # fmt: skip
     table = ProducerTable(64)
     table.expiration_ms = expiration_ms
@@ -132,3 +134,24 @@ def test_a_recovery_point_above_the_logs_end_is_lowered_before_the_log_is_served
     log_dir.update_recovery_points({("t", 0): 3, ("other", 0): 9})
     assert opened(log.folder.parent, clean=False, recovery_point=3).active.next_offset == written
     assert log_dir.recovery_points() == {("t", 0): written, ("other", 0): 9}
+
+
+@pytest.mark.parametrize(("kept", "end"), [(True, 3), (False, 1)])
+def test_the_mark_counts_as_long_as_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, end: int
+) -> None:
+    """Control removes it if it takes over a folder of unknown origin. The second of three batches
+    is damaged."""
+    monkeypatch.setattr(recovery, "UNSURE_BYTES", 0)
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(3):
+        log.append(batch(0, [b"v"]))
+    log.partition.abandon()
+    (path,) = log.folder.glob("*.log")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3 + 65] ^= 1
+    path.write_bytes(content)
+    if kept:
+        boot_mark.write(str(log.folder.parent))
+    assert opened(log.folder.parent, clean=False).active.next_offset == end
