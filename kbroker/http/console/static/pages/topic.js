@@ -52,8 +52,9 @@ const PARTITIONS = [
 ];
 
 function partitions(found) {
-  const shown = paged(), show = (now) => shown(PARTITIONS, now.partitions, { key: (row) => String(row.partition) });
-  return { element: panel(null, show(found)), show };
+  const shown = paged(), rows = (now) => shown(PARTITIONS, now.partitions, { key: (row) => String(row.partition) });
+  const element = panel(null, rows(found));
+  return { element, show: (now) => update(element, rows(now)) };
 }
 
 function settings(found, context) {
