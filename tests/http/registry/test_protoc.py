@@ -1,6 +1,9 @@
 """Another process runs protoc: its answers, its refusals, and its end."""
 
+import resource
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -42,6 +45,17 @@ def test_refusals_do_not_end_it(compiler: protoc.Protoc, text: str) -> None:
     with pytest.raises(InvalidSchema):
         compiler.compile(text, {})
     assert compiler.compile(OTHER, {})
+
+
+@pytest.mark.parametrize("given", [(4 << 20, 4 << 20), (4 << 20, resource.RLIM_INFINITY)])
+def test_a_lower_limit_of_the_broker_stays(given: tuple[int, int]) -> None:
+    """A hard limit cannot be raised without privileges."""
+    code = f"from kbroker.http.registry.formats.protobuf_format import compiled; compiled({OTHER!r}, {{}})"
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, given)  # noqa: E731
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, preexec_fn=limit
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_its_end_refuses_a_schema() -> None:

@@ -142,10 +142,12 @@ def compiled(text: str, references: Resolved) -> FileDescriptorProto:
 
 
 def _bounded() -> None:
-    """In the process that becomes protoc."""
+    """In the process that becomes protoc. A lower limit of the broker stays: none may be raised."""
     limits = {resource.RLIMIT_AS: MAX_PROTOC_BYTES, resource.RLIMIT_FSIZE: MAX_DESCRIPTOR_BYTES}
     for kind, maximum in limits.items():
-        resource.setrlimit(kind, (maximum, maximum))
+        given = [each for each in resource.getrlimit(kind) if each != resource.RLIM_INFINITY]
+        lowest = min([maximum, *given])
+        resource.setrlimit(kind, (lowest, lowest))
 
 
 def _of_protoc(stderr: str, root: Path) -> str:
