@@ -35,9 +35,12 @@ class BoundedServer(ThreadingHTTPServer):
         self.tls = tls
 
     def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
-        """A new connection; its handshake is left to its thread. Raises OSError."""
-        connection, address = super().get_request()
-        return (connection if self.tls is None else self.tls.wrap(connection)), address
+        """A new connection; its handshake is left to its thread. An IPv4 address has its own form
+        on an IPv6 socket, too: ACLs, guesses and lines of the audit log name it so. Raises
+        OSError."""
+        connection, (host, port, *_) = super().get_request()
+        client = host.removeprefix("::ffff:"), port
+        return (connection if self.tls is None else self.tls.wrap(connection)), client
 
     def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
         """A thread for the connection, or 503 when there are too many at work. Over TLS such a

@@ -5,6 +5,7 @@ import socket
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -107,18 +108,37 @@ def test_failed_logins_are_limited_and_an_unreachable_broker_does_not_count() ->
     assert found == [HTTPStatus.UNAUTHORIZED] * TRIES + [HTTPStatus.TOO_MANY_REQUESTS]
 
 
-@pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
-    scene, broker = Scene(tmp_path), Broker()
-    listener = socket.create_server(("127.0.0.1", 0))
+@contextmanager
+def served(folder: Path, listener: socket.socket) -> Iterator[Broker]:
+    """/metrics with logins on this socket."""
+    scene, broker = Scene(folder), Broker()
     logins = BasicLogins(broker.caller, Attempts())
     server = MetricsServer(listener, scene.collector, scene.health, logins=logins)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield listener.getsockname()[1]
+    yield broker
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with served(tmp_path, listener):
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6")
+def test_an_ipv4_client_of_an_ipv6_port_has_its_own_address(tmp_path: Path) -> None:
+    """ACLs for a host, and guesses on the broker's other ports, name it so."""
+    listener = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    with served(tmp_path, listener) as broker:
+        link = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=10)
+        link.request("GET", "/metrics", headers={"Authorization": header("right")})
+        assert link.getresponse().status == 200
+        link.close()
+    assert broker.peers == ["127.0.0.1"]
 
 
 def test_metrics_need_the_login_and_probes_do_not(port: int) -> None:
