@@ -169,14 +169,22 @@ def is_outdated(plan: Plan, source: Connection, requested: Sequence[str]) -> boo
 
 
 def _ids(broker: Connection, topics: Collection[str]) -> dict[str, str]:
-    """Ids by topic. Raises CommandFailed."""
+    """Ids by topic, without those that were deleted meanwhile, or of which a broker of a cluster
+    has not learned yet. Raises CommandFailed."""
     from confluent_kafka import TopicCollection
 
     if not topics:
         return {}
     names = TopicCollection(sorted(topics))
     answers = broker.admin().describe_topics(names, request_timeout=broker.timeout_s)
-    return {name: str(result_of(answer, name).topic_id) for name, answer in answers.items()}
+    found = {}
+    for name, answer in answers.items():
+        try:
+            found[name] = str(result_of(answer, name).topic_id)
+        except CommandFailed as failure:
+            if "UNKNOWN_TOPIC_OR_PARTITION" not in failure.message:
+                raise
+    return found
 
 
 def acls_of(broker: Connection) -> list[Acl] | None:

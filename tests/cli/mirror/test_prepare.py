@@ -151,6 +151,24 @@ def test_a_topic_that_was_deleted_and_created_again_ends_the_move(
         renewed(source, target, plan, [], lambda _: None)
 
 
+@pytest.mark.parametrize(("refusal", "ends"), [("UNKNOWN_TOPIC_OR_PARTITION", False), ("TIMED_OUT", True)])
+def test_a_topic_that_goes_between_two_requests_does_not_end_the_move(
+    refusal: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the list of topics, and has no id: deleted since, or new to a broker of a cluster."""
+    source: Any = Cluster(orders=1, other=1)
+    target: Any = Cluster(orders=1, other=1)
+    plan = plan_of(topic("orders", 1, 1), topic("other", 1, 1))
+    answers = {"orders": Future(refusal), "other": Future(topic_id="1")}
+    monkeypatch.setattr(source, "describe_topics", lambda *_, **__: answers)
+    if ends:
+        with pytest.raises(CommandFailed, match=refusal):
+            renewed(source, target, plan, [], lambda _: None)
+    else:
+        assert renewed(source, target, plan, [], lambda _: None) is plan
+        assert plan.ids == {"other": "1"}
+
+
 def test_settings_that_the_target_has_already_are_not_set() -> None:
     one = topic("orders", 1, retention_ms="7", segment_bytes="9", kbroker_x="1")
     one.settings["cleanup.policy"] = Setting("compact", "server.properties")
