@@ -141,6 +141,18 @@ def test_a_stranger_who_guesses_keeps_no_one_else_from_logging_in(broker: Broker
     assert {("User:ann", NEIGHBOUR, True), ("User:bob", NEIGHBOUR, True), ("User:ann", HOST, True)} <= hosts
 
 
+def test_logins_of_a_stranger_that_wait_leave_places_to_others(broker: Broker) -> None:
+    """The console takes two of an address at a time."""
+    with ThreadPoolExecutor(GUESSES) as threads:
+        guessing = [threads.submit(broker.subjects, STRANGER, f"user-{each}", "wrong") for each in range(11)]
+        until(lambda: sum(each.done() for each in guessing) >= 5)  # the others wait for up to six seconds
+        waiting = [threads.submit(broker.log_in, STRANGER, "nobody") for _ in range(3)]
+        until(lambda: any(each.done() for each in waiting))
+        assert [each.result()[0] for each in waiting if each.done()] == [503]
+        assert broker.log_in(NEIGHBOUR, "bob")[0] == 200
+        assert not all(each.done() for each in waiting), "none waits any more"
+
+
 def audit_lines(broker: Broker, refused: int) -> list[str]:
     """The audit log, once it has so many refused logins."""
     file = broker.audit / "audit.log"

@@ -5,7 +5,6 @@ import json
 import logging
 import secrets
 import socket
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -23,7 +22,7 @@ from kbroker.http.console.request import Route
 from kbroker.http.console.routes import TOPIC, find
 from kbroker.http.console.schema import from_body, from_query
 from kbroker.http.console.scram_client import ScramFailed
-from kbroker.http.console.sessions import LOGIN, Attempts, Session, Sessions, same
+from kbroker.http.console.sessions import LOGIN, Attempts, LoginPlaces, Session, Sessions, same
 from kbroker.http.console.setup import Setup
 from kbroker.http.console.static_files import PAGE, StaticFile
 from kbroker.http.console.views.messages import FILTERS
@@ -81,7 +80,7 @@ class Console:
         self._sessions = Sessions()
         self._attempts = Attempts()
         self._streams = streams.Streams()
-        self._logins = threading.Semaphore(2)
+        self._logins = LoginPlaces()
 
     @property
     def access(self) -> Access:
@@ -247,7 +246,7 @@ class Console:
         values = from_body(LOGIN, _json(data))
         if not self._attempts.allowed(peer):
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "attempts", "too many logins failed, wait a minute")
-        if not self._logins.acquire(blocking=False):
+        if not self._logins.enter(peer):
             self._attempts.uncount(peer)
             raise unavailable("too many logins at a time, try again")
         caller = self._setup.caller((values["user"], values["password"]), peer)
@@ -260,7 +259,7 @@ class Console:
             self._attempts.uncount(peer)
             raise unavailable(f"the broker cannot be asked: {error}") from error
         finally:
-            self._logins.release()
+            self._logins.leave(peer)
         self._attempts.succeeded(peer)
         session = self._sessions.begin(caller)
         reply = json_reply(self._session(session))

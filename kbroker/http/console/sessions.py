@@ -1,4 +1,4 @@
-"""Sessions of logged-in users, and the limit of failed logins."""
+"""Sessions of logged-in users, and the limits of logins: of failed ones, and of those at a time."""
 
 import hmac
 import ipaddress
@@ -26,6 +26,9 @@ RESERVE_S = 2.0
 """After too many failures of all addresses together, an address without one may still try once, and
 in all one of them in this time."""
 ADDRESSES = 1024
+LOGINS, LOGINS_OF_AN_ADDRESS = 16, 2
+"""Logins that the broker checks at a time. It lets one of an address with many wrong guesses wait up
+to ten seconds: TRIES_ALL of them a minute never take all places."""
 
 
 class Session:
@@ -165,6 +168,31 @@ class Attempts:
                 self._failed[address].pop()
             if self._all:
                 self._all.pop()
+
+
+class LoginPlaces:
+    """Places of logins until the broker has answered. Thread-safe. Those of one address do not take
+    the places of others; the addresses of an IPv6 network count as one."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def enter(self, address: str) -> bool:
+        """Take a place; `leave` frees it. False if there is none."""
+        address = _network(address)
+        with self._lock:
+            if self._taken.total() >= LOGINS or self._taken[address] >= LOGINS_OF_AN_ADDRESS:
+                return False
+            self._taken[address] += 1
+            return True
+
+    def leave(self, address: str) -> None:
+        """The login has ended."""
+        address = _network(address)
+        with self._lock:
+            self._taken[address] -= 1
+            self._taken = +self._taken
 
 
 def _network(address: str) -> str:

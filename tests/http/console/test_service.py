@@ -281,15 +281,17 @@ def test_logins_that_succeed_are_not_limited(elsewhere: Served, logins: list[Bas
         logged_in(elsewhere)
 
 
-def test_two_logins_at_a_time_are_tried(elsewhere: Served, logins: list[BaseException | None]) -> None:
-    """Each holds a thread while the broker computes."""
+def test_two_logins_of_an_address_are_tried_at_a_time(
+    elsewhere: Served, logins: list[BaseException | None]
+) -> None:
+    """The broker may let each wait: those of other addresses have places of their own."""
     places = elsewhere.console._logins
-    assert places.acquire(blocking=False)
+    assert [places.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
     logged_in(elsewhere)
-    assert places.acquire(blocking=False)
+    assert [places.enter("127.0.0.1") for _ in range(3)] == [True, True, False]
     for _ in range(TRIES + 1):
         assert elsewhere.change("/api/login", {"user": "ann", "password": "p"})[0] == 503
-    places.release()
+    places.leave("127.0.0.1")
     logged_in(elsewhere)
 
 

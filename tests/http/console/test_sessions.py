@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kbroker.http.console import sessions as module
-from kbroker.http.console.sessions import Attempts, Sessions, same
+from kbroker.http.console.sessions import Attempts, LoginPlaces, Sessions, same
 
 
 class Clock:
@@ -204,3 +204,12 @@ def test_secrets_are_the_same_only_when_equal() -> None:
     assert not same("abd", "abc")
     assert not same(None, "abc")
     assert not same("äöü\udc80", "abc")
+
+
+def test_places_of_logins_are_of_networks_and_bounded() -> None:
+    places = LoginPlaces()
+    assert [places.enter(f"2001:db8::{number}") for number in range(3)] == [True, True, False]
+    places.leave("2001:db8::7")
+    assert places.enter("2001:db8::8")
+    others = [places.enter(f"192.0.2.{number}") for number in range(module.LOGINS)]
+    assert others == [True] * (module.LOGINS - 2) + [False] * 2
