@@ -185,6 +185,7 @@ def parse_pairs(option: str, pairs: list[str], lists: bool = False) -> dict[str,
 def client_settings(pairs: list[str]) -> dict[str, str]:
     """Settings of librdkafka from --property. Raises UsageFailed."""
     found = parse_pairs("--property", pairs)
-    if "bootstrap.servers" in found:
-        raise UsageFailed("--property bootstrap.servers: name the broker by -b HOST:PORT")
+    for name in ("bootstrap.servers", "metadata.broker.list"):  # librdkafka has both for the same
+        if name in found:
+            raise UsageFailed(f"--property {name}: name the broker by -b HOST:PORT")
     return found

@@ -62,6 +62,7 @@ WITHOUT_BROKER = [
     ("configs describe broker-logger one", 2, "expected a broker id"),
     ("configs describe planet mars", 2, "'entity': 'planet' is not one of 'topic', 'broker'"),
     ("produce t -X bootstrap.servers=h:1", 2, "name the broker by -b HOST:PORT"),
+    ("consume t -X metadata.broker.list=h:1", 2, "name the broker by -b HOST:PORT"),
     ("configs alter topic t", 2, "nothing to alter"),
     ("configs alter broker --default --set a", 2, "expected key=value"),
     ("consume", 2, "Missing argument"),
