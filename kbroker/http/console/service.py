@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import re
 import secrets
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -40,6 +41,8 @@ _OTHERS = {
     "/api/events": ("GET",),
 }
 """Paths that are not in the table of routes, and their methods."""
+_TAIL = re.compile("/api/topics/(?P<topic>[^/]+)/tail")
+"""So is this one."""
 
 
 @dataclass(slots=True)
@@ -149,8 +152,8 @@ class Console:
         if path == "/api/events" and method == "GET":
             from_query((), _query(query))
             return self._stream(peer, session, streams.samples(self._setup.live))
-        if path.startswith("/api/topics/") and path.endswith("/tail") and method == "GET":
-            return self._tail(path, query, caller, peer, session)
+        if (tail := _TAIL.fullmatch(path)) and method == "GET":
+            return self._tail(tail["topic"], query, caller, peer, session)
         return self._routed(method, path, query, headers, data, caller, csrf)
 
     def _routed(
@@ -177,10 +180,7 @@ class Console:
             log.info("console: %s by %s", path[:300], caller.user or "a client on this host")
         return json_reply(route.answer(self._setup.request(caller, values)))
 
-    def _tail(self, path: str, query: str, caller: Caller, peer: str, session: Session | None) -> Reply:
-        name = path.removeprefix("/api/topics/").removesuffix("/tail")
-        if "/" in name:
-            raise not_found("there is no such path")
+    def _tail(self, name: str, query: str, caller: Caller, peer: str, session: Session | None) -> Reply:
         values = {"topic": TOPIC[0].of_text(_unquoted(name))} | from_query(FILTERS, _query(query))
         events = streams.tail(self._setup.request(caller, values))
         return self._stream(peer, session, events())
@@ -278,7 +278,7 @@ def _methods(path: str) -> Collection[str]:
     """The methods that a path of the API supports; empty if there is no such path."""
     if routes := find(path)[0]:
         return (*routes, *(("HEAD",) if "GET" in routes else ()))
-    if path.startswith("/api/topics/") and path.endswith("/tail"):
+    if _TAIL.fullmatch(path):
         return ("GET",)
     return _OTHERS.get(path, ())
 

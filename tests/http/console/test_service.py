@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -111,6 +112,20 @@ def test_requests_that_make_no_sense_are_answered_in_one_line(
     assert found == status
     assert "\n" not in json.loads(body)["message"]
     assert not caplog.records
+
+
+def test_a_topic_may_be_called_tail(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its page is no stream."""
+    streamed: list[str] = []
+
+    def tail(request: Any) -> NoReturn:
+        streamed.append(request["topic"])
+        raise unavailable("away")
+
+    monkeypatch.setattr(streams, "tail", tail)
+    for path in ("/api/topics/tail", "/api/topics/tail/tail"):
+        served.ask("GET", path)
+    assert streamed == ["tail"]
 
 
 def test_other_methods_are_refused(served: Served) -> None:
