@@ -78,12 +78,14 @@ class Logins:
 
 class RelayedLogins:
     """Logins of the http process for its own clients, until a network process asks about them.
-    Other processes of this host cannot announce any, and each counts once, so that a connection
-    which later has the same port is not taken for it. Runs in: control. Owner: Logins."""
+    Other processes of this host cannot announce any, and each counts once and for its user, so
+    that another connection with the same port, later or to another address of the listener, is not
+    taken for it. Runs in: control. Owner: Logins."""
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[str, str, int], tuple[str, int]] = {}
-        """Address of the client and time of the announcement, by connection; the oldest first."""
+        self._clients: dict[tuple[str, str, int], tuple[str, str, int]] = {}
+        """User, address of the client and time of the announcement, by connection; the oldest
+        first."""
 
     def put(self, message: LoginForClient, now_ns: int) -> None:
         """A login has been announced."""
@@ -91,10 +93,13 @@ class RelayedLogins:
         self._clients.pop(connection, None)
         while len(self._clients) >= MAX_RELAYED:
             del self._clients[next(iter(self._clients))]
-        self._clients[connection] = message.client, now_ns
+        self._clients[connection] = message.user, message.client, now_ns
 
     def take(self, message: AttemptLogin, now_ns: int) -> str:
         """The address for which an attempt counts."""
         connection = message.listener, message.host, message.port
-        client, announced_ns = self._clients.pop(connection, (message.host, now_ns))
+        user, client, announced_ns = self._clients.get(connection, (None, message.host, now_ns))
+        if user != message.user:
+            return message.host
+        del self._clients[connection]
         return client if now_ns - announced_ns <= RELAYED_NS else message.host

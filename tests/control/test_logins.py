@@ -127,6 +127,7 @@ def test_an_announced_login_counts_once_and_not_for_another_connection() -> None
     relayed.put(announced(1, "192.0.2.1"), 0)
     assert relayed.take(attempt(2), 0) == "127.0.0.1"
     assert relayed.take(attempt(1, listener="OTHER"), 0) == "127.0.0.1"
+    assert relayed.take(attempt(1, "eve"), 0) == "127.0.0.1", "from this port to another address or site"
     assert relayed.take(attempt(1), RELAYED_NS) == "192.0.2.1"
     assert relayed.take(attempt(1), RELAYED_NS) == "127.0.0.1"
     relayed.put(announced(1, "192.0.2.1"), 0)

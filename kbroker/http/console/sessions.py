@@ -27,8 +27,8 @@ RESERVE_S = 2.0
 in all one of them in this time."""
 ADDRESSES = 1024
 LOGINS, LOGINS_OF_AN_ADDRESS = 16, 2
-"""Logins that the broker checks at a time. It lets one of an address with many wrong guesses wait up
-to ten seconds: TRIES_ALL of them a minute never take all places."""
+"""Logins that the broker checks at a time. It lets one of an address with many wrong guesses wait
+up to ten seconds: TRIES_ALL of them a minute never take all places."""
 
 
 class Session:

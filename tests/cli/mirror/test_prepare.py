@@ -155,7 +155,8 @@ def test_a_topic_that_was_deleted_and_created_again_ends_the_move(
 def test_a_topic_that_goes_between_two_requests_does_not_end_the_move(
     refusal: str, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in the list of topics, and has no id: deleted since, or new to a broker of a cluster."""
+    """It is in the list of topics, and has no id: deleted since, or new to a broker of a
+    cluster."""
     source: Any = Cluster(orders=1, other=1)
     target: Any = Cluster(orders=1, other=1)
     plan = plan_of(topic("orders", 1, 1), topic("other", 1, 1))
