@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually
-from tests.peer.java import find_java
+from tests.peer.java import has_compiler
 from tests.peer.kbroker_node import KBroker
 from tests.peer.tools import java_command
 
@@ -57,10 +57,7 @@ def answers(node: KBroker, folder: Path, words: int) -> Iterator[dict[str, tuple
 def test_a_store_answers_and_is_restored_from_its_changelog(
     broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
-    java = find_java()
-    assert java is not None
-    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True).stdout
-    if "jdk.compiler" not in modules:
+    if not has_compiler():
         pytest.skip("this Java has no compiler")
     node = broker_factory({"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000"})
     admin = AdminClient({"bootstrap.servers": node.bootstrap})

@@ -50,9 +50,13 @@ def _prometheus() -> str:
 
 def _debezium() -> str:
     """The version in the pom, and that of PostgreSQL."""
-    coordinate = r"postgres</artifactId><version>(\S+?)<"
     postgres = subprocess.run([programs() / "postgres", "-V"], capture_output=True, text=True, check=True)
-    return f"{_named_in(POMS / 'debezium.xml', coordinate)}, PostgreSQL {postgres.stdout.split()[2]}"
+    return f"{_in_pom('debezium.xml', 'postgres')()}, PostgreSQL {postgres.stdout.split()[2]}"
+
+
+def _in_pom(pom: str, artifact: str) -> Callable[[], str]:
+    """The version of an artifact in a pom."""
+    return lambda: _named_in(POMS / pom, rf"{artifact}</artifactId><version>(\S+?)<")
 
 
 def _of(package: str) -> Callable[[], str]:
@@ -107,6 +111,7 @@ NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
     "MirrorMaker 2": (_kafka, "tests/compat/test_move_live.py"),
     "Log directories of Apache Kafka": (_releases, "tests/compat/test_move_out.py"),
     "Spark": (_of("pyspark"), "tests/compat/neighbours/test_spark.py"),
+    "Flink": (_in_pom("flink.xml", "flink-streaming-java"), "tests/compat/neighbours/test_flink.py"),
     "Prometheus": (_prometheus, "tests/compat/neighbours/test_prometheus.py"),
 }
 
