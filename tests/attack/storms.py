@@ -30,7 +30,7 @@ from kbroker.protocol.schema import Struct
 from tests.attack.logins import ask
 from tests.attack.probe import TOPIC
 
-MAX_S = 20.0
+MAX_S = 8.0
 CONNECTIONS, WINDOW = 8, 100
 IDS, TOKENS, GROUPS, HANDSHAKES = 100_000, 50_000, 100_000, 1_000
 USER, PASSWORD = "eve", "secret"

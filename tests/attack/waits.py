@@ -16,16 +16,20 @@ from pathlib import Path
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.attack.logins import MODULE
 from tests.attack.long_requests import REQUESTS
 from tests.attack.peers import Target
 from tests.attack.probe import KINDS, TOPIC, Probe
+from tests.attack.processes import until
 from tests.attack.storms import PASSWORD, STORMS, USER, Ports
 from tests.http.tls_store import put
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 from tests.peer.ports import free_port
 
+GROUP, TRANSACTION = 0, 1
 QUIET_S = 3.0
 KAFKA_HEAP = "2g"
 LONG_S = 5.0
@@ -81,7 +85,7 @@ def kafka(folder: Path) -> Iterator[Ports]:
     node.port = ports.plain
     node.start(given)
     try:
-        _make_topic(ports)
+        _prepare(ports)
         yield ports
     finally:
         node.stop()
@@ -97,16 +101,22 @@ def kbroker(folder: Path) -> Iterator[Ports]:
         assert found, node.logs()
         plain, tls, sasl = (int(each.rpartition(":")[2]) for each in found[1].split(","))
         ports = Ports(plain, tls, sasl, int(found[2]))
-        _make_topic(ports)
+        _prepare(ports)
         yield ports
     finally:
         node.stop()
     assert "Traceback" not in node.logs(10_000_000), node.logs()
 
 
-def _make_topic(ports: Ports) -> None:
-    topics = CreateTopicsRequest([CreatableTopic(TOPIC, 1, -1)], 30_000)
-    Target(ports.plain).ask(ApiKey.CREATE_TOPICS, 7, topics)
+def _prepare(ports: Ports) -> None:
+    """Make the topic, and those of the coordinators: without them a storm is refused at once."""
+    target = Target(ports.plain)
+    target.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic(TOPIC, 1, -1)], 30_000))
+    for kind in (GROUP, TRANSACTION):
+        request = FindCoordinatorRequest("", kind, ["any"])
+        until(lambda: not target.ask(ApiKey.FIND_COORDINATOR, 6, request).coordinators[0].error_code)  # noqa: B023
+    producer = InitProducerIdRequest("any", 60_000, -1, -1)
+    until(lambda: not target.ask(ApiKey.INIT_PRODUCER_ID, 4, producer).error_code)
 
 
 BROKERS: dict[str, AttackedBroker] = {"kbroker": kbroker, "Apache Kafka": kafka}
