@@ -116,11 +116,14 @@ def log_dirs(
     json: AsJson = False,
 ) -> None:
     """Show log directories with the size of their logs, the size of the disk and its free space."""
-    if topic:
-        partitions_of(broker.admin(), topic, broker.timeout_s)  # one that is missing is an error
     with broker.kafka_python_admin() as admin:
         answers = admin.describe_log_dirs(topic_partitions=topic or None)
     found = list(described(answers))
+    with_logs = {log.topic for log_dir in found for log in log_dir.logs}
+    if others := [name for name in topic or () if name not in with_logs]:
+        # one that does not exist is an error; who may only describe the cluster sees the others'
+        # logs
+        partitions_of(broker.admin(), others, broker.timeout_s)
     if json:
         print_json([_as_json(log_dir) for log_dir in found])
     elif partitions:

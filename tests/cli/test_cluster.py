@@ -2,6 +2,9 @@
 
 import re
 
+import pytest
+
+from kbroker.cli import cluster
 from tests.cli.conftest import Shell, Target
 
 
@@ -39,3 +42,12 @@ def test_log_directories_tell_the_size_of_partitions(cli: Shell, topic: str, tar
     assert sizes[1] > 3000
     assert found["total_bytes"] >= found["usable_bytes"] > 0
     assert str(sizes[1]) in cli("cluster", "log-dirs", "--topic", topic, "--partitions").text
+
+
+def test_log_directories_of_a_topic_take_no_right_to_describe_it(
+    cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Apache Kafka, the right to describe the cluster is enough."""
+    monkeypatch.setattr(cluster, "partitions_of", lambda *_: pytest.fail("Metadata hides the topic"))
+    (found,) = cli("cluster", "log-dirs", "--topic", topic, "--json").json
+    assert {each["topic"] for each in found["partitions"]} == {topic}
