@@ -66,6 +66,18 @@ def state(talk: TransactionTalk) -> dict[str, Any]:
     return {label: eval(repr(answer).replace(talk.prefix, "case")) for label, answer in reported.items()}
 
 
+def settled(talk: TransactionTalk) -> dict[str, Any]:
+    """The state once it does not change: what is decided is done behind the answer, as the markers
+    of a transaction, or the first state of a share partition."""
+    found, deadline = state(talk), time.monotonic() + SETTLED_S
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        before, found = found, state(talk)
+        if found == before:
+            break
+    return found
+
+
 def unlike(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """What differs, by question."""
     return {label: (found[label], expected[label]) for label in expected if found[label] != expected[label]}
@@ -81,9 +93,9 @@ def prepare(broker: Broker, case: Case) -> tuple[TransactionTalk, Asked, dict[st
 def test_state_matches_the_answers(broker: Broker, case: Case) -> None:
     twin, requested, twins_before = prepare(broker, case)
     assert requested.ask(twin) is not None
-    twins_after = state(twin)
+    twins_after = settled(twin)
     case.then(twin)
-    twins_end = state(twin)
+    twins_end = settled(twin)
     twin.close()
     for place in case.places:
         talk, requested, before = prepare(broker, case)
@@ -95,10 +107,10 @@ def test_state_matches_the_answers(broker: Broker, case: Case) -> None:
         undone = place in case.undone_at and after == before
         deadline = time.monotonic() + SETTLED_S
         while not undone and unlike(after, twins_after) and time.monotonic() < deadline:
-            time.sleep(0.1)  # what is decided is done behind the answer: markers of a transaction
+            time.sleep(0.1)
             after = state(talk)
         assert undone or unlike(after, twins_after) == {}, place
         if not undone:
             case.then(talk)
-            assert unlike(state(talk), twins_end) == {}, place
+            assert unlike(settled(talk), twins_end) == {}, place
         talk.close()
