@@ -104,7 +104,8 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
         # an epoch that begins at the log's end is forgotten by loading, and begun again there by
         # the leader
         assert restored.epochs.latest >= loaded.epochs.latest
-        restored.epochs.truncate_from_end(loaded.active.next_offset)
+        for each in (restored, loaded):
+            each.epochs.truncate_from_end(loaded.active.next_offset)
         assert restored.epochs.entries == loaded.epochs.entries
 
 
