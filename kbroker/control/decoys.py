@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kbroker.control.store.access import ScramKey
-from kbroker.ipc.messages import ScramCredential
+from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
 
-SHA_256, SHA_512 = 1, 2
-HASHES: Final = {SHA_256: "sha256", SHA_512: "sha512"}
-"""By mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
+SHA_256, SHA_512 = (each.number for each in SCRAM_MECHANISMS.values())
+HASHES: Final = {each.number: each.hash_name for each in SCRAM_MECHANISMS.values()}
+"""By mechanism."""
 MAX_FORMS: Final = 64
 MAX_SALT_LENGTH: Final = 1024
 _CHARACTERS: Final = (string.digits + string.ascii_lowercase).encode()

@@ -6,7 +6,7 @@ Messages are typed structs, sent as MessagePack between processes of one broker 
 from one parent (`wire.py`). The receiver checks the types of their fields.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -98,6 +98,19 @@ class VerifyTransaction(Struct, frozen=True, array_like=True, tag=True):
     producer_epoch: int
     partitions: tuple[tuple[str, int], ...]
     produce_version: int
+
+
+class ScramMechanism(NamedTuple):
+    """Its number in Kafka's requests, and the name of its hash function."""
+
+    number: int
+    hash_name: str
+
+
+SCRAM_MECHANISMS: Final = {
+    "SCRAM-SHA-256": ScramMechanism(1, "sha256"),
+    "SCRAM-SHA-512": ScramMechanism(2, "sha512"),
+}
 
 
 class ScramCredential(NamedTuple):

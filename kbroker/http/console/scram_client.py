@@ -6,12 +6,12 @@ import hashlib
 import hmac
 import secrets
 
-from kbroker.ipc.messages import ScramCredential
+from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
 
-HASHES = {"SCRAM-SHA-512": "sha512", "SCRAM-SHA-256": "sha256"}
+HASHES = {name: SCRAM_MECHANISMS[name].hash_name for name in ("SCRAM-SHA-512", "SCRAM-SHA-256")}
 """By mechanism, the preferred one first."""
-NUMBERS = {"SCRAM-SHA-512": 2, "SCRAM-SHA-256": 1}
-"""Of mechanisms, in messages."""
+NAMES = {each.number: name for name, each in SCRAM_MECHANISMS.items()}
+"""Of mechanisms, by number."""
 MAX_ITERATIONS = 1_000_000
 
 

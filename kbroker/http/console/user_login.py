@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kbroker.http.console.scram_client import NUMBERS, ScramClient
+from kbroker.http.console.scram_client import NAMES, ScramClient
 from kbroker.http.control_view import ControlView, NoAnswer
 from kbroker.ipc.login_messages import FindScramCredential, LoginForClient
+from kbroker.ipc.messages import SCRAM_MECHANISMS
 
 CHECK_S: Final = 2.0
 """A deleted user, or one whose password has changed, has access for so long."""
@@ -32,7 +33,7 @@ class UserLogin:
     ) -> None:
         self._control = control
         self._listener = listener
-        self._offered = tuple(NUMBERS[each] for each in mechanisms)
+        self._offered = tuple(SCRAM_MECHANISMS[each].number for each in mechanisms)
         self._peer = peer
         self._client = client
         self._clock_s = clock_s
@@ -56,7 +57,7 @@ class UserLogin:
         own = host.removeprefix("::ffff:")
         message = LoginForClient(self._listener, own, port, self._peer, self.user, offered)
         self._number = self._control.ask(message)
-        self._client.mechanism = next(name for name, number in NUMBERS.items() if number == self._number)
+        self._client.mechanism = NAMES[self._number]
         return self._client
 
     def has_changed(self) -> bool:

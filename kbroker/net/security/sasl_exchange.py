@@ -8,15 +8,15 @@ from typing import Protocol
 
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.login_messages import FindScramCredential, FindTokenCredential, TokenCredential
-from kbroker.ipc.messages import ScramCredential
-from kbroker.net.security.scram import MECHANISMS, ScramError, ScramServer
+from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
+from kbroker.net.security.scram import ScramError, ScramServer
 
 Users = Callable[[], Mapping[str, str]]
 """Passwords of PLAIN by user, as they are now."""
 
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
-SUPPORTED = (PLAIN, *MECHANISMS, OAUTHBEARER)
+SUPPORTED = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
 
 class Refused(Exception):

@@ -12,10 +12,8 @@ import hmac
 import re
 import secrets
 
-from kbroker.ipc.messages import ScramCredential
+from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
 
-MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-"""Number in requests and name of the hash function."""
 MIN_ITERATIONS = 4096
 TOKEN_EXTENSION = "tokenauth"
 """With the value true: user and password are id and HMAC of a delegation token (KIP-48)."""
@@ -47,7 +45,7 @@ class ScramServer:
     one."""
 
     def __init__(self, mechanism: str) -> None:
-        self.mechanism, self._hash = MECHANISMS[mechanism]
+        self.mechanism, self._hash = SCRAM_MECHANISMS[mechanism]
         self.user = ""
         self.by_token = False
         self._bare = self._server_first = self._nonce = self._authzid = ""

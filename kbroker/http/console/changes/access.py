@@ -9,15 +9,15 @@ from kbroker.http.console.changes.topics import CONFIRM, VALIDATE, confirmed
 from kbroker.http.console.refusal import check, not_found
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, TEXT, Parameter, fields, many
-from kbroker.http.console.scram_client import HASHES, NUMBERS
+from kbroker.http.console.scram_client import HASHES, NAMES
 from kbroker.http.console.views.access import (
     ACL,
-    MECHANISMS,
     OPERATIONS,
     PATTERNS,
     PERMISSIONS,
     RESOURCES,
 )
+from kbroker.ipc.messages import SCRAM_MECHANISMS
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -105,7 +105,9 @@ def put_user(request: Request) -> dict[str, Any]:
     for mechanism in mechanisms:
         salt = secrets.token_bytes(SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(HASHES[mechanism], request["password"].encode(), salt, iterations)
-        credential = ScramCredentialUpsertion(name, NUMBERS[mechanism], iterations, salt, salted)
+        credential = ScramCredentialUpsertion(
+            name, SCRAM_MECHANISMS[mechanism].number, iterations, salt, salted
+        )
         _alter(request, name, AlterUserScramCredentialsRequest(upsertions=[credential]))
     return {"name": name, "mechanisms": mechanisms}
 
@@ -120,9 +122,9 @@ def delete_user(request: Request) -> dict[str, Any]:
     check(described.error_code, f"user {name}", described.error_message)
     found = described.results[0]
     check(found.error_code, f"user {name}", found.error_message)
-    mechanisms = _own_last(request, [MECHANISMS[info.mechanism] for info in found.credential_infos])
+    mechanisms = _own_last(request, [NAMES[info.mechanism] for info in found.credential_infos])
     for mechanism in mechanisms:
-        credential = ScramCredentialDeletion(name, NUMBERS[mechanism])
+        credential = ScramCredentialDeletion(name, SCRAM_MECHANISMS[mechanism].number)
         _alter(request, name, AlterUserScramCredentialsRequest(deletions=[credential]))
     return {"name": name, "mechanisms": mechanisms}
 

@@ -7,6 +7,7 @@ from kbroker.http.console.paging import page, page_of
 from kbroker.http.console.refusal import check
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, INT, NUMBER, TEXT, Schema, fields, many, maybe
+from kbroker.http.console.scram_client import NAMES
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
@@ -14,7 +15,6 @@ from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuota
 from kbroker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
 ANY = 1
-MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 RESOURCES = ("unknown", "any", "topic", "group", "cluster", "transactional id", "delegation token", "user")
 PATTERNS = ("unknown", "any", "match", "literal", "prefixed")
 OPERATIONS = (
@@ -61,7 +61,7 @@ def users(request: Request) -> dict[str, Any]:
         {
             "name": user.user,
             "credentials": [
-                {"mechanism": MECHANISMS.get(info.mechanism, "unknown"), "iterations": info.iterations}
+                {"mechanism": NAMES.get(info.mechanism, "unknown"), "iterations": info.iterations}
                 for info in user.credential_infos
             ],
         }
