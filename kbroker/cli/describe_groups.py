@@ -4,7 +4,7 @@ import io
 import json as json_text
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Annotated, Any
 
@@ -13,11 +13,11 @@ from typer.core import TyperCommand
 
 from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import Unreachable, UsageFailed, explain
+from kbroker.cli.failures import UsageFailed, again_and_again
 from kbroker.cli.group_description import Group, read_groups, read_lag, require
 from kbroker.cli.group_members import Member
 from kbroker.cli.options import AsJson, connected, examples
-from kbroker.cli.output import print_json, print_table, printed, say
+from kbroker.cli.output import print_json, print_table, printed
 from kbroker.cli.points_in_time import format_time
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -99,29 +99,9 @@ def describe(
             _print(found, members)
         return
     with suppress(KeyboardInterrupt):  # the ordinary end
-        for found in _rounds(broker, groups or [], lag_seconds, watch_s):
+        read = lambda: _read(broker, groups or all_groups(broker), lag_seconds)  # noqa: E731
+        for found in again_and_again(read, watch_s):
             _print_round(found, members, json)
-
-
-def _rounds(
-    broker: Connection, groups: Sequence[str], lag_seconds: bool, watch_s: float
-) -> Iterator[list[Group]]:
-    """The groups (none: all) again and again. A broker that restarts ends only the first round."""
-    remarked: bool | None = None
-    while True:
-        try:
-            found = _read(broker, groups or all_groups(broker), lag_seconds)
-        except Exception as error:
-            failure = explain(error)
-            if remarked is None or not isinstance(failure, Unreachable):
-                raise
-            if not remarked:
-                say(f"{failure.message}; trying again")
-            remarked = True
-        else:
-            remarked = False
-            yield found
-        time.sleep(watch_s)
 
 
 def _read(broker: Connection, names: Sequence[str], lag_seconds: bool) -> list[Group]:

@@ -5,9 +5,10 @@ The client libraries are not imported here: their errors can only occur after th
 
 import errno
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -28,6 +29,7 @@ _UNREACHABLE = (
     "_TIMED_OUT_QUEUE",
     "_MSG_TIMED_OUT",
 )
+Result = TypeVar("Result")
 FEW_COMMANDS = 12
 """So many are named when one is not known."""
 _USAGE = ("_INVALID_ARG", "_CONFLICT")
@@ -108,6 +110,26 @@ def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
     if isinstance(error, ValueError | OverflowError | TypeError) and _was_refused_by_library(error):
         return UsageFailed(f"{subject}: {error}" if subject else str(error))
     return None
+
+
+def again_and_again(read: Callable[[], Result], every_s: float) -> Iterator[Result]:
+    """The results of `read`, at this interval. A broker that does not answer ends only the first
+    reading; later on one remark says that it is tried again."""
+    answered: bool | None = None  # by the last reading
+    while True:
+        try:
+            found = read()
+        except Exception as error:
+            failure = explain(error)
+            if answered is None or not isinstance(failure, Unreachable):
+                raise
+            if answered:
+                say(f"{failure.message}; trying again")
+            answered = False
+        else:
+            answered = True
+            yield found
+        time.sleep(every_s)
 
 
 def _explain_system(error: OSError) -> CommandFailed | None:

@@ -4,15 +4,15 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kbroker.cli.console_link import DEFAULT_URL, get_json
-from kbroker.cli.failures import Unreachable
+from kbroker.cli.failures import Unreachable, again_and_again
 from kbroker.cli.health_checks import age
 from kbroker.cli.options import examples
-from kbroker.cli.output import say
 from kbroker.cli.sizes import counted, size
 
 if TYPE_CHECKING:
@@ -44,12 +44,10 @@ def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
     from rich.live import Live
 
     if as_json:
-        sample = overview(url)["sample"]
-        while True:
-            print(json.dumps(sample), flush=True)
+        for found in again_and_again(partial(overview, url), interval):
+            print(json.dumps(found["sample"]), flush=True)
             if once:
                 return
-            sample = _next_sample(url, interval)
     terminal = Console()
     if once:
         terminal.print(screen(overview(url), terminal.width))
@@ -58,19 +56,6 @@ def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
         while True:
             time.sleep(interval)
             live.update(next_screen(url, terminal.width), refresh=True)
-
-
-def _next_sample(url: str, interval: float) -> Any:
-    """The next sample. While no broker answers it tries again, with one remark."""
-    remarked = False
-    while True:
-        time.sleep(interval)
-        try:
-            return overview(url)["sample"]
-        except Unreachable as error:
-            if not remarked:
-                say(f"{error.message}; trying again")
-            remarked = True
 
 
 def next_screen(url: str, width: int) -> "RenderableType":
