@@ -24,12 +24,6 @@ LISTENERS = ("PLAINTEXT", "SSL")
 Client = dict[str, str | int]
 
 
-def broker_cpu_s(node: KBroker) -> float:
-    """CPU seconds of all processes of the broker so far."""
-    times = [process.cpu_times() for process in node.children().values()]
-    return sum(each.user + each.system for each in times)
-
-
 def produce(client: Client, topic: str, count: int) -> None:
     """So many values of 64 KiB."""
     producer = Producer(
@@ -60,11 +54,11 @@ def turn(node: KBroker, client: Client, topic: str, count: int) -> tuple[float, 
     """CPU s a GB of the broker, for what comes in and for what goes out."""
     admin = AdminClient({"bootstrap.servers": client["bootstrap.servers"], **client})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    start = broker_cpu_s(node)
+    start = node.cpu_s()
     produce(client, topic, count)
-    middle = broker_cpu_s(node)
+    middle = node.cpu_s()
     consume(client, topic, count)
-    end = broker_cpu_s(node)
+    end = node.cpu_s()
     admin.delete_topics([topic])[topic].result(30)
     amount = count * len(VALUE) / GB
     return (middle - start) / amount, (end - middle) / amount

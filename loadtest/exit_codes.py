@@ -6,11 +6,14 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-CLEAN, CONVICTED, CANNOT_JUDGE = 0, 1, 2
-WRONG_USE, NO_BROKER, FAILED, INTERRUPTED = 64, 69, 74, 130
+from spark_validation import options as judge
+
+CLEAN, CONVICTED, CANNOT_JUDGE = judge.CLEAN, judge.CONVICTED, judge.CANNOT_JUDGE
+INTERRUPTED = judge.INTERRUPTED
+WRONG_USE, NO_BROKER, FAILED = 64, 69, 74
 EXIT_CODES = {
     CLEAN: "done; with --judge or --live: clean",
-    CONVICTED: "convicted: a record was lost, repeated, reordered or altered",
+    CONVICTED: judge.EXIT_CODES[CONVICTED],
     CANNOT_JUDGE: "there is no verdict, or the extra is not installed",
     WRONG_USE: "the command line is wrong: nothing was started",
     NO_BROKER: "there is no broker, or it cannot be loaded",

@@ -292,12 +292,8 @@ def test_a_job_has_the_last_offset_and_epoch_of_each_producer(tmp_path: Path) ->
     assert job.last_records == {21: (1, 1)}
 
 
-def test_checkpoints_of_ended_cleanings_are_synced_once_by_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = Compacted(tmp_path)
-    with_segments(case, 2)
-    case.clean()
+def slow_syncs(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event]:
+    """Log dirs whose checkpoint has been synced; each sync waits for the event."""
     synced: list[str] = []
     disk_continues = threading.Event()
 
@@ -306,6 +302,16 @@ def test_checkpoints_of_ended_cleanings_are_synced_once_by_a_thread(
         synced.append(log_dir.path)
 
     monkeypatch.setattr(LogDir, "sync_cleaner_offsets", sync)
+    return synced, disk_continues
+
+
+def test_checkpoints_of_ended_cleanings_are_synced_once_by_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 2)
+    case.clean()
+    synced, disk_continues = slow_syncs(monkeypatch)
     case.cleaning.sync_checkpoints()
     case.cleaning.sync_checkpoints()
     assert synced == []  # nobody waits for the disk
@@ -320,14 +326,7 @@ def test_a_checkpoint_written_while_a_disk_is_slow_is_synced_at_the_end(
     case = Compacted(tmp_path)
     with_segments(case, 2)
     case.clean()
-    synced: list[str] = []
-    disk_continues = threading.Event()
-
-    def sync(log_dir: LogDir) -> None:
-        assert disk_continues.wait(10)
-        synced.append(log_dir.path)
-
-    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", sync)
+    synced, disk_continues = slow_syncs(monkeypatch)
     case.cleaning.sync_checkpoints()
     with_segments(case, 2)
     case.clean()

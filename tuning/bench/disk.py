@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 CHUNK = 1 << 20
 SMALL = 16 << 10
@@ -20,6 +21,7 @@ STREAMS = 4
 """Threads beside one: as many logs are appended to, or read, at the same time."""
 
 Clock = Callable[[], float]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +79,31 @@ def _rates(folder: Path, count: int, seconds: float, most_bytes: int, clock: Clo
 def _together(works: Sequence[Callable[[], tuple[int, float]]], clock: Clock) -> tuple[int, float]:
     """The bytes of all, each in a thread of its own, and seconds until the last has ended.
     Raises the OSError of one of them."""
-    done: list[int] = []
+    start = clock()
+    done = in_threads(works)
+    return sum(written for written, _ in done), max(clock() - start, 1e-9)
+
+
+def in_threads(works: Sequence[Callable[[], Result]]) -> list[Result]:
+    """The results of all, each in a thread of its own, in the order in which they ended. Raises the
+    OSError of one of them, once all have ended."""
+    done: list[Result] = []
     errors: list[OSError] = []
 
-    def run(work: Callable[[], tuple[int, float]]) -> None:
+    def run(work: Callable[[], Result]) -> None:
         try:
-            done.append(work()[0])
+            done.append(work())
         except OSError as error:
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    start = clock()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if errors:
         raise errors[0]
-    return sum(done), max(clock() - start, 1e-9)
+    return done
 
 
 def append(fd: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[int, float]:

@@ -4,11 +4,13 @@ by one thread and by several, as many programs of a busy host issue them."""
 import mmap
 import os
 import random
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from tuning.bench.disk import Clock, in_threads
 
 BLOCK = 4096
 CHUNK = 1 << 20
@@ -18,7 +20,6 @@ THREADS = (1, 4, 16)
 """The interpreter's lock is free in each call; beyond some 60,000 operations a second it is the
 limit itself."""
 
-Clock = Callable[[], float]
 Operate = Callable[[int, mmap.mmap, int], object]
 
 
@@ -55,28 +56,18 @@ def measure_operations(
 
 def rate(fd: int, blocks: int, threads: int, seconds: float, operate: Operate, clock: Clock) -> float:
     """Operations a second of so many threads together. Raises the OSError of one of them."""
-    counts = [0] * threads
-    errors: list[OSError] = []
     start = clock()
 
-    def work(number: int) -> None:
-        places = random.Random(number)
+    def work(number: int) -> int:
+        places, count = random.Random(number), 0
         with mmap.mmap(-1, BLOCK) as buffer:  # aligned to a page, as direct I/O demands
             buffer.write(os.urandom(BLOCK))
-            try:
-                while not counts[number] or clock() - start < seconds:
-                    operate(fd, buffer, places.randrange(blocks) * BLOCK)
-                    counts[number] += 1
-            except OSError as error:
-                errors.append(error)
+            while not count or clock() - start < seconds:
+                operate(fd, buffer, places.randrange(blocks) * BLOCK)
+                count += 1
+        return count
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    if errors:
-        raise errors[0]
+    counts = in_threads([partial(work, number) for number in range(threads)])
     return sum(counts) / max(clock() - start, 1e-9)
 
 
