@@ -70,9 +70,9 @@ class Run:
         with ExitStack() as stack:
             for target in self.targets:
                 stack.enter_context(running(target))
-            for position, (number, scenario, missing) in enumerate(schedule):
-                order = [target for target in self.targets if target.name in missing]
-                for target in reversed(order) if (number + position) % 2 == 0 else order:
+            by_name = {target.name: target for target in self.targets}
+            for number, scenario, missing in schedule:
+                for target in map(by_name.__getitem__, missing):
                     self.give_way(target)
                     self.warm_jvm(scenario, target)
                     sample = self.turn(number, scenario, target)

@@ -1,8 +1,8 @@
 """One turn: one broker does the work of one scenario; the cost of the measured part is recorded."""
 
-import mmap
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -178,13 +178,14 @@ class Turn:
 
     def touch_memory(self, size: int) -> None:
         """Free memory that a virtual machine's host took back costs its first writer five times the
-        CPU of other memory. Touched before, it is in no figure: docs/lab/host-memory.md."""
+        CPU of other memory. A file of so many bytes, written and deleted, leaves its pages to the
+        next file that grows: docs/lab/host-memory.md."""
         if not self.size.sync:
             return
-        with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
-            for start in range(0, size, mmap.PAGESIZE):
-                memory[start] = 1
+        with tempfile.TemporaryFile(dir=self.target.data_dir.parent) as file:
+            block = bytes(READ_BYTES)
+            for _ in range(0, size, READ_BYTES):
+                file.write(block)
 
     def clean_up(self) -> None:
         """Deletes the turn's topics."""
