@@ -41,6 +41,7 @@ class Piece:
         self.bootstrap = bootstrap
         self.replicas = replicas
         self.failed: list[str] = []
+        self.count = 0  # of what the broker has acknowledged
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self.topic, daemon=True)
 
@@ -50,6 +51,14 @@ class Piece:
             30
         )
         self._thread.start()
+
+    def wait_for_progress(self, more: int = 1, timeout_s: float = 60) -> None:
+        """Until the broker has acknowledged some more: back from a crash, it must serve again."""
+        before, deadline = self.count, time.monotonic() + timeout_s
+        while self.count < before + more:
+            assert not self.failed, (self.topic, self.failed[:5])
+            assert time.monotonic() < deadline, f"{self.topic}: nothing acknowledged within {timeout_s} s"
+            time.sleep(0.01)
 
     def stop(self) -> None:
         self._stop.set()
@@ -134,7 +143,9 @@ class Short(Piece):
             offset = message.offset()
             if error is not None:
                 self.failed.append(str(error))
-            elif offset is None:
+                return
+            self.count += 1
+            if offset is None:
                 self.implied.add(number)
             else:
                 self.acknowledged[offset] = number
@@ -198,6 +209,7 @@ class Compacted(Piece):
             if error is not None:
                 self.failed.append(str(error))
             else:
+                self.count += 1
                 self.acknowledged[key] = max(number, self.acknowledged.get(key, -1))
 
         value = None if dead else str(number).encode() + b" " * 100
@@ -278,6 +290,7 @@ class Transactional(Piece):
             else:
                 producer.commit_transaction(30)
                 self.outcomes[number] = "committed"
+                self.count += 1
         except KafkaException:
             self._current = self._new()
 
@@ -323,6 +336,7 @@ class Churn(Piece):
             self._admin.create_topics([NewTopic(name, 2, 1)], request_timeout=3)[name].result(5)
             self._admin.delete_topics([name], request_timeout=3)[name].result(5)
             self.deleted.add(name)
+            self.count += 1
 
     def judge(self) -> None:
         super().judge()

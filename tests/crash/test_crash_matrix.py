@@ -86,8 +86,13 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
                 print(f"{number}: {name}:{count} {'died' if died else 'was not reached, killed'}")
                 if died:
                     break
+        _serve(broker)
+        for piece in pieces:
+            piece.wait_for_progress()
+    except BaseException:
+        _serve(broker)  # the loads end when all they sent is answered
+        raise
     finally:
-        _serve(broker)  # after a failed test, too: the loads end when all they sent is answered
         load.stop()
         for piece in pieces:
             piece.stop()

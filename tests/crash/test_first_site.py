@@ -98,11 +98,7 @@ class Life:
         """Until all three have got on."""
         self.load.wait_for_ack(self.load.count)
         self.group.wait_for_commit()
-        before = list(self.transactions.outcomes.values()).count("committed")
-        deadline = time.monotonic() + 60
-        while list(self.transactions.outcomes.values()).count("committed") <= before + 3:
-            assert time.monotonic() < deadline, "no transaction is committed any more"
-            time.sleep(0.02)
+        self.transactions.wait_for_progress(4)
 
     def stop(self) -> None:
         self.load.stop()
