@@ -106,11 +106,12 @@ class Authorizer:
 
     # --- questions ------------------------------------------------------------------------------------
 
-    def host_of(self, host: str) -> str:
-        """The host, if any ACL names it; clients from all other hosts have the same permissions."""
-        return host if host in self._hosts else ""
+    def host_of(self, host: str) -> str | None:
+        """The host, if any ACL names it; clients from all other hosts have the same permissions. An
+        ACL may name any text, so only None matches no host of an ACL."""
+        return host if host in self._hosts else None
 
-    def allows(self, principal: str, host: str, operation: int, kind: int, name: str) -> bool:
+    def allows(self, principal: str, host: str | None, operation: int, kind: int, name: str) -> bool:
         """Whether a client may do an operation to a resource."""
         if principal in self.super_users:
             return True
@@ -159,7 +160,7 @@ class Authorizer:
             some.append(name)
         return list(found.values())
 
-    def allows_some(self, principal: str, host: str, operation: int, kind: int) -> bool:
+    def allows_some(self, principal: str, host: str | None, operation: int, kind: int) -> bool:
         """Whether a client may do an operation to any resource of a type at all."""
         if self.allows(principal, host, operation, kind, SOME_RESOURCE):
             return True

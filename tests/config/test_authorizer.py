@@ -11,7 +11,7 @@ from kbroker.config.setting import ConfigError
 
 NAMES = ("a", "ab", "abc", "b", "*")
 WHO = ("User:x", "User:y", "User:*")
-HOSTS = ("1.1.1.1", "2.2.2.2", "*")
+HOSTS = ("1.1.1.1", "2.2.2.2", "*", "")
 ENTRY = st.builds(
     Acl,
     st.sampled_from((acls.TOPIC, acls.GROUP)),
@@ -166,11 +166,20 @@ def test_a_host_is_known_while_an_acl_names_it() -> None:
         Acl(acls.TOPIC, name, acls.LITERAL, "User:x", "10.0.0.1", acls.READ, acls.ALLOW) for name in "tu"
     ]
     one = Authorizer(entries=[*entries, entries[0]])
-    assert (one.host_of("10.0.0.1"), one.host_of("10.0.0.2")) == ("10.0.0.1", "")
+    assert (one.host_of("10.0.0.1"), one.host_of("10.0.0.2")) == ("10.0.0.1", None)
     one.remove(entries[:1])
     assert one.host_of("10.0.0.1") == "10.0.0.1"
     one.remove(entries)
-    assert one.host_of("10.0.0.1") == ""
+    assert one.host_of("10.0.0.1") is None
+
+
+def test_an_acl_of_an_empty_host_applies_to_no_client() -> None:
+    """As in Apache Kafka, which stores it and compares it with addresses."""
+    entry = Acl(acls.TOPIC, "t", acls.LITERAL, "User:x", "", acls.WRITE, acls.ALLOW)
+    one = Authorizer(entries=[entry])
+    for host in (one.host_of("10.0.0.1"), "10.0.0.1"):
+        assert not one.allows("User:x", host, acls.WRITE, acls.TOPIC, "t")
+        assert not one.allows_some("User:x", host, acls.WRITE, acls.TOPIC)
 
 
 def test_a_filter_that_matches_takes_every_pattern_that_covers_the_name() -> None:

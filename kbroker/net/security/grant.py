@@ -14,7 +14,7 @@ from kbroker.net.rows import May
 from kbroker.protocol.slices import paced
 
 BITS: Final = ((May.WRITE, acls.WRITE), (May.READ, acls.READ), (May.DESCRIBE, acls.DESCRIBE))
-Who = tuple[str, str]
+Who = tuple[str, str | None]
 """Principal, and host if ACLs name it."""
 
 

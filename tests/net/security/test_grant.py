@@ -61,7 +61,7 @@ class Scene:
         self.forgotten += 1
 
     @property
-    def grants(self) -> dict[tuple[str, str], Grant]:
+    def grants(self) -> dict[tuple[str, str | None], Grant]:
         return self.access._grants
 
     def connect(self, principal: str, host: str = "10.0.0.1") -> Any:
@@ -92,12 +92,12 @@ def test_connections_of_a_principal_share_a_grant_until_the_last_one_closes() ->
     case = Scene()
     one, two, other = case.connect("User:a"), case.connect("User:a"), case.connect("User:b")
     assert one.grant is two.grant is not other.grant
-    assert case.grants.keys() == {("User:a", ""), ("User:b", "")}
+    assert case.grants.keys() == {("User:a", None), ("User:b", None)}
     case.access.forget(one)
     assert (one.grant, one.access, case.rows[one.row, ConnectionRow.ACCESS]) == (None, None, 0)
-    assert ("User:a", "") in case.grants
+    assert ("User:a", None) in case.grants
     case.access.forget(two)
-    assert case.grants.keys() == {("User:b", "")}
+    assert case.grants.keys() == {("User:b", None)}
     case.access.forget(two)
     assert other.grant.users == 1
 
@@ -117,7 +117,7 @@ def test_a_connection_that_changes_its_user_has_the_permissions_of_the_new_one()
     connection.principal = "User:b"
     case.access.know(connection)
     assert bits(connection) == 0
-    assert case.grants.keys() == {("User:b", "")}
+    assert case.grants.keys() == {("User:b", None)}
     connection.principal = "User:root"
     case.access.know(connection)
     assert (case.rows[connection.row, ConnectionRow.ACCESS], case.grants) == (0, {})
@@ -181,10 +181,21 @@ def test_a_client_whose_host_acls_begin_to_name_gets_a_grant_of_its_own() -> Non
     here, there = case.connect("User:a", "10.0.0.1"), case.connect("User:a", "10.0.0.2")
     case.change(acl("User:a", host="10.0.0.1"))
     assert (bits(here), bits(there)) == (May.WRITE | May.DESCRIBE, 0)
-    assert case.grants.keys() == {("User:a", "10.0.0.1"), ("User:a", "")}
+    assert case.grants.keys() == {("User:a", "10.0.0.1"), ("User:a", None)}
     case.change(removed=(acl("User:a", host="10.0.0.1"),))
     assert here.grant is there.grant
-    assert case.grants.keys() == {("User:a", "")}
+    assert case.grants.keys() == {("User:a", None)}
+
+
+@pytest.mark.parametrize("permission", [acls.ALLOW, acls.DENY])
+def test_an_acl_of_an_empty_host_applies_to_no_connection(permission: int) -> None:
+    case = Scene()
+    client = case.connect("User:a")
+    case.change(acl("User:a", acls.READ), acl("User:a", host="")._replace(permission=permission))
+    assert bits(client) == May.READ | May.DESCRIBE
+    assert not case.access.may(client, acls.WRITE, "t")
+    case.change(acl("User:a", acls.READ, host="")._replace(permission=acls.DENY))
+    assert bits(client) == May.READ | May.DESCRIBE
 
 
 def test_new_topics_and_a_larger_table_have_their_bytes() -> None:
