@@ -129,18 +129,8 @@ def send(
         if time.monotonic() > ends or place.has_ended or _is_gone(connection) or not is_allowed():
             return
         if data:
-            _send_event(connection, data)
-
-
-def _send_event(connection: socket.socket, data: bytes) -> None:
-    """Send it within SEND_S. Over TLS sendall would wait that long for each record of 16 KiB."""
-    ends, left = time.monotonic() + SEND_S, memoryview(data)
-    while left:
-        wait_s = ends - time.monotonic()
-        if wait_s <= 0:
-            raise TimeoutError("the client reads too slowly")
-        connection.settimeout(wait_s)
-        left = left[connection.send(left) :]
+            connection.settimeout(SEND_S)  # of the whole event: over TLS, too, sendall has one deadline
+            connection.sendall(data)
 
 
 def _is_gone(connection: socket.socket) -> bool:
