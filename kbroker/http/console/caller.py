@@ -13,6 +13,7 @@ from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken,
 from kbroker.http.console.listener import ConsoleListener
 from kbroker.http.console.refusal import Refusal, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
+from kbroker.http.console.turns import Turns
 from kbroker.http.console.user_login import UserLogin
 from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
@@ -21,10 +22,8 @@ from kbroker.protocol.schema import Struct
 
 IDLE_LINKS = 4
 IDLE_S = 30.0
-AT_A_TIME = 8
-"""Maximum number of requests to the broker at a time, over all callers. Further requests wait for a
-short time, then they are refused."""
 WAIT_S = 5.0
+"""A request waits so long for its turn, then it is refused."""
 
 Address = Callable[[int], tuple[str, int]]
 
@@ -45,7 +44,7 @@ class Caller:
         address: Address,
         sites: Sequence[int],
         tls: ssl.SSLContext | None,
-        turns: threading.Semaphore,
+        turns: Turns,
         login: UserLogin | None = None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,12 +85,12 @@ class Caller:
         """The answer of a node (None: any node). Raises Refusal if the broker cannot be reached, or
         no longer accepts the user."""
         site = self._sites.get(node, 0) if node is not None else 0
-        if not self._turns.acquire(timeout=WAIT_S):
+        if not self._turns.take(self.user, WAIT_S):
             raise unavailable("too many requests at the same time; try again")
         try:
             return self._ask(site, api, request, version, deadline_s)
         finally:
-            self._turns.release()
+            self._turns.leave(self.user)
 
     def log_in(self) -> None:
         """Open one connection to check that the broker accepts the user. Raises LoginRefused,
@@ -209,7 +208,7 @@ def callers_of(context: ChildContext, control: ControlView, listener: ConsoleLis
     """Clients of the broker over one of its listeners."""
     tls = own_listener() if listener.tls else None
     nodes = tuple(site.node_id for site in sites_of(context.config))
-    turns = threading.Semaphore(AT_A_TIME)
+    turns = Turns()
 
     def caller(login: Login | None, peer: str) -> Caller:
         user = None

@@ -1,7 +1,6 @@
 """The pool of connections of a caller: kept, used again, given up; and how many requests there are
 at a time."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, Caller
 from kbroker.http.console.refusal import Refusal, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramFailed
+from kbroker.http.console.turns import OF_A_USER, Turns
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -46,7 +46,7 @@ class Scene:
         self.now_s = 1000.0
         self.links: list[Link] = []
         self.fails: BaseException | None = None
-        self.turns = threading.Semaphore(1)
+        self.turns = Turns(at_a_time=1)
         monkeypatch.setattr(module, "BrokerLink", lambda address, tls, deadline_s: self._made(address[1]))
         monkeypatch.setattr(module, "WAIT_S", 0.001)
         self.caller = Caller(lambda site: ("host", site), (5, 6), None, self.turns, login, lambda: self.now_s)
@@ -72,9 +72,9 @@ class Scene:
     @property
     def is_free(self) -> bool:
         """Whether another request would get its turn."""
-        free = self.turns.acquire(blocking=False)
+        free = self.turns.take("other", 0)
         if free:
-            self.turns.release()
+            self.turns.leave("other")
         return free
 
 
@@ -173,13 +173,28 @@ def test_a_connection_on_which_a_request_failed_is_closed(
 
 
 def test_there_is_a_bounded_number_of_requests_at_a_time(scene: Scene) -> None:
-    scene.turns.acquire()
+    assert scene.turns.take("other", 0)
     with pytest.raises(Refusal, match="too many requests"):
         scene.read()
     assert scene.links == []
-    scene.turns.release()
+    scene.turns.leave("other")
     scene.read()
     assert scene.is_free
+
+
+def test_slow_requests_of_a_user_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number is limited by user, over all sessions and addresses of the user."""
+    login: Any = type("Login", (), {"user": "ann"})()
+    scene = Scene(monkeypatch, login)
+    scene.caller._turns = turns = Turns()
+    assert all(turns.take("ann", 0) for _ in range(OF_A_USER))
+    with pytest.raises(Refusal, match="too many requests"):
+        scene.read()
+    login.user = "bob"
+    scene.read()
+    login.user = "ann"
+    turns.leave("ann")
+    scene.read()
 
 
 def test_a_login_is_tried_on_a_connection_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
