@@ -66,7 +66,8 @@ app = typer.Typer(
 
 Properties = Annotated[Path | None, typer.Option("--config", help="The broker's properties file.")]
 Override = Annotated[
-    list[str] | None, typer.Option(help="key=value that overrides the file, as for kbroker serve.")
+    list[str] | None,
+    typer.Option(help="key=value that overrides the file, as for kbroker serve; repeatable."),
 ]
 Dirs = Annotated[
     list[str] | None,

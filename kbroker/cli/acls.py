@@ -20,29 +20,41 @@ app = typer.Typer(name="acls", no_args_is_help=True, help="Show and change acces
 
 Names = list[str] | None
 Topic = Annotated[
-    Names, typer.Option("--topic", metavar="NAME", help="A topic; * is all.", autocompletion=complete_topic)
+    Names,
+    typer.Option(
+        "--topic", metavar="NAME", help="A topic; * is all; repeatable.", autocompletion=complete_topic
+    ),
 ]
 Group = Annotated[
-    Names, typer.Option("--group", metavar="NAME", help="A group; * is all.", autocompletion=complete_group)
+    Names,
+    typer.Option(
+        "--group", metavar="NAME", help="A group; * is all; repeatable.", autocompletion=complete_group
+    ),
 ]
 TransactionalId = Annotated[
-    Names, typer.Option("--transactional-id", metavar="NAME", help="A transactional id; * is all.")
+    Names,
+    typer.Option("--transactional-id", metavar="NAME", help="A transactional id; * is all; repeatable."),
 ]
 DelegationToken = Annotated[
-    Names, typer.Option("--delegation-token", metavar="ID", help="A delegation token; * is all.")
+    Names, typer.Option("--delegation-token", metavar="ID", help="A delegation token; * is all; repeatable.")
 ]
 UserPrincipal = Annotated[
     Names,
     typer.Option(
-        "--user-principal", metavar="User:NAME", help="The owner of delegation tokens; * is all users."
+        "--user-principal",
+        metavar="User:NAME",
+        help="The owner of delegation tokens; * is all users; repeatable.",
     ),
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
 Prefixed = Annotated[bool, typer.Option("--prefixed", help="Match all names that begin with the given ones.")]
 Principal = Annotated[
-    Names, typer.Option("--principal", metavar="User:NAME", help="The principal; User:* is every user.")
+    Names,
+    typer.Option("--principal", metavar="User:NAME", help="The principal; User:* is every user; repeatable."),
 ]
-Host = Annotated[Names, typer.Option("--host", metavar="ADDRESS", help="The client's address; * is any.")]
+Host = Annotated[
+    Names, typer.Option("--host", metavar="ADDRESS", help="The client's address; * is any; repeatable.")
+]
 
 
 class Operation(StrEnum):

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from kbroker.cli import client_properties
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
+from kbroker.cli.single_values import SingleValues
 
 PATIENCE_S = 2.0
 Words = list[tuple[str, str]]
@@ -43,7 +43,7 @@ def complete_topic_value(incomplete: str) -> Words:
     return _with_equals(_settings("topic", incomplete))
 
 
-class CompletedCommand(TyperCommand):
+class CompletedCommand(SingleValues):
     """A command whose completions of an option depend on its arguments.
 
     typer parses the words before the one that is completed. It stops at an option without a value,

@@ -39,16 +39,23 @@ EntityName = Annotated[
 AllBrokers = Annotated[bool, typer.Option("--default", help="Instead of NAME: the defaults of all brokers.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a value.", autocompletion=complete_setting_value),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set a value; repeatable.", autocompletion=complete_setting_value
+    ),
 ]
 Deletes = Annotated[
     list[str] | None,
-    typer.Option("--delete", metavar="KEY", help="Restore the default.", autocompletion=complete_setting),
+    typer.Option(
+        "--delete", metavar="KEY", help="Restore the default; repeatable.", autocompletion=complete_setting
+    ),
 ]
 Appends = Annotated[
     list[str] | None,
     typer.Option(
-        "--append", metavar="KEY=VALUE", help="Add values to a list.", autocompletion=complete_setting_value
+        "--append",
+        metavar="KEY=VALUE",
+        help="Add values to a list; repeatable.",
+        autocompletion=complete_setting_value,
     ),
 ]
 Subtracts = Annotated[
@@ -56,7 +63,7 @@ Subtracts = Annotated[
     typer.Option(
         "--subtract",
         metavar="KEY=VALUE",
-        help="Remove values from a list.",
+        help="Remove values from a list; repeatable.",
         autocompletion=complete_setting_value,
     ),
 ]

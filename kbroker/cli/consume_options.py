@@ -110,7 +110,7 @@ IsolationLevel = Annotated[
 Protocol = Annotated[GroupProtocol, typer.Option(help="consumer: the broker assigns partitions (KIP-848).")]
 ClientProperty = Annotated[
     list[str] | None,
-    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
+    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka; repeatable."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 Registry = Annotated[

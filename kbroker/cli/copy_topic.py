@@ -10,7 +10,7 @@ from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.completion import complete_topic, complete_topic_value
 from kbroker.cli.connection import Connection
 from kbroker.cli.consuming import Bounds, Reader, Start
-from kbroker.cli.failures import result_of
+from kbroker.cli.failures import explain, result_of
 from kbroker.cli.options import DryRun, connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.produce import Sending, summary
@@ -67,7 +67,8 @@ def copy(
 ) -> None:
     """Create a topic with the partitions, replication factor and settings of another.
 
-    --records copies records with keys, values, headers and timestamps; offsets begin at 0."""
+    --records copies records with keys, values, headers and timestamps; offsets begin at 0. If that
+    fails or is stopped, the new topic is removed."""
     from confluent_kafka.admin import NewTopic
 
     changes = parse_pairs("--config", config or [])
@@ -85,7 +86,26 @@ def copy(
     result_of(answers[target], target)
     say(f"{target}: {'would be created' if validate_only else 'created'} like {source}")
     if records and not validate_only:
-        _copy_records(broker, source, target, keep_partitions=partitions in (None, len(was)))
+        try:
+            _copy_records(broker, source, target, keep_partitions=partitions in (None, len(was)))
+        except BaseException:  # also Ctrl-C
+            _remove_incomplete(broker, target)
+            raise
+
+
+def _remove_incomplete(broker: Connection, target: str) -> None:
+    """Delete the new topic: the next attempt would be refused, and a client would miss records."""
+    try:
+        deleted = broker.admin().delete_topics(
+            [target], request_timeout=broker.timeout_s, operation_timeout=broker.timeout_s
+        )
+        result_of(deleted[target], target)
+    except Exception as error:
+        if explain(error) is None:
+            raise
+        say(f"{target}: the copy is incomplete; `kbroker topics delete {target}` removes it")
+    else:
+        say(f"{target}: removed, because the copy is incomplete")
 
 
 def _copy_records(broker: Connection, source: str, target: str, *, keep_partitions: bool) -> None:

@@ -9,7 +9,6 @@ from contextlib import redirect_stdout, suppress
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
@@ -19,6 +18,7 @@ from kbroker.cli.group_members import Member
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, printed
 from kbroker.cli.points_in_time import format_time
+from kbroker.cli.single_values import SingleValues
 
 CLEAR = "\x1b[H\x1b[2J"
 WATCH = "--watch"
@@ -33,7 +33,7 @@ EXAMPLES = examples(
 )
 
 
-class DescribeCommand(TyperCommand):
+class DescribeCommand(SingleValues):
     """Accepts --watch without a number, for which typer has no option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

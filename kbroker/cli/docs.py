@@ -34,6 +34,8 @@ administration are clients that use librdkafka and kafka-python: they also work 
 - Commands that delete something ask for confirmation; if stdin is not a terminal, they require `--yes`.
 - Times: `2026-01-31T12:00:00+01:00` (UTC without a zone), `2026-01-31`, milliseconds since 1970, `now`, or
   an age such as `90s`, `15m`, `2h`, `7d`.
+- An option that takes one value is given once: a second value is refused. Options whose help says
+  `repeatable` take several.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.
 - `kbroker --install-completion` makes your shell complete commands, options, the names of settings, and the
   names of topics and groups, which it gets from the broker.

@@ -132,7 +132,7 @@ KeySeparator = Annotated[
 ]
 Header = Annotated[
     list[str] | None,
-    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record."),
+    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record; repeatable."),
 ]
 HeadersSeparator = Annotated[
     str | None,
@@ -170,7 +170,7 @@ Idempotence = Annotated[
 ]
 ClientProperty = Annotated[
     list[str] | None,
-    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
+    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka; repeatable."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 

@@ -38,7 +38,7 @@ def list_transactions(
     ] = None,
     producer_id: Annotated[
         list[int] | None,
-        typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only of this producer id."),
+        typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only of this producer id; repeatable."),
     ] = None,
     longer_than: Annotated[
         str | None,

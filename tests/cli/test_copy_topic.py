@@ -1,7 +1,14 @@
 """A copied topic has the settings of its source, and its records in their partitions and order."""
 
 import json
+from typing import NoReturn
 
+import pytest
+
+from kbroker.cli import copy_topic
+from kbroker.cli.connection import Connection
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.failures import Unreachable
 from tests.cli.conftest import Shell
 
 FORMAT = r"%p %o %T %h %k=%s\n"
@@ -48,3 +55,49 @@ def test_a_copy_that_is_impossible_is_refused_with_its_reason(cli: Shell, topic:
     assert "UNKNOWN_TOPIC" in cli("topics", "copy", "nosuch", "new", code=1).stderr
     assert "would be created" in cli("topics", "copy", topic, "new", "--validate-only").stderr
     assert "UNKNOWN_TOPIC" in cli("topics", "describe", "new", code=1).stderr
+
+
+def test_a_copy_that_fails_leaves_no_topic(cli: Shell, topic: str) -> None:
+    """Its target takes smaller records than the source has."""
+    copied = f"{topic}-copy"
+    cli("produce", topic, "-q", stdin=b"x" * 4000)
+    done = cli("topics", "copy", topic, copied, "--records", "-c", "max.message.bytes=100", code=1)
+    assert f"{copied}: removed, because the copy is incomplete" in done.stderr
+    assert "MESSAGE_TOO_LARGE" in done.stderr.splitlines()[-1]
+    assert copied not in cli("topics", "list").lines
+    assert "1 record" in cli("topics", "copy", topic, copied, "--records").stderr
+
+
+def test_a_copy_that_is_stopped_leaves_no_topic(
+    cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C arrives with the first record."""
+
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    copied = f"{topic}-copy"
+    cli("produce", topic, "-q", stdin=b"a")
+    monkeypatch.setattr(copy_topic, "_again", interrupted)
+    done = cli("topics", "copy", topic, copied, "--records", code=ExitCode.INTERRUPTED)
+    assert f"{copied}: removed" in done.stderr
+    assert copied not in cli("topics", "list").lines
+
+
+def test_a_copy_that_cannot_be_removed_is_named(
+    cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker ends with the first record: no client reaches it from then on."""
+
+    def unreachable(*_: object) -> NoReturn:
+        raise Unreachable("no broker answers")
+
+    def ended(*_: object) -> NoReturn:
+        monkeypatch.setattr(Connection, "admin", unreachable)
+        unreachable()
+
+    copied = f"{topic}-copy"
+    cli("produce", topic, "-q", stdin=b"a")
+    monkeypatch.setattr(copy_topic, "_again", ended)
+    done = cli("topics", "copy", topic, copied, "--records", code=ExitCode.UNREACHABLE)
+    assert f"`kbroker topics delete {copied}` removes it" in done.stderr

@@ -7,16 +7,18 @@ all of its objects are checked again, because pruning may have removed some mean
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from kbroker.cli.backup.point import Point, SegmentFile, decode, encode, unreadable
 from kbroker.cli.backup.purpose import Purpose
-from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _CHUNK: Final = 8 << 20
 _INSTANCE: Final = "http://169.254.169.254/"
 """Without credentials the library asks this address for them, on every host."""
+_NO_ANSWER: Final = re.compile(r"Error performing [A-Z]+ (\S+) in .* - HTTP error: ")
+"""The library's text about a request without an HTTP answer: no connection, or none in time."""
 _NOTES: Final = 32
 """The journal is written after this many closed segments. An interrupted backup reads at most these
 again."""
@@ -217,7 +221,11 @@ class Bucket:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> CommandFailed:
-        return CommandFailed(f"{self.address}: {_text(error)}")
+        text = _text(error)
+        if no_answer := _NO_ANSWER.search(text):
+            place = urlsplit(no_answer[1]).netloc
+            return Unreachable(f"{self.address}: no answer from {place}; is AWS_ENDPOINT_URL right?")
+        return CommandFailed(f"{self.address}: {text}")
 
 
 def _object(sha256: str) -> str:

@@ -10,23 +10,22 @@ from kbroker.cli.backup.bucket import Bucket, _text
 from kbroker.cli.backup.place import at
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.backup.purpose import Purpose
+from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
+from tests.cli.backup.s3_server import environment, s3_server
+from tests.cli.conftest import Shell
 
 pytestmark = pytest.mark.slow  # the server takes a second or two
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    from tests.cli.backup.s3_server import s3_server
-
     with s3_server() as found:
         yield found
 
 
 @pytest.fixture
 def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bucket:
-    from tests.cli.backup.s3_server import environment
-
     for name, value in environment(endpoint).items():
         monkeypatch.setenv(name, value)
     made = Bucket(f"s3://backups/{tmp_path.name}/")
@@ -110,3 +109,10 @@ def test_a_wrong_address_is_reported_in_one_line(bucket: Bucket) -> None:
         at("s3://missing/x", Purpose.BACKUP)
     with pytest.raises(UsageFailed, match="--link"):
         at(bucket.address, Purpose.BACKUP, link=True)
+
+
+def test_a_store_that_does_not_answer_is_unreachable(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment("http://127.0.0.1:1").items():
+        monkeypatch.setenv(name, value)
+    (line,) = shell("backups", "list", "s3://backups/x", code=ExitCode.UNREACHABLE).stderr.splitlines()
+    assert line == "kbroker: s3://backups/x: no answer from 127.0.0.1:1; is AWS_ENDPOINT_URL right?"

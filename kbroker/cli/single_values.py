@@ -1,0 +1,43 @@
+"""Options with one value, which a command line names once: the parser would use the last of two
+values, and a script that adds its own would not notice."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+
+class SingleValues(TyperCommand):
+    """A command that refuses a second value of an option that takes one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            for option in given:
+                if _takes_one(option) and given.count(option) > 1:
+                    ctx.fail(_refusal(option, given.count(option)))
+        return super().parse_args(ctx, args)
+
+
+def _takes_one(option: Any) -> bool:
+    """A flag may be repeated, unless its opposite is a flag, too."""
+    if option.param_type_name != "option" or option.multiple or option.count:
+        return False
+    return not option.is_flag or bool(option.secondary_opts)
+
+
+def _refusal(option: Any, times: int) -> str:
+    name = max(option.opts, key=len)
+    separated = "[,...]" in (option.metavar or "")
+    more = ", with commas between several" if separated else ""
+    return f"{name} is given {'twice' if times == 2 else f'{times} times'}: give it once{more}"
+
+
+def refuse_second_values(app: typer.Typer) -> None:
+    """In every command of the program that has no parser of its own."""
+    for command in app.registered_commands:
+        if command.cls in (None, TyperCommand):
+            command.cls = SingleValues
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            refuse_second_values(group.typer_instance)
