@@ -3,7 +3,7 @@
 Each attempt takes a token from a bucket that refills slowly; a successful attempt returns its
 token. So a user who knows the password is delayed only where many wrong guesses come from the same
 address. When the bucket is empty an attempt waits for its turn before its password is checked: a
-client that gives up early learns nothing.
+client that gives up early learns nothing. The addresses of an IPv6 network (/64) count as one.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_network import network_of
 from kbroker.ipc.rate_limit import TokenBucket
 
 NS: Final = 1_000_000_000
@@ -70,6 +71,7 @@ class Guesses:
 
     def succeeded(self, host: str, user: str, now_ns: int) -> None:
         """The attempt succeeded: return its token, and those of the user's earlier attempts."""
+        host = network_of(host)
         self._buckets.pop((host, _kept(user)), None)
         if self._of_address.per_second:
             address = self._bucket((host, None), self._of_address, now_ns / NS)
@@ -92,6 +94,7 @@ class Guesses:
         self._buckets[key] = bucket
 
     def _keys(self, host: str, user: str) -> list[tuple[Key, Allowance]]:
+        host = network_of(host)
         both = ((host, _kept(user)), self._of_user), ((host, None), self._of_address)
         return [(key, allowance) for key, allowance in both if allowance.per_second]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kbroker.config.client_network import network_of
 from kbroker.http.tls import cut
 
 CONNECTIONS: Final = 64
@@ -28,8 +29,8 @@ before it has its answer has a slot no longer than one whose answer takes long."
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A connection. busy: requests are being answered since `busy_since_s`; else it has been idle
-    since `idle_since_s`. probes_only: it was accepted beyond the limit."""
+    """A connection. host: its network. busy: requests are being answered since `busy_since_s`; else
+    it has been idle since `idle_since_s`. probes_only: it was accepted beyond the limit."""
 
     connection: socket.socket
     host: str
@@ -68,7 +69,7 @@ class Slots:
             for probes_only, most in ((False, CONNECTIONS), (True, FOR_PROBES)):
                 others = [slot for slot in self._slots.values() if slot.probes_only is probes_only]
                 if len(others) < most or self._make_room(others):
-                    slot = Slot(connection, host, self._clock_s(), probes_only=probes_only)
+                    slot = Slot(connection, network_of(host), self._clock_s(), probes_only=probes_only)
                     self._slots[connection] = slot
                     return slot
             return None

@@ -25,6 +25,17 @@ def test_an_address_guesses_slowly_whatever_the_users() -> None:
     assert checked(Guesses(), 60, 1000) <= OF_ADDRESS.at_once + 61 * OF_ADDRESS.per_second
 
 
+def test_a_network_of_ipv6_guesses_as_slowly_as_an_address() -> None:
+    """A host of it has as many addresses as it likes, one for each guess."""
+    guesses = Guesses()
+    waits = [guesses.attempt(f"2001:db8::{number:x}", "alice", 0) for number in range(100)]
+    assert waits.count(0) == OF_USER.at_once
+    assert waits[-1] is None
+    assert guesses.attempt("2001:db8:0:1::1", "alice", 0) == 0
+    guesses.succeeded("2001:db8::abc", "alice", 0)
+    assert guesses.attempt("2001:db8::1", "alice", 0) == 0
+
+
 def test_a_right_password_never_waits() -> None:
     guesses = Guesses()
     for number in range(10_000):
@@ -40,7 +51,7 @@ def test_a_client_with_a_wrong_password_holds_up_no_other_user_of_its_address() 
     assert waits[-1] is None
     assert max(wait for wait in waits if wait is not None) <= MAX_WAIT_S
     assert guesses.attempt("::1", "alice", 0) == 0
-    assert guesses.attempt("::2", "wrong", 0) == 0
+    assert guesses.attempt("10.0.0.2", "wrong", 0) == 0
 
 
 def test_after_a_while_all_is_forgotten_and_memory_is_bounded() -> None:

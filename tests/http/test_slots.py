@@ -47,6 +47,14 @@ def test_the_oldest_idle_one_of_the_address_with_most_gives_way() -> None:
     assert ended(links) == [2]
 
 
+def test_the_network_with_most_gives_way_whatever_its_addresses() -> None:
+    hosts = ("10.0.0.1", *(f"2001:db8::{number:x}" for number in range(CONNECTIONS - 1)))
+    slots, links = full(Clock(), hosts)
+    with Link() as new:
+        assert slots.take(new, "10.0.0.2") is not None
+    assert ended(links) == [1]
+
+
 def test_a_busy_connection_is_only_closed_after_a_while() -> None:
     clock = Clock()
     slots, links = full(clock)

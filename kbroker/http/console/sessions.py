@@ -1,13 +1,13 @@
 """Sessions of logged-in users, and the limits of logins: of failed ones, and of those at a time."""
 
 import hmac
-import ipaddress
 import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
+from kbroker.config.client_network import network_of
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.schema import Parameter
 
@@ -123,7 +123,7 @@ class Attempts:
     def allowed(self, address: str) -> bool:
         """Whether this address may try now. Counts the attempt as failed until `succeeded` or
         `uncount` is called."""
-        address = _network(address)
+        address = network_of(address)
         now = self._clock_s()
         with self._lock:
             self._all = [at for at in self._all if now - at < PER_S]
@@ -153,7 +153,7 @@ class Attempts:
     def succeeded(self, address: str) -> None:
         """The last attempt succeeded."""
         self.uncount(address)
-        address = _network(address)
+        address = network_of(address)
         with self._lock:
             self._succeeded[address] = None
             self._succeeded.move_to_end(address)
@@ -162,7 +162,7 @@ class Attempts:
 
     def uncount(self, address: str) -> None:
         """The last attempt was not a failed login: the broker did not check it."""
-        address = _network(address)
+        address = network_of(address)
         with self._lock:
             if self._failed.get(address):
                 self._failed[address].pop()
@@ -180,7 +180,7 @@ class LoginPlaces:
 
     def enter(self, address: str) -> bool:
         """Take a place; `leave` frees it. False if there is none."""
-        address = _network(address)
+        address = network_of(address)
         with self._lock:
             if self._taken.total() >= LOGINS or self._taken[address] >= LOGINS_OF_AN_ADDRESS:
                 return False
@@ -189,22 +189,10 @@ class LoginPlaces:
 
     def leave(self, address: str) -> None:
         """The login has ended."""
-        address = _network(address)
+        address = network_of(address)
         with self._lock:
             self._taken[address] -= 1
             self._taken = +self._taken
-
-
-def _network(address: str) -> str:
-    """An address of IPv4, or the network of one of IPv6."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return address
-    mapped = found.ipv4_mapped
-    return str(mapped or ipaddress.ip_network((found, 64), strict=False))
 
 
 def same(given: str | None, expected: str) -> bool:

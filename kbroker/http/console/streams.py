@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kbroker.config.client_network import network_of
 from kbroker.http.console.live import Live
 from kbroker.http.console.refusal import Refusal
 from kbroker.http.console.request import Request
@@ -27,7 +28,8 @@ TAIL_S = 0.5
 
 
 class Place:
-    """The place of one stream. has_ended: it has given way to another."""
+    """The place of one stream. peer: network of its client. has_ended: it has given way to
+    another."""
 
     def __init__(self, peer: str, now_s: float) -> None:
         self.peer = peer
@@ -52,7 +54,7 @@ class Streams:
         with self._lock:
             if len(self._places) >= MAX_STREAMS and not self._make_room(now):
                 return None
-            place = Place(peer, now)
+            place = Place(network_of(peer), now)
             self._places.append(place)
             return place
 

@@ -41,6 +41,18 @@ def test_the_address_with_most_streams_gives_way_to_others() -> None:
     assert not quiet.has_ended
 
 
+def test_the_network_with_most_streams_gives_way_whatever_its_addresses() -> None:
+    clock = Clock()
+    places = Streams(clock)
+    quiet = places.enter("10.0.0.1")
+    many = [places.enter(f"2001:db8::{number:x}") for number in range(streams.MAX_STREAMS - 1)]
+    clock.now += streams.MIN_S
+    assert places.enter("10.0.0.2") is not None
+    assert quiet is not None
+    assert not quiet.has_ended
+    assert [place.has_ended for place in many if place] == [True] + [False] * (len(many) - 1)
+
+
 def test_a_place_that_was_left_is_free() -> None:
     places = Streams(Clock())
     for _ in range(3 * streams.MAX_STREAMS):
