@@ -1,9 +1,11 @@
 """A load of records and commits whose backups are killed, restored and judged."""
 
+import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,10 +13,12 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from tests.compat.reading import read
 from tests.conftest import BrokerFactory
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import ROOT, KBroker
 
 PARTITIONS = 3
-SMALL = {"segment.bytes": "1048576"}
+SEGMENT_BYTES, RECORD_BYTES = 1 << 20, 608
+SMALL = {"segment.bytes": str(SEGMENT_BYTES)}
 
 
 class Load:
@@ -31,6 +35,17 @@ class Load:
         for thread in self._threads:
             thread.start()
 
+    def wait_for_records(self, more: int = 1) -> None:
+        """Until each partition has so many more, and another transaction is committed."""
+        before = {partition: self.acknowledged[partition] for partition in range(PARTITIONS)}
+        committed = self.committed
+        eventually(
+            lambda: (
+                self.committed > committed
+                and all(self.acknowledged[partition] >= n + more for partition, n in before.items())
+            )
+        )
+
     def stop(self) -> None:
         self._stop.set()
         for thread in self._threads:
@@ -46,7 +61,7 @@ class Load:
 
         while not self._stop.is_set():
             for _ in range(30):
-                value = f"{count // PARTITIONS:08d}".encode() + b"x" * 600
+                value = f"{count // PARTITIONS:08d}".encode() + b"x" * (RECORD_BYTES - 8)
                 producer.produce("plain", value, partition=count % PARTITIONS, on_delivery=noted)
                 count += 1
             producer.poll(0.005)
@@ -101,7 +116,22 @@ def judge(bootstrap: str, acknowledged: dict[int, int], committed: int) -> None:
     assert place.offset == len(left)
 
 
-def killed_at_random(bootstrap: str, dest: Path | str, after_s: float, *more: str) -> bool:
+def kill_at_random(
+    bootstrap: str, dest: Path | str, chance: random.Random, took_s: float, times: int, *more: str
+) -> None:
+    """Begin so many backups and kill them within the time that one takes, at least every third
+    before its end. One that ends shows what a backup takes now."""
+    kills = begun = 0
+    while begun < times or kills < max(1, times // 3):
+        began = time.monotonic()
+        killed = killed_after(bootstrap, dest, chance.uniform(0.1, took_s), *more)
+        kills, begun = kills + killed, begun + 1
+        if not killed:
+            took_s = min(took_s, time.monotonic() - began)
+        assert begun < 10 * times, "no backup is killed before its end"
+
+
+def killed_after(bootstrap: str, dest: Path | str, after_s: float, *more: str) -> bool:
     """Whether the backup was killed before its end."""
     process = subprocess.Popen(
         command("backup", str(dest), "--bootstrap", bootstrap, *more), cwd=ROOT, stderr=subprocess.DEVNULL

@@ -66,7 +66,7 @@ def running(folder: Path) -> Iterator[Broker]:
 
 def read(talk: TransactionTalk, api: ApiKey, version: int, request: Struct) -> Any:
     """An answer, once the coordinator has one."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
         answer: Any = talk.peer.ask(api, version, request)
         if answer is not None and not NOT_YET & _codes(answer):

@@ -67,14 +67,14 @@ class Load:
         gaps, self._gaps = self._gaps, {}
         return max(gaps.values(), default=0.0)
 
-    def wait_for_acks(self, timeout_s: float = 60) -> None:
+    def wait_for_acks(self, timeout_s: float = 120) -> None:
         """Until every partition has one more."""
         before, deadline = dict(self._acks), time.monotonic() + timeout_s
         while any(self._acks.get(partition) == before.get(partition) for partition in range(PARTITIONS)):
             assert time.monotonic() < deadline, f"no acknowledgement within {timeout_s} s"
             time.sleep(0.002)
 
-    def wait_for_ack(self, since: int, timeout_s: float = 60) -> float:
+    def wait_for_ack(self, since: int, timeout_s: float = 120) -> float:
         """Seconds until more than ``since`` records are acknowledged."""
         began = time.monotonic()
         while self._count <= since:
@@ -151,8 +151,10 @@ def read_all(
             while not found[partition] or max(found[partition]) < high - 1:
                 assert time.monotonic() < deadline, f"{topic}-{partition} does not deliver up to {high}"
                 for message in consumer.consume(1000, 1.0):
-                    if message.error():
-                        raise KafkaException(message.error())
+                    if (error := message.error()) is not None:
+                        if error.retriable():
+                            continue
+                        raise KafkaException(error)
                     offset, value = message.offset(), message.value()
                     assert offset is not None
                     assert value is not None
@@ -167,13 +169,17 @@ def watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]
     """Log start and end. A former leader, which the library may still ask, answers
     NOT_LEADER_FOR_PARTITION, and a new one OFFSET_NOT_AVAILABLE until its high watermark is of its
     own epoch; this call of the library does not try again."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         try:
             low, high = consumer.get_watermark_offsets(partition, timeout=30)
         except KafkaException as error:
             why = error.args[0]
-            early = KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE
+            early = (
+                KafkaError.NOT_LEADER_FOR_PARTITION,
+                KafkaError.LEADER_NOT_AVAILABLE,
+                KafkaError.OFFSET_NOT_AVAILABLE,
+            )
             if not isinstance(why, KafkaError) or why.code() not in early or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.peer.eventually import eventually
+
 EXT4_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 
@@ -44,8 +46,14 @@ class LoopDisk:
     def remount(self) -> None:
         """Unmount and mount: the journal is replayed, as after a power cut. No process may have a
         file open."""
-        subprocess.run(["umount", str(self.folder)], check=True)
+        eventually(self._is_unmounted)
         self.mount()
+
+    def _is_unmounted(self) -> bool:
+        """Not while a killed process is still ending: it has its files open."""
+        done = subprocess.run(["umount", str(self.folder)], check=False, capture_output=True)
+        assert done.returncode == 0 or b"busy" in done.stderr, done.stderr.decode()
+        return done.returncode == 0
 
     def fail(self) -> None:
         """From now on EIO; unsynced writes never reach the device."""

@@ -29,7 +29,7 @@ class Mover:
     def _ask(self, api: ApiKey, version: int, request: Struct) -> Struct:
         """Again while control, which answers, is away."""
         peer = SocketPeer(int(self._broker.bootstrap.split(":")[1].split(",")[0]) + self._site)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while (answer := peer.ask(api, version, request)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -67,7 +67,7 @@ class Mover:
 
     def wait(self, expected: dict[int, str]) -> None:
         """Until the replicas are there; the old folders are put aside a moment later."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while (
             not expected.items() <= self.places().items()
             or self.places(future=True)

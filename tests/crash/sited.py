@@ -43,7 +43,7 @@ def described(broker: KBroker, topic: str) -> dict[int, tuple[int, list[int], li
     return {index: (p.leader, list(p.replicas), sorted(p.isrs)) for index, p in found.items()}
 
 
-def wait_for_in_sync(broker: KBroker, topic: str, count: int, timeout_s: float = 30) -> None:
+def wait_for_in_sync(broker: KBroker, topic: str, count: int, timeout_s: float = 120) -> None:
     """Until every partition has this many in-sync replicas."""
     deadline = time.monotonic() + timeout_s
     while any(len(in_sync) != count for _, _, in_sync in described(broker, topic).values()):

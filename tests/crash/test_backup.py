@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tests.compat.reading import read
@@ -22,11 +22,13 @@ from tests.crash.backup_load import (
     Load,
     command,
     judge,
-    killed_at_random,
+    kill_at_random,
     restored,
     run,
     values,
 )
+from tests.crash.load import watermarks
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import ROOT
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
@@ -52,15 +54,14 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
     load, dest, chance = Load(source.bootstrap), tmp_path / "backups", random.Random(21)
     load.start()
     try:
-        time.sleep(1)
+        load.wait_for_records()
         started = time.monotonic()
         first = json.loads(run("backup", str(dest), "--bootstrap", source.bootstrap, "--json"))
         took = time.monotonic() - started
-        kills = sum(killed_at_random(source.bootstrap, dest, chance.uniform(0.1, took)) for _ in range(KILLS))
-        assert kills >= KILLS // 3
+        kill_at_random(source.bootstrap, dest, chance, took, KILLS)
         acknowledged, committed = dict(load.acknowledged), load.committed
         run("backup", str(dest), "--bootstrap", source.bootstrap)
-        time.sleep(0.5)  # what comes after the point is not in it
+        load.wait_for_records()  # what comes after the point is not in it
     finally:
         load.stop()
     run("backups", "verify", str(dest))
@@ -69,7 +70,7 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
 
     run("restore", str(dest), str(tmp_path / "first"), "--to", first["time"], "--topic", "plain")
     early = broker_factory({"log.dirs": str(tmp_path / "first")})
-    assert "left" not in AdminClient({"bootstrap.servers": early.bootstrap}).list_topics(timeout=10).topics
+    assert "left" not in AdminClient({"bootstrap.servers": early.bootstrap}).list_topics(timeout=60).topics
     counts = [values(early.bootstrap, "plain", partition) for partition in range(PARTITIONS)]
     assert all(found == list(range(len(found))) for found in counts)
     assert 0 < sum(map(len, counts)) < sum(acknowledged.values())
@@ -136,10 +137,12 @@ def test_a_backup_of_compacted_and_shortened_logs_is_complete(
     ).values():
         future.result(30)
     dest = tmp_path / "backups"
+    reader = Consumer({"bootstrap.servers": source.bootstrap, "group.id": "none"})
     with Writer(source.bootstrap) as writer:
-        time.sleep(1)
+        eventually(lambda: watermarks(reader, TopicPartition("short", 0))[0] > 0)
         for _ in range(3):
             run("backup", str(dest), "--bootstrap", source.bootstrap)
+    reader.close()
     run("backup", str(dest), "--bootstrap", source.bootstrap)
     copy = restored(broker_factory, dest, tmp_path / "restored")
     found = {

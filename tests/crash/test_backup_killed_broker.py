@@ -36,6 +36,7 @@ ROLES = ("network 0", "io 0", "control")
 PAUSE_S = (0.3, 2.0)
 KILLS = 10
 ATTEMPTS = 30
+CALM = 3  # attempts, after which the pauses between the kills grow
 
 
 class Killer:
@@ -43,6 +44,7 @@ class Killer:
 
     def __init__(self, broker: KBroker, load: PlayedLoad) -> None:
         self.kills = 0
+        self.pace = 1.0
         self._broker = broker
         self._load = load
         self._stop = threading.Event()
@@ -58,20 +60,23 @@ class Killer:
 
     def _kill(self) -> None:
         chance = random.Random(23)
-        while not self._stop.wait(chance.uniform(*PAUSE_S)):
+        while not self._stop.wait(chance.uniform(*PAUSE_S) * self.pace):
             role = chance.choice(ROLES)
             self._broker.kill9_running(role)
             self._load.note_fault("kill", role)
             self.kills += 1
 
 
-def taken(source: KBroker, dest: Path) -> int:
-    """Attempts until a backup is complete: a killed process may have owed it an answer."""
+def taken(source: KBroker, dest: Path, killer: Killer) -> int:
+    """Attempts until a backup is complete: a killed process may have owed it an answer. On a
+    machine where a backup takes long, the kills become rarer until one is through."""
     for attempt in range(1, ATTEMPTS + 1):
+        killer.pace = max(1.0, attempt / CALM)
         words = command("backup", str(dest), "--bootstrap", source.bootstrap)
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert "Traceback" not in done.stderr, done.stderr
         if done.returncode == 0:
+            killer.pace = 1.0
             return attempt
         assert done.stderr.strip(), "a backup that fails names its reason"
         time.sleep(0.1)
@@ -88,12 +93,14 @@ def test_a_backup_while_processes_are_killed_is_clean_up_to_its_point(
         load.start()
         with Killer(source, load) as killer:
             eventually(lambda: load.acknowledged() > 300)
-            attempts = [taken(source, dest) for _ in range(3)]
+            attempts = [taken(source, dest, killer) for _ in range(3)]
             eventually(lambda: killer.kills >= KILLS)
             load.stop("produce")
             load.stop("consume", CATCH_UP)
             known = {partition: len(sent) for partition, sent in beside.acknowledged.items()}
-            attempts.append(taken(source, dest))  # the judged run is over, the kills and `beside` are not
+            attempts.append(
+                taken(source, dest, killer)
+            )  # the judged run is over, the kills and `beside` are not
     finally:
         load.kill()
         beside.stop()

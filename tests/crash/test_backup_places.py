@@ -12,7 +12,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.backup.s3_server import environment, s3_server
 from tests.conftest import BrokerFactory
-from tests.crash.backup_load import PARTITIONS, SMALL, Load, judge, killed_at_random, restored, run
+from tests.crash.backup_load import (
+    PARTITIONS,
+    RECORD_BYTES,
+    SEGMENT_BYTES,
+    SMALL,
+    Load,
+    judge,
+    kill_at_random,
+    restored,
+    run,
+)
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
@@ -42,14 +52,12 @@ def test_a_killed_backup_continues_and_restores_acknowledged_records(
     load, chance = Load(source.bootstrap), random.Random(22)
     load.start()
     try:
-        time.sleep(1)
+        load.wait_for_records()
         started = time.monotonic()
         run("backup", dest, *more, "--bootstrap", source.bootstrap)
         took = time.monotonic() - started
-        kills = sum(
-            killed_at_random(source.bootstrap, dest, chance.uniform(0.1, took), *more) for _ in range(KILLS)
-        )
-        assert kills >= KILLS // 3
+        kill_at_random(source.bootstrap, dest, chance, took, KILLS, *more)
+        load.wait_for_records(2 * SEGMENT_BYTES // RECORD_BYTES)  # closed segments in each partition
         acknowledged, committed = dict(load.acknowledged), load.committed
         run("backup", dest, *more, "--bootstrap", source.bootstrap)
     finally:

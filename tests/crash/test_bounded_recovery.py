@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.log.checkpoint import read_offsets
 from tests.conftest import BrokerFactory
+from tests.crash.load import watermarks
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
@@ -34,7 +35,7 @@ def _produce(node: KBroker) -> int:
     for number in range(RECORDS):
         value = b"%08d" % number + os.urandom(RECORD_BYTES - 8)
         producer.produce("t", value, on_delivery=delivered)
-    producer.flush(60)
+    producer.flush(120)
     return acked
 
 
@@ -45,10 +46,10 @@ def _noted(node: KBroker) -> int:
 def test_a_recovery_point_follows_rolls_and_nothing_acknowledged_is_lost(
     broker_factory: BrokerFactory,
 ) -> None:
-    node = broker_factory()
+    node = broker_factory({"log.flush.offset.checkpoint.interval.ms": "3600000"})  # rolls alone
     assert _produce(node) == RECORDS
     bases = sorted(int(path.stem) for path in (node.data_dir / "t-0").glob("*.log"))
-    deadline = time.monotonic() + 30  # of the minute that the checkpoint of all logs comes after
+    deadline = time.monotonic() + 90
     while _noted(node) < bases[-1]:
         assert time.monotonic() < deadline, f"{_noted(node)} is noted, {bases[-1]} is synced"
         time.sleep(0.1)
@@ -98,7 +99,7 @@ def test_bytes_that_the_kernel_has_kept_since_a_kill_are_not_checked_again(
     node.start()
     eventually(lambda: mark.exists() and mark.read_bytes() != b"of another run\n")
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g"})
-    _, end = consumer.get_watermark_offsets(TopicPartition("large", 0), timeout=30)
+    _, end = watermarks(consumer, TopicPartition("large", 0))
     consumer.close()
     if kernel == "still runs":
         assert end == LARGE_RECORDS

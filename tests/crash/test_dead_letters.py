@@ -25,11 +25,12 @@ from kbroker.protocol.messages.share_fetch import FetchPartition, FetchTopic, Sh
 from tests.compat.share_scripts import ACCEPT, REJECT, configure, produce, wake
 from tests.compat.share_talk import ShareMember
 from tests.crash.control_broker import Broker, read, running
+from tests.crash.load import watermarks
 from tests.peer.eventually import eventually
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
-WAIT_S = 90
+WAIT_S = 240
 COUNT = 40
 
 
@@ -146,11 +147,11 @@ class Team:
         consumer = Consumer({"bootstrap.servers": self.broker.node.bootstrap, "group.id": "reader"})
         place = TopicPartition(self.letters, 0, 0)
         consumer.assign([place])
-        end = consumer.get_watermark_offsets(place, 30)[1]
+        end = watermarks(consumer, place)[1]
         found: dict[int, bytes | None] = {}
         at = 0
         while at < end:
-            message = consumer.poll(5)
+            message = consumer.poll(60)
             assert message is not None
             assert message.error() is None
             at = (message.offset() or 0) + 1

@@ -96,7 +96,7 @@ class KBroker:
             self.kill9()
             raise BrokerFailed(f"kbroker did not stop within {timeout_s} s:\n{self.logs()}") from None
         self.process = None
-        _, alive = psutil.wait_procs(family, timeout=20)
+        _, alive = psutil.wait_procs(family, timeout=60)
         for orphan in alive:
             orphan.kill()
         if code or alive:
@@ -118,7 +118,7 @@ class KBroker:
                 continue
         self.process.wait()
         self.process = None
-        psutil.wait_procs(family, timeout=10)
+        psutil.wait_procs(family, timeout=60)
 
     def kill9_child(self, role: str) -> int:
         """kill -9 of the first child whose title holds the role ("network 0", "control"); gives its

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaProducer
 from kafka import TopicPartition as PythonPartition
 from kafka.structs import OffsetAndMetadata
@@ -155,8 +155,11 @@ def read_to_end(
             message = consumer.poll(0.5)
             if message is None:
                 continue
-            if message.error():  # the end
-                return values
+            if (error := message.error()) is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return values
+                assert error.retriable(), error
+                continue
             value = message.value()
             values.append(value if isinstance(value, bytes) else b"")
     finally:
