@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.peer.kbroker_node import ROOT, KBroker
+from tests.peer.kbroker_node import ROOT
+from tests.release.installed import Installed, empty_environment, install
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,24 +27,6 @@ pytestmark = [
 
 LEVEL = "x86-64-v2"  # every processor of the last ten years runs it
 COMPILERS = re.compile(r"^import time:.*\| +(numba(\..*)?|kbroker\.kernels\.(compiler|warm))$", re.MULTILINE)
-
-
-class Installed(KBroker):
-    """kbroker from a wheel, started beside no source tree."""
-
-    def __init__(self, folder: Path, environment: Path) -> None:
-        super().__init__(folder)
-        self.scripts = environment / "bin"
-        self.directory = folder
-        self.environment = {
-            "PATH": str(self.scripts),  # no compiler to be found
-            "XDG_CACHE_HOME": str(folder / "cache"),
-            "PYTHONPROFILEIMPORTTIME": "1",  # each import is a line on stderr
-        }
-
-    def _command(self) -> list[str]:
-        _, _, _, *words = super()._command()  # without `python -m kbroker`
-        return [str(self.scripts / "kbroker"), *words]
 
 
 def copied(target: Path) -> Path:
@@ -83,17 +66,10 @@ def only(folder: Path, pattern: str) -> Path:
 @pytest.fixture(scope="module")
 def environment(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the packages of requirements/run.txt, and the wheel."""
-    folder = tmp_path_factory.mktemp("installed") / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--no-deps"]
-    uv += ["--python", str(folder / "bin" / "python")]
-    settings = subprocess.check_output(
-        [sys.executable, "-c", "import json, sync; print(json.dumps(sync.uv_environment()))"],
-        cwd=ROOT / "requirements", text=True,
-    )  # fmt: skip
+    folder = empty_environment(tmp_path_factory.mktemp("installed") / "env")
     wheel = only(built[0], f"kbroker-*-cp3{sys.version_info.minor}-*.whl")
-    for words in (["--require-hashes", "-r", str(ROOT / "requirements" / "run.txt")], [str(wheel)]):
-        subprocess.run([*uv, *words], check=True, env=json.loads(settings))
+    install(folder, "--no-deps", "--require-hashes", "-r", str(ROOT / "requirements" / "run.txt"))
+    install(folder, "--no-deps", str(wheel))
     return folder
 
 
@@ -172,6 +148,7 @@ def test_the_installed_broker_serves_without_numba_and_without_compiling(
     environment: Path, tmp_path: Path
 ) -> None:
     broker = Installed(tmp_path, environment)
+    broker.environment["PYTHONPROFILEIMPORTTIME"] = "1"  # each import is a line on stderr
     broker.start()
     try:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
