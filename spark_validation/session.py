@@ -11,7 +11,9 @@ from spark_validation.segments.source import SegmentSource
 
 ROOT = Path(__file__).resolve().parents[1]
 _USERS_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-CACHE = ROOT / ".cache" / "spark" if (ROOT / "pyproject.toml").exists() else _USERS_CACHE / "kbroker" / "spark"
+CACHE = (
+    ROOT / ".cache" / "spark" if (ROOT / "pyproject.toml").exists() else _USERS_CACHE / "kbroker" / "spark"
+)
 """Spark's files. The folder of an installation may belong to another user."""
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 

@@ -22,6 +22,7 @@ _HINTS = {
     ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in with SASL or a certificate (`kbroker docs sasl`)",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
     ErrorCode.GROUP_ID_NOT_FOUND: "`kbroker groups list` shows the groups",
+    ErrorCode.UNKNOWN_MEMBER_ID: "`kbroker groups describe --members` shows the members",
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "`kbroker topics reassignments` shows those in progress",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read it first",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`kbroker transactions list` shows the ids",

@@ -6,6 +6,7 @@ A client library just retries until its timeout if a listener requires TLS or a 
 import socket
 import struct
 import time
+from contextlib import suppress
 
 WANTS_TLS = (
     "closes the connection at the first request, as a TLS listener does: set security.protocol=SSL "
@@ -21,6 +22,7 @@ _HTTP = b"HTTP"
 _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
+HTTP_WITHIN_S = 2.0
 TRIES = 2
 """A stopping broker also closes connections, but it refuses the next one."""
 
@@ -37,7 +39,16 @@ def refusal(host: str, port: int, deadline: float) -> str:
             found = _refusal(link, deadline)
         if found not in (WANTS_TLS, WANTS_LOGIN):
             break
-    return found
+    return SPEAKS_HTTP if found == SILENT and _speaks_http(host, port) else found
+
+
+def _speaks_http(host: str, port: int) -> bool:
+    """Whether a listener that waits for more of the first request answers one of HTTP, as kbroker's
+    own port for metrics does."""
+    with suppress(OSError), socket.create_connection((host, port), HTTP_WITHIN_S) as link:
+        link.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
+        return _receive(link, 4) == _HTTP
+    return False
 
 
 def _refusal(link: socket.socket, deadline: float) -> str:

@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from kbroker.cli import listener_probe
 from kbroker.cli.listener_probe import SILENT, SPEAKS_HTTP, WANTS_LOGIN, WANTS_TLS, refusal
 
 ANSWER = struct.pack(">i4s", 4, b"body")
@@ -54,6 +56,27 @@ def test_a_listener_is_known_by_where_it_closes(scripts: tuple[list[bytes], ...]
         assert refusal(host, port, time.monotonic() + 30) == expected
 
 
-def test_a_listener_that_never_answers_is_silent() -> None:
+def test_a_listener_that_never_answers_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_probe, "HTTP_WITHIN_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert refusal("127.0.0.1", server.getsockname()[1], time.monotonic() + 0.01) == SILENT
+
+
+class Quiet(BaseHTTPRequestHandler):
+    """Answers HEAD as any method that it lacks: with an error."""
+
+    def log_message(self, *_: object) -> None:
+        """Not to stderr."""
+
+
+def test_an_http_server_that_waits_for_the_rest_of_a_line_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kbroker's port for metrics and console does."""
+    monkeypatch.setattr(listener_probe, "HTTP_WITHIN_S", 60)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            assert refusal("127.0.0.1", server.server_port, time.monotonic() + 0.01) == SPEAKS_HTTP
+        finally:
+            server.shutdown()
+            thread.join()

@@ -43,7 +43,9 @@ def install(environment: Path, *words: str) -> None:
     subprocess.run([*uv, "--python", str(python), *words], check=True, env=json.loads(settings))
 
 
-def command(environment: Path, folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def command(
+    environment: Path, folder: Path, *words: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """`kbroker` of the environment with these words, in a folder; stdout and stderr in one text."""
     return subprocess.run(
         [str(environment / "bin" / "kbroker"), *words],

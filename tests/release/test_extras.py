@@ -85,9 +85,7 @@ def test_the_load_test_loads_a_broker(loaded: tuple[Path, Path]) -> None:
     assert sum(file.stat().st_size for file in acknowledged) > 0
 
 
-def test_the_judge_judges_it(
-    loaded: tuple[Path, Path], of_extra: Environments, tmp_path: Path
-) -> None:
+def test_the_judge_judges_it(loaded: tuple[Path, Path], of_extra: Environments, tmp_path: Path) -> None:
     try:
         java = java_home(tmp_path / "java")
     except NoJava as reason:
