@@ -13,7 +13,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-GROUP = "copier"
+GROUP = TRANSACTION = "copier"
 BATCH = 20
 ABORTS = 0.1  # share of transactions that are given up on purpose
 PATIENCE_S = 20
@@ -33,7 +33,7 @@ class Copier:
         self._target = target
         self._places = [TopicPartition(source, partition) for partition in range(partitions)]
         self._producer = Producer(
-            {**quick, "transactional.id": "copier", "transaction.timeout.ms": 10_000, "retry.backoff.ms": 10}
+            {**quick, "transactional.id": TRANSACTION, "transaction.timeout.ms": 10_000, "retry.backoff.ms": 10}
         )
         self._producer.init_transactions(PATIENCE_S)
         self._consumer = Consumer(

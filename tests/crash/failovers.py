@@ -18,8 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.peer.kbroker_node import KBroker
 
 LOOK_S = 0.02
-HELD_S = 8.0  # a worker that hangs for broker.session.timeout.ms (9 s) may not lead
-ANSWER_S = 2.0
+HELD_S = 25.0  # a worker that hangs for replica.lag.time.max.ms (30 s) may not lead
+ANSWER_S = 5.0
 AHEAD = 4  # a truncation cuts the first segment that the follower lacks, and deletes the others
 
 

@@ -12,7 +12,7 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
 from tests.peer.kbroker_node import KBroker
 
 TOPIC, GROUP = "tasks", "team"
-WAIT_S = 90
+WAIT_S = 240
 
 
 def share(

@@ -7,10 +7,12 @@ its patience, the first time is waited for. Every death is printed;
 KBROKER_CRASH_PLACES=truncate,roll keeps a run to some of the places.
 """
 
+import os
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,10 +26,11 @@ from tests.crash.places import deaths, drawn, places
 from tests.crash.seeds import chances
 from tests.crash.segment_chain import all_faults
 from tests.crash.sited import create, start_sites
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import BrokerFailed, KBroker
 
 CRASHES = deaths()
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600 + 12 * CRASHES)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200 + 12 * CRASHES)]
 
 TOPIC = "plain"
 KILLED = f"kbroker ended with {-signal.SIGKILL}"
@@ -51,6 +54,7 @@ MANY |= {
 }
 SETTINGS = {
     "num.io.threads": "2",
+    "broker.session.timeout.ms": "40000",  # longer than failovers.HELD_S
     "log.roll.ms": "100",
     "log.retention.check.interval.ms": "200",
     "log.initial.task.delay.ms": "100",
@@ -80,8 +84,8 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
     names = places()
     try:
         for number, name in enumerate(drawn(chance, names, CRASHES)):
-            for count in (chance.randint(1, _most(name)), *[1] * (TRIES - 1)):
-                died = _die(broker, dirs, name, count)
+            for tried, count in enumerate((chance.randint(1, _most(name)), *[1] * (TRIES - 1))):
+                died = _die(broker, dirs, name, count, patience=1 + tried)
                 reached[name] += died
                 print(f"{number}: {name}:{count} {'died' if died else 'was not reached, killed'}")
                 if died:
@@ -116,17 +120,15 @@ def _most(name: str) -> int:
     return 2 if name.startswith(AT_FAILOVER) else FEW.get(name, MANY.get(name, 12))
 
 
-def _die(broker: KBroker, dirs: list[Path], name: str, count: int) -> bool:
-    """Start a broker that dies at the n-th time; whether it did within its patience."""
+def _die(broker: KBroker, dirs: list[Path], name: str, count: int, patience: int) -> bool:
+    """Start a broker that dies at the n-th time; whether it did within so many times its patience."""
     broker.environment[VARIABLE] = f"{name}:{count}"
     if not _start(broker):
         return True
     failovers = Failovers(broker, dirs, TOPIC) if name.startswith(AT_FAILOVER) else None
-    deadline = time.monotonic() + (FAILOVER_PATIENCE_S if failovers else PATIENCE_S)
-    family: list[psutil.Process] = []
+    deadline = time.monotonic() + patience * (FAILOVER_PATIENCE_S if failovers else PATIENCE_S)
     assert broker.process is not None
     while broker.process.poll() is None:
-        family = broker.processes() or family
         if time.monotonic() > deadline:
             broker.kill9()
             if failovers:
@@ -135,10 +137,20 @@ def _die(broker: KBroker, dirs: list[Path], name: str, count: int) -> bool:
         if failovers:
             failovers.fail_over(deadline)
         time.sleep(0.02)
-    psutil.wait_procs(family, timeout=10)
+    assert broker.process.returncode == -signal.SIGKILL, broker.logs()
+    session = broker.process.pid
+    eventually(lambda: not any(_session(pid) == session for pid in psutil.pids()))
     broker.process = None
     assert all_faults(dirs, TOPIC) == [], name
     return True
+
+
+def _session(pid: int) -> int:
+    """Session of a process that has not ended; a broker's processes have that of its parent."""
+    with suppress(ProcessLookupError, psutil.Error):
+        if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            return os.getsid(pid)
+    return -1
 
 
 def _serve(broker: KBroker) -> None:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from tests.crash.share_consumer import GROUP, TOPIC, share
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 COUNT = 30
 MAX_S = 12

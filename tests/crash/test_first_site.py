@@ -16,6 +16,7 @@ from tests.crash.crash_load import Transactional
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.loop_disk import LoopDisk
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
@@ -59,7 +60,7 @@ class Group:
                         if place.error is None:
                             self.committed[place.partition] = place.offset
 
-    def wait_for_commit(self, timeout_s: float = 60) -> None:
+    def wait_for_commit(self, timeout_s: float = 120) -> None:
         """Until something later than now is committed."""
         before, deadline = sum(self.committed.values()), time.monotonic() + timeout_s
         while sum(self.committed.values()) <= before:
@@ -124,6 +125,10 @@ def retention(broker: KBroker) -> str:
     return str(admin.describe_configs([resource])[resource].result(30)["retention.ms"].value)
 
 
+def leaders(broker: KBroker, topic: str) -> set[int]:
+    return {leader for leader, _, _ in described(broker, topic).values()}
+
+
 def assert_replicas_are_the_same(dirs: list[Path], partitions: int = PARTITIONS) -> None:
     for partition in range(partitions):
         first, *others = (log_bytes(folder, TOPIC, partition) for folder in dirs)
@@ -153,7 +158,7 @@ def test_the_disk_of_the_first_site_fails_and_its_old_files_come_back(
             print(f"gap {life.load.longest_gap():.3f} s, led again {led_again_s(broker, moment_s):.3f} s")
             assert led_again_s(broker, moment_s) < GAP_S
             for topic in (TOPIC, *INTERNAL):
-                assert {leader for leader, _, _ in described(broker, topic).values()} == {2}
+                eventually(lambda topic=topic: leaders(broker, topic) == {2})  # type: ignore[misc]
             set_retention(broker, "77000000")
             create(broker, "later", 1, 1)
             life.wait()

@@ -10,12 +10,13 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.crash.load import create_topic, read_all
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base, get, scrape
 from tests.peer.small_disk import fill
 from tests.peer.small_disk import small_disk as mounted
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 DISK_BYTES = 96 << 20
 VALUE = b"x" * 100_000
@@ -32,6 +33,7 @@ class Sender:
     """Produces one record at a time; remembers what was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        """No record times out before a test that waits for room does."""
         self._topic = topic
         self._next = 0
         self.acknowledged: dict[int, int] = {}
@@ -40,7 +42,7 @@ class Sender:
                 "bootstrap.servers": bootstrap,
                 "acks": "all",
                 "retries": 0,
-                "message.timeout.ms": 5000,
+                "message.timeout.ms": 60_000,
                 "linger.ms": 0,
             }
         )
@@ -59,7 +61,7 @@ class Sender:
 
         value = str(number).encode() + b" " + VALUE
         self._producer.produce(self._topic, value, partition=0, on_delivery=delivered)
-        self._producer.flush(20)
+        assert self._producer.flush(90) == 0
         return outcome[0]
 
 
@@ -78,21 +80,20 @@ def test_produce_is_refused_reads_continue_and_the_disk_heals(
         if error is not None:
             errors.append(error)
     assert errors, "the disk is full, yet everything was acknowledged"
-    assert KafkaError.KAFKA_STORAGE_ERROR in errors
-    assert set(errors) - {KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT} == set()
-    status, _, reported = get(base(broker) + "/readyz")
-    assert (status, reported) == (503, "a disk is full: produce is refused by 1 partition\n")
+    assert set(errors) == {KafkaError.KAFKA_STORAGE_ERROR}
+    refused = 503, "a disk is full: produce is refused by 1 partition\n"
+    eventually(lambda: get(base(broker) + "/readyz")[::2] == refused)
     found = scrape(broker)
     assert found.value("kbroker_produce_refused_partitions") == 1
     assert found.value("kbroker_log_dir_full_seconds", dir=str(small_disk / "data")) == 0
     _same(broker, sender)
     ballast.unlink()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while sender.send() is not None:
         assert time.monotonic() < deadline, "there is room again, yet produce is still refused"
     for _ in range(20):
         assert sender.send() is None
-    assert get(base(broker) + "/readyz")[0] == 200
+    eventually(lambda: get(base(broker) + "/readyz")[0] == 200)
     assert scrape(broker).value("kbroker_produce_refused_partitions") == 0
     _same(broker, sender)
     broker.kill9()
@@ -129,7 +130,7 @@ def test_topics_can_be_deleted_on_a_full_disk_and_that_makes_room(
     for future in admin.incremental_alter_configs([retention]).values():
         future.result(30)
     admin.delete_topics(["large"])["large"].result(30)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while sender.send() is not None:
         assert time.monotonic() < deadline, "the deleted topic has made room, yet produce is still refused"
     _same(broker, sender)

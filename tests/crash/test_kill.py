@@ -81,7 +81,7 @@ def test_kill_of_the_parent_leaves_no_orphan(broker_factory: Callable[..., KBrok
     family = broker.processes()
     assert len(family) >= 4
     os.kill(broker.pid, 9)
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
     broker.kill9()
     broker.start()

@@ -16,9 +16,12 @@ from kbroker.ipc import crash_point
 from kbroker.protocol.errors import ErrorCode
 from tests.crash.load import PARTITIONS, Load, create_topic, judge, read_all
 from tests.crash.mover import TOPIC, Mover
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+
+RECORDS = 20_000  # hours at 100 bytes a second
 
 
 def _mover(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> tuple[KBroker, Mover]:
@@ -122,6 +125,7 @@ def test_a_move_survives_everything_at_any_step(
     load.start()
     try:
         load.wait_for_acks()
+        eventually(lambda: max(load.acknowledged[0], default=-1) >= 5)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.delete_records([TopicPartition(TOPIC, 0, 5)])[TopicPartition(TOPIC, 0)].result(30)
         for place in [name for name in crash_point.POINTS if name.startswith("move: ")]:
@@ -136,7 +140,7 @@ def test_a_move_survives_everything_at_any_step(
             assert reported
             assert set(reported.values()) - {0, None} == set()
             assert broker.process is not None
-            assert broker.process.wait(30) == -signal.SIGKILL, place
+            assert broker.process.wait(90) == -signal.SIGKILL, place
             broker.kill9()
             broker.start()
             done = {partition: expected[partition] for partition, code in reported.items() if code == 0}
@@ -164,16 +168,19 @@ def test_a_move_continues_after_a_clean_stop(tmp_path: Path, broker_factory: Cal
     broker, mover = _mover(tmp_path, broker_factory)
     load = Load(broker.bootstrap, TOPIC)
     load.start()
-    load.wait_for_acks()
-    load.stop()
+    try:
+        load.wait_for_acks()
+        load.wait_for_ack(RECORDS)
+    finally:
+        load.stop()
     _throttle(broker, "100")
     expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
     assert {mover.alter(partition, log_dir) for partition, log_dir in expected.items()} == {0}
     assert mover.places(future=True) == expected
     broker.restart()
-    assert mover.places(future=True) == expected
+    eventually(lambda: mover.places(future=True) == expected)
     broker.kill9_running("control")
-    assert mover.places(future=True) == expected
+    eventually(lambda: mover.places(future=True) == expected)
     _throttle(broker, None)
     broker.restart()
     mover.wait(expected)

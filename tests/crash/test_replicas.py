@@ -81,7 +81,8 @@ def test_everything_killed_under_load(broker_factory: Callable[..., KBroker], tm
 def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker], tmp_path: Path) -> None:
     """While it is in sync nothing is acknowledged that it does not have; it is when it
     continues."""
-    broker, _ = start_sites(broker_factory, tmp_path, 2, {"replica.lag.time.max.ms": "60000"})
+    patient = {"replica.lag.time.max.ms": "60000", "broker.session.timeout.ms": "60000"}
+    broker, _ = start_sites(broker_factory, tmp_path, 2, patient)
     create(broker, "held", 1, 2)
     wait_for_in_sync(broker, "held", 2)
     leader = described(broker, "held")[0][0]
@@ -116,10 +117,9 @@ def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
     settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
     broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
     create(broker, "guarded", 1, 2, {"min.insync.replicas": "2"})
-    leader, replicas, in_sync = described(broker, "guarded")[0]
-    assert sorted(replicas) == in_sync
+    leader, _, _ = described(broker, "guarded")[0]
     follower = next(child for title, child in broker.children().items() if title.endswith(f"io {2 - leader}"))
-    assert _produce(broker, "guarded", "all") is None
+    eventually(lambda: _produce(broker, "guarded", "all") is None)  # a follower may be late once
     follower.suspend()
     try:
         assert _produce(broker, "guarded", "1") is None  # what the follower lacks now
@@ -131,7 +131,7 @@ def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
     finally:
         follower.resume()
     wait_for_in_sync(broker, "guarded", 2)
-    assert _produce(broker, "guarded", "all") is None
+    eventually(lambda: _produce(broker, "guarded", "all") is None)
     broker.stop()
 
 
@@ -158,7 +158,7 @@ def test_a_changed_min_insync_replicas_counts_while_a_worker_hangs(
     finally:
         follower.resume()
     wait_for_in_sync(broker, "changed", 2)
-    assert _produce(broker, "changed", "all") is None
+    eventually(lambda: _produce(broker, "changed", "all") is None)
     broker.stop()
 
 

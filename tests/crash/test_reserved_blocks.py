@@ -2,7 +2,6 @@
 them, they are not seen as bytes of a log."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, 
 from tests.compat.raw import SocketPeer
 from tests.crash.load import create_topic, read_all
 from tests.crash.loop_disk import LoopDisk
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 TOPIC = "fast"
 VALUE = b" " + b"x" * 100_000
@@ -50,7 +50,7 @@ def produce(broker: KBroker, first: int, count: int, topic: str = TOPIC) -> tupl
         "bootstrap.servers": broker.bootstrap,
         "acks": "all",
         "retries": 0,
-        "message.timeout.ms": 8000,
+        "message.timeout.ms": 60_000,
     }
     producer = Producer(settings)
     for number in range(first, first + count):
@@ -66,7 +66,7 @@ def produce(broker: KBroker, first: int, count: int, topic: str = TOPIC) -> tupl
         producer.poll(0)
         if errors:
             break
-    assert producer.flush(30) == 0
+    assert producer.flush(90) == 0
     return acknowledged, errors
 
 
@@ -120,13 +120,12 @@ def test_a_crash_leaves_no_blocks_reserved(disk: LoopDisk, broker: KBroker, vict
     assert described(broker) == segment(disk).st_size
     if victim == "io":
         broker.kill9_child("io")
-        time.sleep(1)
     else:
         broker.kill9()
         assert tail(disk) > 2 * MIB
         broker.start()
     assert found(broker) == acknowledged
-    assert abs(tail(disk)) < MIB
+    eventually(lambda: abs(tail(disk)) < MIB)  # the network process may have served the records
     acknowledged |= grow(broker, disk, first=len(acknowledged))[TOPIC]
     broker.stop()
     assert abs(tail(disk)) < MIB
@@ -163,5 +162,4 @@ def test_a_power_cut_leaves_a_complete_prefix_and_no_reserved_blocks(disk: LoopD
     assert found(broker, "durable") == durable
     left = found(broker)
     assert left == dict(sorted(cached.items())[: len(left)])
-    for topic in (TOPIC, "durable"):
-        assert abs(tail(disk, topic)) < MIB
+    eventually(lambda: all(abs(tail(disk, topic)) < MIB for topic in (TOPIC, "durable")))

@@ -86,6 +86,8 @@ class V2Producer:
             producer = begun.producer_id, begun.producer_epoch
             while not self._stop.is_set():
                 producer = self._transaction(producer)
+            # refused until the markers of the last transaction are in the logs
+            self._ask(ApiKey.INIT_PRODUCER_ID, 5, InitProducerIdRequest(self._name, TIMEOUT_MS, -1, -1))
         except AssertionError as error:
             self.failed = f"{self._name}, transaction {self.ended}: {error}"
 

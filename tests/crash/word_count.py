@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.crash.load import PARTITIONS
 from tests.peer.tools import QUICK_JVM, java_command
@@ -47,6 +47,7 @@ BY_PROTOCOL = {
 WORDS = [f"word{number}" for number in range(30)]
 LINE_WORDS = 4
 PAUSE_S = 0.02
+REST_S = 120
 
 
 class WordCount:
@@ -165,8 +166,10 @@ class Counts:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "reconnect.backoff.max.ms": 100,
+                "enable.partition.eof": True,
             }
         )
+        self._read_to_end: set[int | None] = set()
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
 
     @property
@@ -183,16 +186,21 @@ class Counts:
                 service.tend()
 
     def read_rest(self) -> None:
-        """Read on, to find counts that must not exist."""
-        while self._take(0.5):
-            pass
+        """Read up to the ends, to find counts that must not exist."""
+        deadline = time.monotonic() + REST_S
+        while self._take(0.5) or len(self._read_to_end) < PARTITIONS:
+            assert time.monotonic() < deadline, "the topic does not end"
 
     def _take(self, timeout_s: float) -> int:
         messages = self._consumer.consume(500, timeout_s)
         for message in messages:
             error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._read_to_end.add(message.partition())
+                continue
             assert error is None or error.retriable(), error
             if error is None:
+                self._read_to_end.discard(message.partition())
                 key, value = message.key(), message.value()
                 assert isinstance(key, bytes)
                 assert isinstance(value, bytes)
