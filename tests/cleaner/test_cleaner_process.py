@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from kbroker.log import files
@@ -56,9 +56,9 @@ def produce(node: KBroker, topic: str, count: int, first: int = 0, value: bytes 
         latest[key] = b"%d " % n + value
         producer.produce(topic, latest[key], key)
         if n % 500 == 499:
-            producer.flush(10)
+            producer.flush(60)
             time.sleep(0.25)  # segment.ms goes by the records' timestamps
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return latest
 
 
@@ -72,8 +72,11 @@ def read(node: KBroker, topic: str) -> dict[int, tuple[bytes, bytes]]:
         message = consumer.poll(1)
         if message is None:
             continue
-        if message.error():
-            break
+        if (error := message.error()) is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                break
+            assert error.retriable(), error
+            continue
         found[message.offset()] = (message.key(), message.value())
     consumer.close()
     return found
@@ -248,7 +251,7 @@ def test_kills_of_cleaner_and_io_workers_change_nothing(node: KBroker) -> None:
     for turn in range(12):
         latest |= produce(node, "killed", 1000, first=turn * 1000, value=b"v" * 500)
         if turn % 3 == 2:
-            node.kill9_child("io")
+            node.kill9_running("io")
         else:
             node.kill9_running("cleaner")
     node.kill9()

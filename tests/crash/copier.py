@@ -33,7 +33,12 @@ class Copier:
         self._target = target
         self._places = [TopicPartition(source, partition) for partition in range(partitions)]
         self._producer = Producer(
-            {**quick, "transactional.id": TRANSACTION, "transaction.timeout.ms": 10_000, "retry.backoff.ms": 10}
+            {
+                **quick,
+                "transactional.id": TRANSACTION,
+                "transaction.timeout.ms": 10_000,
+                "retry.backoff.ms": 10,
+            }
         )
         self._producer.init_transactions(PATIENCE_S)
         self._consumer = Consumer(

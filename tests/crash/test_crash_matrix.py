@@ -121,7 +121,8 @@ def _most(name: str) -> int:
 
 
 def _die(broker: KBroker, dirs: list[Path], name: str, count: int, patience: int) -> bool:
-    """Start a broker that dies at the n-th time; whether it did within so many times its patience."""
+    """Start a broker that dies at the n-th time; whether it did within so many times its
+    patience."""
     broker.environment[VARIABLE] = f"{name}:{count}"
     if not _start(broker):
         return True

@@ -48,8 +48,8 @@ class Scene:
         return {int(path.name[-1]) for path in (self.disk.folder / "logs").glob(f"{TOPIC}-?")}
 
     def produce(self, partitions: set[int], ours_timeout_ms: int = 60_000) -> dict[int, int | None]:
-        """Error code of one record for each partition, None when it was acknowledged. A record for a
-        partition on the failed disk may wait for a leader until its timeout."""
+        """Error code of one record for each partition, None when it was acknowledged. A record for
+        a partition on the failed disk may wait for a leader until its timeout."""
         outcome: dict[int, int | None] = {}
         producers = {
             timeout_ms: Producer(

@@ -101,8 +101,8 @@ def transactions(bootstrap: str) -> None:
 
 
 def read(bootstrap: str, topic: str, needed: set[int] | None = None) -> Records:
-    """Key and value by offset; ends at the first error or the log's end. A log that does not open is
-    waited for until it has delivered what must be served, or for PATIENCE_S."""
+    """Key and value by offset; ends at the first error or the log's end. A log that does not open
+    is waited for until it has delivered what must be served, or for PATIENCE_S."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

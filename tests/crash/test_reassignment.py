@@ -84,8 +84,8 @@ def test_replicas_move_under_load(broker_factory: Callable[..., KBroker], tmp_pa
         victim = "io 1"
         broker.kill9_running(victim)
         load.wait_for_ack(load.count)
-        # control may not have noticed the death yet; and the worker that came back may still have to
-        # say so of a replica that is in sync all along
+        # control may not have noticed the death yet; and the worker that came back may still have
+        # to say so of a replica that is in sync all along
         eventually(lambda: f"{victim} died" in broker.logs(1 << 20))
         eventually(lambda: preferred_lead(broker, "moving"))
     finally:

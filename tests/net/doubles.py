@@ -29,7 +29,7 @@ from kbroker.ipc.messages import (
     TopicImage,
     VerifyTransaction,
 )
-from kbroker.ipc.ring import ring_push, ring_take, wake_process
+from kbroker.ipc.ring import ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.ipc.wire import FrameReader, pack, reply_decoder
 from kbroker.log import files
@@ -40,6 +40,7 @@ from kbroker.protocol.messages.index import APIS
 from kbroker.protocol.schema import ProtocolError
 from tests.forked_child import exit_code
 from tests.ipc.links import next_link
+from tests.peer.eventually import eventually
 
 Answer = Callable[[ClientRequest], bytes | None]
 SERVED = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
@@ -195,7 +196,7 @@ class ControlDouble(threading.Thread):
         self.replied.clear()
         assert self.link is not None
         self.link.sendall(pack(2, image))
-        assert self.replied.wait(10)
+        assert self.replied.wait(60)
 
     def drop(self) -> None:
         """Close the link, as when control dies."""
@@ -318,7 +319,7 @@ class NetNode:
         client = socket.create_connection(listener.getsockname())
         served, address = listener.accept()
         listener.close()
-        client.settimeout(20)
+        client.settimeout(60)
         self._ids += 1
         with served:
             accepted = fds.Accepted(self._ids, 0, host, address[1])
@@ -326,7 +327,7 @@ class NetNode:
                 time.sleep(0.001)
         return client
 
-    def closed_ids(self, count: int, timeout: float = 10) -> list[int]:
+    def closed_ids(self, count: int, timeout: float = 60) -> list[int]:
         """Ids of connections that the process reported closed."""
         found: list[int] = []
         poll = select.poll()
@@ -336,6 +337,11 @@ class NetNode:
             if isinstance(reported, list):  # else settings, which are sent at the start
                 found += [i for i in reported if i != fds.RESTARTED]
         return found
+
+    def wait_for_appends(self, count: int) -> None:
+        """Until the network process has put so many batches into the worker's ring."""
+        ring = self.shared.append_ring(0, 0)
+        eventually(lambda: ring_length(ring) + len(self.worker.batches) >= count)
 
     def kill(self) -> None:
         exit_code(self.pid, 0)

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from kbroker.ipc.child import STOP_SIGNAL
-from kbroker.ipc.layout import AppendEntry, ProcessLine
+from kbroker.ipc.layout import AppendEntry, ProcessLine, Slot
 from kbroker.ipc.ring import mark_recovered, ring_take
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
@@ -27,6 +27,7 @@ from tests.net.requests import (
     read_fetch,
     read_produce,
 )
+from tests.peer.eventually import eventually
 
 SMALL_ARENA = {"kbroker.arena.bytes": str(16 << 20), "socket.request.max.bytes": str(16 << 20)}
 
@@ -185,7 +186,7 @@ def test_a_killed_process_is_succeeded_without_old_completions(node_factory: Nod
     node.worker.hold.set()
     time.sleep(0.05)
     link.sendall(b"".join(produce_frame(batch(), number=n) for n in range(20)))
-    time.sleep(0.2)
+    node.wait_for_appends(20)
     node.kill()
     assert is_closed(link)
     node.fork()
@@ -205,7 +206,8 @@ def test_a_stop_answers_what_was_received(node_factory: NodeFactory) -> None:
     time.sleep(0.05)
     link.sendall(produce_frame(batch(), number=5))
     waiting.sendall(fetch_frame(0, max_wait_ms=30_000))
-    time.sleep(0.2)
+    node.wait_for_appends(1)
+    eventually(lambda: bool(node.shared.slots[0, Slot.WAITERS] & 1))
     os.kill(node.pid, STOP_SIGNAL)
     time.sleep(0.1)
     node.worker.hold.clear()

@@ -1,6 +1,7 @@
 """Every request that was answered is in the histograms of its phases, once, and their sums are the
 total's."""
 
+import socket
 import time
 
 import pytest
@@ -96,11 +97,11 @@ def test_every_fetch_is_in_each_of_its_phases(node_factory: NodeFactory) -> None
 def test_a_fetch_that_waits_for_records_spends_its_time_in_the_purgatory(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1})
     with node.connect() as link:
-        link.sendall(fetch_frame(0, max_wait_ms=200))
+        link.sendall(fetch_frame(0, max_wait_ms=1000))
         read_frame(link)
     found = all_counted(node, ApiKey.FETCH, 1)
-    assert found["purgatory"][1] > 0.15e9
-    assert found["local"][1] < 0.1e9
+    assert found["purgatory"][1] > 0.5e9
+    assert found["local"][1] < 0.5e9
 
 
 def test_an_answer_that_its_client_takes_late_spends_its_time_in_sending(node_factory: NodeFactory) -> None:
@@ -109,6 +110,7 @@ def test_an_answer_that_its_client_takes_late_spends_its_time_in_sending(node_fa
         for _ in range(20):
             produce(link, batch(b"y" * 300_000))
         link.sendall(fetch_frame(0, max_bytes=1 << 25, partition_max_bytes=1 << 25))
+        link.recv(1, socket.MSG_PEEK)  # the answer has begun to arrive
         time.sleep(0.2)
         read_frame(link)
     found = all_counted(node, ApiKey.FETCH, 1)
