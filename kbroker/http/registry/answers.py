@@ -214,7 +214,7 @@ def get_config(request: RegistryRequest) -> dict[str, Any]:
 def put_config(request: RegistryRequest) -> dict[str, Any]:
     kept = {name: request.body[name] for name in levels.CONFIG_MEMBERS if request.body.get(name) is not None}
     given = request.body.get("compatibility", request.body.get("compatibilityLevel"))
-    with request.topic.lock:
+    with request.topic.changing():
         state = request.topic.refresh(request.caller)
         before = state.levels.get(request.place, {})
         level = (
@@ -226,7 +226,7 @@ def put_config(request: RegistryRequest) -> dict[str, Any]:
 
 
 def delete_config(request: RegistryRequest) -> dict[str, Any]:
-    with request.topic.lock:
+    with request.topic.changing():
         state = request.topic.refresh(request.caller)
         before = (
             levels.config_of(state, request.place, False)
@@ -245,7 +245,7 @@ def get_mode(request: RegistryRequest) -> dict[str, Any]:
 
 def put_mode(request: RegistryRequest) -> dict[str, Any]:
     mode = levels.mode_name(request.body.get("mode"))
-    with request.topic.lock:
+    with request.topic.changing():
         state = request.topic.refresh(request.caller)
         name = request.place
         held = [
@@ -260,7 +260,7 @@ def put_mode(request: RegistryRequest) -> dict[str, Any]:
 
 
 def delete_mode(request: RegistryRequest) -> dict[str, Any]:
-    with request.topic.lock:
+    with request.topic.changing():
         state = request.topic.refresh(request.caller)
         before = levels.mode_of(state, request.place, request.place is None)
         request.topic.write(request.caller, [(mode_key(request.place), None)])

@@ -47,16 +47,15 @@ class SchemaDecoder:
 
     def find(self, state: State, schema_id: int) -> tuple[SchemaRow, Decode] | None:
         """The schema of an id and its decoding function; None if either is missing."""
-        with self._topic.lock:
-            rows = state.ids[CONTEXT].get(schema_id)
-            if not rows:
-                return None
-            kept = self._known.get(schema_id)
-            if kept is None or kept[0] != rows[0]:
-                decode, characters = _made(state, rows[0])
-                kept = rows[0], decode
-                self._known.put(schema_id, kept, characters)
-            row, decode = kept
+        rows = tuple(state.ids.get(CONTEXT, {}).get(schema_id, ()))
+        if not rows:
+            return None
+        kept = self._known.get(schema_id)
+        if kept is None or kept[0] != rows[0]:
+            decode, characters = _made(state, rows[0])
+            kept = rows[0], decode
+            self._known.put(schema_id, kept, characters)
+        row, decode = kept
         return None if decode is None else (row, decode)
 
 

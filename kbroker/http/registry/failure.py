@@ -83,5 +83,9 @@ def incompatible(subject: str, reasons: list[str]) -> Failure:
     return Failure(HTTPStatus.CONFLICT, 409, text)
 
 
+def busy(text: str) -> Failure:
+    return Failure(HTTPStatus.SERVICE_UNAVAILABLE, 50003, f"{text}; try again")
+
+
 def store_failed(text: str) -> Failure:
     return Failure(HTTPStatus.INTERNAL_SERVER_ERROR, 50001, f"Error in the backend data store: {text}")

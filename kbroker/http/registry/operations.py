@@ -94,7 +94,9 @@ def register(
     """The id of a schema, which is registered if it is new. Raises Failure."""
     if not is_allowed(subject):
         raise failure.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject")
-    with topic.lock:
+    before = topic.refresh(caller)
+    parse_candidate(before, schema_of(subject, body), normalize)  # takes long at times, and is cached
+    with topic.changing():
         state = topic.refresh(caller)
         normalize = normalize or normalizes(state, subject)
         row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
@@ -215,7 +217,7 @@ def test_compatibility(
 
 def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str, permanent: bool) -> int:
     """Marks a version as deleted, or removes a marked one. Raises Failure."""
-    with topic.lock:
+    with topic.changing():
         state = topic.refresh(caller)
         check_writable(state, subject)
         row = (
@@ -237,7 +239,7 @@ def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str,
 
 def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: bool) -> list[int]:
     """Marks all versions of a subject as deleted, or removes them. Raises Failure."""
-    with topic.lock:
+    with topic.changing():
         state = topic.refresh(caller)
         check_writable(state, subject)
         rows = state.versions(subject, deleted=True)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 
 import setproctitle
 
+from kbroker.http.registry.failure import busy
 from kbroker.http.registry.formats import InvalidSchema
 from kbroker.ipc.child import ChildContext, die_with_parent
 
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 HEAD = struct.Struct(">?I")
 """Of a request and of an answer: whether a descriptor follows, or else a text; and its bytes."""
 FIRST_FD = 3
+WAIT_S = 10.0
+"""A schema waits so long for those of others, then it is refused: its thread continues to wait after
+its client has left."""
 TITLE = "kbroker: protoc"
 
 
@@ -37,14 +41,17 @@ class Protoc:
         self._lock = threading.Lock()
 
     def compile(self, text: str, references: Mapping[str, str]) -> bytes:
-        """The descriptor of a .proto file. Raises InvalidSchema."""
+        """The descriptor of a .proto file. Raises InvalidSchema, Failure."""
         question = json.dumps([text, list(references.items())]).encode()
-        with self._lock:
-            try:
-                self._link.sendall(HEAD.pack(False, len(question)) + question)
-                works, found = _received(self._link)
-            except OSError as error:
-                raise InvalidSchema(f"protoc has ended: {error}") from None
+        if not self._lock.acquire(timeout=WAIT_S):
+            raise busy("too many schemas to parse at the same time")
+        try:
+            self._link.sendall(HEAD.pack(False, len(question)) + question)
+            works, found = _received(self._link)
+        except OSError as error:
+            raise InvalidSchema(f"protoc has ended: {error}") from None
+        finally:
+            self._lock.release()
         if not works:
             raise InvalidSchema(found.decode("utf-8", "replace"))
         return found

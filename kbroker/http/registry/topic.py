@@ -4,14 +4,15 @@ broker."""
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from kbroker.config.topic import SCHEMAS
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.log_reader import Scan
 from kbroker.http.console.refusal import Refusal, check
-from kbroker.http.registry.failure import Failure, store_failed
+from kbroker.http.registry.failure import Failure, busy, store_failed
 from kbroker.http.registry.state import State
 from kbroker.ipc.crash_point import crash_point
 from kbroker.protocol.api_keys import ApiKey
@@ -19,7 +20,7 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kbroker.protocol.records import build_batch
+from kbroker.protocol.records import Record, build_batch
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +30,16 @@ PRODUCE_BY_NAME = 12
 TIMEOUT_MS = 8000
 TRIES = 20
 PAUSE_S = 0.05
+WAIT_S = 10.0
+"""A change waits so long for changes of others, then it is refused: its thread continues to wait
+after its client has left."""
 Row = tuple[bytes, bytes | None]
 
 
 class SchemaTopic:
-    """Runs in: http. Owner: the registry. `lock` is held from the read to the end until the write
-    is in the log.
+    """Runs in: http. Owner: the registry. `lock` is held by a change, from its read to the end until
+    its write is in the log. Reads need no lock: the broker may let a caller wait for long, because
+    of a quota or of wrong guesses at its password, and others do not wait for that.
 
     It has no rights: the broker decides whether the caller may read and write the topic."""
 
@@ -42,38 +47,68 @@ class SchemaTopic:
         self.lock = threading.RLock()
         self.state = State()
         self._next = 0
+        self._applying = threading.Lock()
+        self._first = threading.Lock()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Holds `lock`. Raises Failure if it is not free in time."""
+        if not self.lock.acquire(timeout=WAIT_S):
+            raise busy("too many changes of schemas at the same time")
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     def refresh(self, caller: Caller) -> State:
         """Reads the records that were written since. Raises Failure."""
-        with self.lock:
-            for _ in range(TRIES):
-                try:
-                    self._read(caller)
-                    return self.state
-                except Refusal as refusal:
-                    if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
-                        self._forget()
-                        return self.state
-                    if refusal.code == "OFFSET_OUT_OF_RANGE":
-                        self._forget()  # the topic was deleted and created again
-                    elif refusal.code not in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"):
-                        raise _failure(refusal) from refusal
-                    time.sleep(PAUSE_S)
-            raise store_failed(f"the topic {SCHEMAS} cannot be read now")
+        for _ in range(TRIES):
+            before = self.state
+            try:
+                return self._read(caller)
+            except Refusal as refusal:
+                if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
+                    return self._forget(before)
+                if refusal.code == "OFFSET_OUT_OF_RANGE":
+                    self._forget(before)  # the topic was deleted and created again
+                elif refusal.code not in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"):
+                    raise _failure(refusal) from refusal
+                time.sleep(PAUSE_S)
+        raise store_failed(f"the topic {SCHEMAS} cannot be read now")
 
-    def _read(self, caller: Caller) -> None:
-        scan = Scan(caller, SCHEMAS, 0, _leader(caller), self._next, committed=False)
-        while True:
-            before = scan.next_offset
-            for record in scan.records():
-                self.state.apply(record.key, record.value)
-            self._next = scan.next_offset
-            if scan.next_offset == before:
+    def _read(self, caller: Caller) -> State:
+        node = _leader(caller)
+        # the whole topic is read by one thread at a time, as long as that is not too slow
+        is_first = not self._next and self._first.acquire(timeout=WAIT_S)
+        try:
+            while True:
+                with self._applying:
+                    state, start = self.state, self._next
+                scan = Scan(caller, SCHEMAS, 0, node, start, committed=False)
+                records = scan.records()
+                if scan.next_offset == start:
+                    return state
+                self._apply(state, records, scan.next_offset)
+        finally:
+            if is_first:
+                self._first.release()
+
+    def _apply(self, state: State, records: Sequence[Record], next_offset: int) -> None:
+        """Apply records that another thread has not applied, unless the topic was replaced."""
+        with self._applying:
+            if state is not self.state:
                 return
+            for record in records:
+                if record.offset >= self._next:
+                    state.apply(record.key, record.value)
+            self._next = max(self._next, next_offset)
 
-    def _forget(self) -> None:
-        if self._next:
-            self.state, self._next = State(), 0
+    def _forget(self, before: State) -> State:
+        """The topic that `before` was read from is gone."""
+        with self._applying:
+            if self.state is before and self._next:
+                self.state, self._next = State(), 0
+            return self.state
 
     def write(self, caller: Caller, rows: Sequence[Row]) -> State:
         """Appends records and applies them. After a Failure they may still be in the log; the next

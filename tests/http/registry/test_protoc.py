@@ -12,6 +12,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from kbroker.http.registry import protoc
+from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.formats import InvalidSchema, protobuf_format
 
 TEXT = 'syntax = "proto3"; import "other.proto"; message M { Other other = 1; }'
@@ -44,6 +45,16 @@ def test_a_schema_is_compiled(compiler: protoc.Protoc) -> None:
 def test_refusals_do_not_end_it(compiler: protoc.Protoc, text: str) -> None:
     with pytest.raises(InvalidSchema):
         compiler.compile(text, {})
+    assert compiler.compile(OTHER, {})
+
+
+def test_a_schema_waits_for_those_of_others_up_to_a_bound(
+    compiler: protoc.Protoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protoc, "WAIT_S", 0.0)
+    with compiler._lock, pytest.raises(Failure, match="at the same time") as refused:
+        compiler.compile(OTHER, {})
+    assert refused.value.status == 503
     assert compiler.compile(OTHER, {})
 
 
