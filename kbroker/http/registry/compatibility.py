@@ -16,6 +16,8 @@ MAX_S = 10.0
 TOO_LONG = f"Comparing with all versions takes more than {MAX_S:.0f} s"
 MAX_DEPTH = 100
 """Of references that lead to one another."""
+MAX_FOLLOWED = 10 * MAX_REFERENCES
+"""Of all references of a schema and of those that they lead to, also where many have one name."""
 
 References = tuple[tuple[str, str], ...]
 _PARSED: SchemaCache[tuple[str, str, References], Parsed] = SchemaCache()
@@ -36,37 +38,40 @@ def comparison_deadline() -> Deadline:
     return Deadline(MAX_S)
 
 
-def resolve(state: State, subject: str, references: Sequence[Reference]) -> tuple[tuple[str, str], ...]:
+def resolve(state: State, subject: str, references: Sequence[Reference]) -> References:
     """(name, text) of all schemas that references lead to, each after those that it refers to.
     Raises Failure."""
-    found: dict[str, str] = {}
-    _resolve(state, context_of(subject), references, found, set())
-    return tuple(found.items())
+    found = _Resolution(state, context_of(subject))
+    found.follow(references, set())
+    return tuple(found.texts.items())
 
 
-def _resolve(
-    state: State,
-    context: str,
-    references: Sequence[Reference],
-    found: dict[str, str],
-    open_: set[tuple[str, int]],
-) -> None:
-    for one in references:
-        name = qualified(context, one.subject)
-        rows = state.versions(name, deleted=True)
-        row = next((row for row in rows if row.version == one.version), None)
-        if one.version == -1:
-            row = next((row for row in reversed(rows) if not row.deleted), None)
-        if row is None:
-            raise invalid_schema(
-                f'No schema reference found for subject "{one.subject}" and version {one.version}'
-            )
-        place = (name, row.version)
-        if place in open_ or len(open_) >= MAX_DEPTH or len(found) > MAX_REFERENCES:
-            raise invalid_schema(f"references of {one.subject} lead back to it, or are too many")
-        if one.name not in found:
-            _resolve(state, context, row.references, found, open_ | {place})
-            found[one.name] = row.schema
+class _Resolution:
+    """The schemas that references lead to, and the number of references that were followed."""
+
+    def __init__(self, state: State, context: str) -> None:
+        self.texts: dict[str, str] = {}
+        self._state = state
+        self._context = context
+        self._followed = 0
+
+    def follow(self, references: Sequence[Reference], open_: set[tuple[str, int]]) -> None:
+        """Raises Failure."""
+        for one in references:
+            name = qualified(self._context, one.subject)
+            row = self._state.version(name, one.version)
+            if row is None:
+                raise invalid_schema(
+                    f'No schema reference found for subject "{one.subject}" and version {one.version}'
+                )
+            self._followed += 1
+            place = (name, row.version)
+            many = len(self.texts) > MAX_REFERENCES or self._followed > MAX_FOLLOWED
+            if place in open_ or len(open_) >= MAX_DEPTH or many:
+                raise invalid_schema(f"references of {one.subject} lead back to it, or are too many")
+            if one.name not in self.texts:
+                self.follow(row.references, open_ | {place})
+                self.texts[one.name] = row.schema
 
 
 def parsed_row(state: State, row: SchemaRow) -> Parsed:

@@ -28,8 +28,8 @@ HEAD = struct.Struct(">?I")
 """Of a request and of an answer: whether a descriptor follows, or else a text; and its bytes."""
 FIRST_FD = 3
 WAIT_S = 10.0
-"""A schema waits so long for those of others, then it is refused: its thread continues to wait after
-its client has left."""
+"""A schema waits so long for those of others, then it is refused: its thread continues to wait
+after its client has left."""
 TITLE = "kbroker: protoc"
 
 

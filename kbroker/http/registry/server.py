@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import socket
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
@@ -35,6 +36,11 @@ _CODES = {
     HTTPStatus.SERVICE_UNAVAILABLE: 50003,
 }
 """Error codes of the API for refused logins."""
+MAX_VALUES = 100_000
+"""Of a body's JSON, names included. Three bytes may be a value of eighty in memory."""
+_TEXT = re.compile(rb'"[^"]*"')
+_PARSING = threading.Lock()
+"""A body of 8 MiB takes several times as much while it is parsed."""
 MAX_DEPTH = 100
 """Of a body's JSON. What is nested more deeply might be written to the topic and not be read
 again."""
@@ -59,8 +65,11 @@ class Registry:
     ) -> tuple[HTTPStatus, bytes]:
         """Status and JSON of one request."""
         try:
-            request, function = self._matched(method, target, body)
-            return HTTPStatus.OK, _json(self._found(request, function, authorization, peer))
+            request, function = self._matched(method, target)
+            caller = self._caller(authorization, peer)  # before the body is read
+            if method in ("POST", "PUT"):
+                request = replace(request, body=_body(body))
+            return HTTPStatus.OK, _json(self._found(request, function, caller, authorization, peer))
         except Failure as failure:
             return failure.status, _json({"error_code": failure.code, "message": failure.text})
         except RecursionError:
@@ -71,7 +80,7 @@ class Registry:
             text = "Internal Server Error, see the broker's log"
             return HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error_code": 50001, "message": text})
 
-    def _matched(self, method: str, target: str, body: bytes) -> tuple[RegistryRequest, Function]:
+    def _matched(self, method: str, target: str) -> tuple[RegistryRequest, Function]:
         path, _, query = target.partition("?")
         context = "."
         if (match := _CONTEXT.fullmatch(path)) is not None:
@@ -87,16 +96,16 @@ class Registry:
             m.groupdict() for pattern, _, _ in ROUTES if (m := pattern.fullmatch(path))
         )
         values = {name: unquote(value) for name, value in parts.items()}
-        given = _body(body) if method in ("POST", "PUT") else {}
         caller: Any = self._anonymous
         return RegistryRequest(
-            self.topic, caller, self._cluster_id, context, values, dict(parse_qsl(query)), given
+            self.topic, caller, self._cluster_id, context, values, dict(parse_qsl(query))
         ), function
 
-    def _found(self, request: RegistryRequest, function: Function, authorization: str, peer: str) -> Any:
+    def _found(
+        self, request: RegistryRequest, function: Function, caller: Caller, authorization: str, peer: str
+    ) -> Any:
         """Its result. A client sends its password each time, so a login whose credential has
         changed is repeated at once. Raises Failure."""
-        caller = self._caller(authorization, peer)
         try:
             return function(replace(request, caller=caller))
         except Failure:
@@ -115,8 +124,11 @@ class Registry:
 
 
 def _body(body: bytes) -> Mapping[str, Any]:
+    if _has_many_values(body):
+        raise unprocessable(422, f"the body has more than {MAX_VALUES} values")
     try:
-        given = finite_json.loads(body or b"{}")
+        with _PARSING:
+            given = finite_json.loads(body or b"{}")
     except (ValueError, RecursionError):
         raise Failure(HTTPStatus.BAD_REQUEST, 400, "the body is not JSON") from None
     if type(given) is not dict:
@@ -124,6 +136,18 @@ def _body(body: bytes) -> Mapping[str, Any]:
     if _depth(given) > MAX_DEPTH:
         raise unprocessable(422, "the body is nested too deeply")
     return given
+
+
+def _has_many_values(body: bytes) -> bool:
+    """Whether there are more than MAX_VALUES, without parsing them: each text has two quotes, and
+    each other value follows a comma, a colon or a bracket."""
+    if len(body) <= MAX_VALUES:
+        return False
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    if plain.count(b'"') > 2 * MAX_VALUES:
+        return True
+    outside = _TEXT.sub(b"", plain)
+    return sum(outside.count(mark) for mark in (b",", b"[", b"{")) > MAX_VALUES
 
 
 def _depth(value: Any) -> int:

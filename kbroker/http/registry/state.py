@@ -14,7 +14,8 @@ Identity = tuple[str, str, tuple[Any, ...]]
 
 
 class State:
-    """Runs in: http. Owner: the registry; changed only by `apply`, under the registry's lock.
+    """Runs in: http. Owner: the registry; changed only by `apply`, under a lock of
+    the topic.
 
     subjects: rows by subject and version, including deleted ones. ids: rows by context and id, the
     oldest first. identities: ids of equal schemas, the oldest first; imports may give them several.
@@ -107,6 +108,13 @@ class State:
         """Rows of a subject in order of their versions."""
         rows = self.subjects.get(subject, {})
         return [rows[number] for number in sorted(rows) if deleted or not rows[number].deleted]
+
+    def version(self, subject: str, number: int) -> SchemaRow | None:
+        """One version of a subject, also a deleted one; -1: the latest that is not deleted."""
+        if number != -1:
+            return self.subjects.get(subject, {}).get(number)
+        kept = self.versions(subject)
+        return kept[-1] if kept else None
 
     def id_of(self, row: SchemaRow) -> int | None:
         """The oldest id of a schema in its context."""

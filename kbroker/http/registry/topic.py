@@ -37,9 +37,9 @@ Row = tuple[bytes, bytes | None]
 
 
 class SchemaTopic:
-    """Runs in: http. Owner: the registry. `lock` is held by a change, from its read to the end until
-    its write is in the log. Reads need no lock: the broker may let a caller wait for long, because
-    of a quota or of wrong guesses at its password, and others do not wait for that.
+    """Runs in: http. Owner: the registry. `lock` is held by a change, from its read to the end
+    until its write is in the log. Reads need no lock: the broker may let a caller wait for long,
+    because of a quota or of wrong guesses at its password, and others do not wait for that.
 
     It has no rights: the broker decides whether the caller may read and write the topic."""
 

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
-from kbroker.http.registry import compatibility, operations
+from kbroker.http import finite_json
+from kbroker.http.registry import compatibility, operations, server
 from kbroker.http.registry.formats import (
     MAX_CHARACTERS,
     MAX_REFERENCED,
@@ -223,6 +224,41 @@ def test_a_long_chain_of_references_is_refused_and_leaves_no_traceback(
     assert codes == [(422, 42201)]
     assert number > compatibility.MAX_DEPTH // 2
     assert not caplog.records
+
+
+def test_references_that_many_schemas_repeat_are_followed_up_to_a_bound() -> None:
+    """Each of them again costs a step, also where all have one name: a million schemas took
+    hours."""
+    desk = Desk()
+    desk.register("leaf", record("a", name="Leaf"))
+    each = compatibility.MAX_FOLLOWED // 10
+    leaves = [{"name": "Leaf", "subject": "leaf", "version": 1}] * each
+    for number in range(10):
+        desk.register(f"s{number}", record("a", name=f"R{number}"), references=leaves)
+    upper = [{"name": f"R{number}", "subject": f"s{number}", "version": 1} for number in range(10)]
+    body = {"schema": json.dumps(record("a", name="Top")), "references": upper}
+    status, answer = desk("POST", "/subjects/top/versions", body)
+    assert (status, answer["error_code"]) == (422, 42201)
+    body["references"] = upper[:9]
+    assert desk("POST", "/subjects/top/versions", body)[0] == 200
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'""'])
+def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(
+    value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 MiB of them took 200 MB and more, of each of 64 connections at once."""
+    body = b'{"schema":"[]","metadata":[' + b",".join([value] * (server.MAX_VALUES + 1)) + b"]}"
+    monkeypatch.setattr(finite_json, "loads", lambda _: pytest.fail("it was parsed"))
+    status, answer = Desk().registry.answer("POST", "/subjects/s/versions", "", body)
+    assert (int(status), json.loads(answer)["error_code"]) == (422, 422)
+
+
+def test_values_within_a_text_are_not_counted() -> None:
+    """A schema is a text with brackets, commas, escaped quotes and backslashes."""
+    many = record(*(f"f{number}" for number in range(2000)), name="Many")
+    many["doc"] = '\\"[{,' * (server.MAX_VALUES // 2)
+    assert Desk().register("s", many) == 1
 
 
 @pytest.mark.parametrize("depth", [*range(850, 1000, 10)])

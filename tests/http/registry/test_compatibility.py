@@ -140,13 +140,13 @@ def test_references_that_lead_back_are_refused(monkeypatch: pytest.MonkeyPatch) 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One item for each list of references that is followed."""
     calls: list[None] = []
-    follow: Callable[..., None] = module._resolve
+    follow: Callable[..., None] = module._Resolution.follow
 
     def counting(*given: Any) -> None:
         calls.append(None)
         follow(*given)
 
-    monkeypatch.setattr(module, "_resolve", counting)
+    monkeypatch.setattr(module._Resolution, "follow", counting)
     return calls
 
 

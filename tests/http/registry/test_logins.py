@@ -71,6 +71,11 @@ def test_failed_logins_of_an_address_are_limited(registry: Registry, broker: Bro
     assert status(registry, "right", "b") is HTTPStatus.OK, "a known login needs no attempt"
 
 
+def test_a_body_is_parsed_after_the_login(registry: Registry) -> None:
+    found = registry.answer("POST", "/subjects/s/versions", "", b"no JSON")
+    assert found[0] is HTTPStatus.UNAUTHORIZED
+
+
 def test_logins_that_succeed_or_find_no_broker_are_not_counted(registry: Registry, broker: Broker) -> None:
     broker.is_reachable = False
     for _ in range(FAILED_BY_ADDRESS * 2):
