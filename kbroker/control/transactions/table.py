@@ -59,9 +59,10 @@ class TransactionTable:
         """Every id, as of now."""
         return tuple(self._known)
 
-    def ongoing(self) -> tuple[TransactionMetadata, ...]:
-        """The ids with an open transaction, as of now."""
-        return tuple(self._known[transactional_id] for transactional_id in self._ongoing)
+    def ongoing(self) -> Iterator[TransactionMetadata]:
+        """The ids with an open transaction. The table may change meanwhile: one that has ended is
+        left out. Only the ids are copied at once, so that a caller may pause between any two."""
+        return (self._known[each] for each in tuple(self._ongoing) if each in self._ongoing)
 
     @property
     def count(self) -> int:
