@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 CLEAN, CONVICTED, CANNOT_JUDGE, INTERRUPTED = 0, 1, 2, 130
 EXIT_CODES = {
@@ -14,8 +14,30 @@ EXIT_CODES = {
 }
 
 
+class Once(argparse._StoreAction):
+    """An option with one value, of which argparse would use the last of two."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given = vars(namespace).setdefault("given", set())
+        if self.dest in given:
+            raise argparse.ArgumentError(self, "is given twice: give it once")
+        given.add(self.dest)
+        super().__call__(parser, namespace, values, option_string)
+
+
 class Parser(argparse.ArgumentParser):
     """A wrong command line is one line, as of the other commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name in (None, "store"):
+            self.register("action", name, Once)
 
     def error(self, message: str) -> NoReturn:
         self.exit(CANNOT_JUDGE, f"{self.prog}: {message}; see `{self.prog} --help`\n")

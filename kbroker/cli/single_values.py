@@ -12,11 +12,20 @@ class SingleValues(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
-            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            given = self._given(ctx, args)
             for option in given:
                 if _takes_one(option) and given.count(option) > 1:
                     ctx.fail(_refusal(option, given.count(option)))
         return super().parse_args(ctx, args)
+
+    def _given(self, ctx: Any, args: list[str]) -> list[Any]:
+        """Options and arguments, in the order of the command line."""
+        try:
+            return self.make_parser(ctx).parse_args(list(args))[2]
+        except Exception as error:
+            if getattr(error, "ctx", ctx) is None:  # of an option without its value: names no command
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
 
 
 def _takes_one(option: Any) -> bool:

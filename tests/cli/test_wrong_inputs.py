@@ -16,6 +16,7 @@ WITHOUT_BROKER = [
     ("frobnicate", 2, "No such command 'frobnicate'"),
     ("topics frobnicate", 2, "see `kbroker topics --help`"),
     ("quotas describe", 2, "No such command 'describe': there are list, set, remove; see"),
+    ("topics list --timeout", 2, "Option '--timeout' requires an argument; see `kbroker topics list --help`"),
     ("topics list --frob", 2, "No such option: --frob; see"),
     (
         "-b h:1 topics list",
