@@ -3,7 +3,7 @@ throttle, metrics."""
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from kbroker.cleaner.log_cleaner import Cleaned
 from kbroker.cleaner.throttle import Throttle
@@ -60,10 +60,14 @@ class CleanerState:
         if not self.stop.is_set():
             self._wake.clear()
 
-    def take_filthiest(self, logs: Iterable[tuple[int, CleanableLog]]) -> tuple[int, CleanableLog] | None:
+    def take_filthiest(
+        self, logs: Sequence[tuple[int, CleanableLog]], complete: bool = True
+    ) -> tuple[int, CleanableLog] | None:
         """The dirtiest log that is due and that no other thread cleans; the caller returns it with
-        `done`. logs: each with its IO worker."""
+        `done`. logs: each with its IO worker. complete: these are the logs of all IO workers."""
         with self._lock:
+            if complete:
+                self._forget_others({(one.slot, one.generation) for _, one in logs})
             candidates = [
                 (worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy
             ]
@@ -96,3 +100,8 @@ class CleanerState:
             if for_good:
                 self._uncleanable.add((one.slot, one.generation))
                 self.metrics.words[UNCLEANABLE] = len(self._uncleanable)
+
+    def _forget_others(self, known: set[Log]) -> None:
+        """Forget uncleanable logs that were deleted, or that compaction no longer concerns."""
+        self._uncleanable &= known
+        self.metrics.words[UNCLEANABLE] = len(self._uncleanable)

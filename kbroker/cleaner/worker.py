@@ -82,10 +82,13 @@ class CleanerThread(threading.Thread):
     def _clean_filthiest(self) -> bool:
         """Clean the dirtiest log; returns whether a log was cleaned."""
         found: list[tuple[int, CleanableLog]] = []
+        complete = True
         for worker in range(self._workers):
-            with suppress(KafkaError):  # the IO worker is restarting, so its logs cannot be cleaned now
+            try:
                 found += [(worker, one) for one in self._caller.ask(worker, CleanableLogs())]
-        taken = self._state.take_filthiest(found)
+            except KafkaError:  # the IO worker is restarting, so its logs cannot be cleaned now
+                complete = False
+        taken = self._state.take_filthiest(found, complete)
         if taken is None:
             return False
         self._worker, one = taken

@@ -58,6 +58,11 @@ KBROKER = (
             doc="Maximum number of topics, of partitions, of groups and of partitions of groups with series of "
                 "their own. If there are more, series go to partitions that are offline or have replicas out of "
                 "sync, then to the busiest, and to the groups with the largest lag. Sums include all of them."),
+    Setting("kbroker.metrics.details.max", INT, 100, at_least(0), importance=LOW,
+            doc="Maximum number of partitions with kbroker_log_durable_offset, kbroker_log_segments and "
+                "kbroker_log_writes_total, chosen as for kbroker.metrics.partitions.max, and of partitions of a group "
+                "with kbroker_group_lag_seconds: those where it is largest. Names of Kafka's dashboards do not have "
+                "this bound."),
     Setting("kbroker.client.telemetry.enable", BOOLEAN, False,
             doc="Let clients push their own metrics (KIP-714) as client metrics subscriptions request; /metrics "
                 "shows them. Off by default, as in Apache Kafka without a plugin, because librdkafka writes a line "

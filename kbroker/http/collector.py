@@ -50,9 +50,10 @@ class BrokerCollector:
         names = [endpoint.listener for endpoint in listeners]
         self._processes = ProcessRows(shared, names, Recent(clock_s), Recent(clock_s))
         most = config.get_int("kbroker.metrics.partitions.max")
-        self._partitions = PartitionRows(shared, sites_of(config), most)
+        details = config.get_int("kbroker.metrics.details.max")
+        self._partitions = PartitionRows(shared, sites_of(config), most, details)
         self.progress = GroupProgress(shared, page_cache, clock_s)
-        self._groups = GroupRows(shared, most, self.progress)
+        self._groups = GroupRows(shared, most, details, self.progress)
         self._clients = ClientRows(names)
         self._quotas = QuotaRows(clock_s)
         self.limits = HostLimits(config.get_str("kbroker.host.file"))

@@ -52,11 +52,14 @@ class Families:
             for alias, prefix in others:
                 self._lines[alias].append(prefix + shown)
 
-    def add_all(self, name: str, labels: Labels, values: Iterable[float]) -> None:
-        """Samples of many label sets, one value for each."""
+    def add_all(
+        self, name: str, labels: Labels, values: Iterable[float], dialect: Dialect = Dialect.ALL
+    ) -> None:
+        """Samples of many label sets, one value for each. dialect: whose names get them."""
         shown = [number(value) for value in values]
         for each, prefixes in labels.prefixes(ROWS[name]):
-            if each == name or self.kafka:
+            own = each == name
+            if dialect is not (Dialect.KAFKA if own else Dialect.KBROKER) and (own or self.kafka):
                 self._lines[each] += [prefix + value for prefix, value in zip(prefixes, shown, strict=True)]
 
     def add_total(self, name: str, value: float) -> None:

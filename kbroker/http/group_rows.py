@@ -1,11 +1,12 @@
 """Samples of groups: members, committed offsets, lag."""
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
+from operator import itemgetter
 from typing import TypeVar
 
 from kbroker.http.directory import Directory
@@ -31,12 +32,14 @@ T = TypeVar("T")
 
 class GroupRows:
     """Runs in: http. At most `most` groups and as many of their partitions get series, those with
-    the largest lag."""
+    the largest lag. details: the maximum of the partitions of a group that have a lag in
+    seconds."""
 
-    def __init__(self, shared: Shared, most: int, progress: GroupProgress) -> None:
+    def __init__(self, shared: Shared, most: int, details: int, progress: GroupProgress) -> None:
         self._shared = shared
         self._progress = progress
         self._most = most
+        self._details = details
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
         self._timed, self._letters = KeptLabels(), KeptLabels()
 
@@ -92,16 +95,17 @@ class GroupRows:
         families.add_all("kbroker_group_dead_letters_total", labels, [count for _, count in shown])
 
     def _seconds(self, families: Families, rows: Sequence["Row"]) -> None:
-        timed = []
+        timed: defaultdict[str, list[tuple[tuple[str, str, str], float]]] = defaultdict(list)
         for row in rows:
             group, topic, partition = row.labels
             found = self._progress.lag_of(group, topic, int(partition)) if row.lag else None
             if not row.lag:
-                timed.append((row.labels, 0.0))
+                timed[group].append((row.labels, 0.0))
             elif found is not None and found.seconds is not None:
-                timed.append((row.labels, found.seconds))
-        labels = self._timed.of([labels for labels, _ in timed])
-        families.add_all("kbroker_group_lag_seconds", labels, [seconds for _, seconds in timed])
+                timed[group].append((row.labels, round(found.seconds, 3)))
+        shown = [pair for pairs in timed.values() for pair in _largest(pairs, self._details, itemgetter(1))]
+        labels = self._timed.of([labels for labels, _ in shown])
+        families.add_all("kbroker_group_lag_seconds", labels, [seconds for _, seconds in shown])
 
     def _lag_rows(self, families: Families, groups: Sequence[GroupSummary], rows: Sequence["Row"]) -> None:
         """Sums and minima over the partitions of each group whose lag is known."""
@@ -119,7 +123,8 @@ class GroupRows:
             : self._most
         ]:
             families.add("kbroker_group_lag_bytes", (group_id,), sizes[group_id])
-            families.add("kbroker_group_cache_seconds", (group_id,), cached.get(group_id, inf))
+            if (cache_s := cached.get(group_id, inf)) < inf:
+                families.add("kbroker_group_cache_seconds", (group_id,), cache_s)
             families.add("kbroker_group_catch_up_seconds", (group_id,), catch_up[group_id])
 
     def _kafka_states(self, families: Families, states: "Counter[tuple[str, str]]") -> None:
@@ -165,7 +170,7 @@ def _lags(
     return rows, left_out, sums
 
 
-def _largest(items: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]:
+def _largest(items: Sequence[T], most: int, size: Callable[[T], float]) -> list[T]:
     """The rows with the largest lag, at most `most`, in their original order."""
     if len(items) <= most:
         return list(items)

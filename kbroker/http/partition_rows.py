@@ -1,5 +1,6 @@
 """Samples of topics and partitions, from partition slots and per-partition counters."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from kbroker.config.sites import Site
 from kbroker.http.directory import Directory
-from kbroker.http.families import Families
+from kbroker.http.families import Dialect, Families
 from kbroker.http.series import KeptLabels, Labels
 from kbroker.ipc.layout import Counter, Slot, SlotState
 from kbroker.ipc.messages import PartitionImage
@@ -19,6 +20,14 @@ from kbroker.metrics.kafka import TOPIC_PARTITION
 Words = NDArray[np.int64]
 BY_PARTITION = {word.metric: word.number for word in Slot if word.metric}
 COUNTED_BY_PARTITION = {word.metric: word.number for word in Counter if word.metric}
+DETAILS = ("kbroker_log_durable_offset", "kbroker_log_segments", "kbroker_log_writes_total")
+"""Series of the busiest partitions only (kbroker.metrics.details.max), under kbroker's names."""
+REPEATS = {
+    "kbroker_log_high_watermark": Slot.LOG_END,
+    "kbroker_log_last_stable_offset": Slot.HIGH_WATERMARK,
+}
+"""Offsets that are mostly the same as a later one, and that one: they have a series while they are
+below it."""
 BY_TOPIC = {
     "kbroker_topic_in_bytes_total": Counter.BYTES_IN,
     "kbroker_topic_in_records_total": Counter.RECORDS_IN,
@@ -99,18 +108,30 @@ def degraded(shared: Shared, directory: Directory) -> list[str]:
     return [f"{n} partition{' is' if n == 1 else 's are'} {text}" for text, n in counts.items() if n]
 
 
+def _busiest(counters: Words, most: int, first: NDArray[np.bool_] | None = None) -> list[int]:
+    """At most so many rows, in their original order. first: rows that are chosen first."""
+    if len(counters) <= most:
+        return list(range(len(counters)))
+    traffic = counters[:, Counter.BYTES_IN] + counters[:, Counter.BYTES_OUT]
+    order = np.argsort(-traffic, kind="stable") if first is None else np.lexsort((-traffic, ~first))
+    chosen: list[int] = np.sort(order[:most]).tolist()
+    return chosen
+
+
 class PartitionRows:
     """Runs in: http. Reads shared memory; at most `most` partitions get series of their own: those
     with replicas that are out of sync or offline, then the busiest. Such a partition may get no
-    traffic for just that reason, and without it sums over the series would say that all is well."""
+    traffic for just that reason, and without it sums over the series would say that all is well.
+    details: the maximum of those with the series of DETAILS."""
 
-    def __init__(self, shared: Shared, sites: Sequence[Site], most: int) -> None:
+    def __init__(self, shared: Shared, sites: Sequence[Site], most: int, details: int) -> None:
         self._shared = shared
         self._nodes = {log_dir: site.node_id for site in sites for log_dir in site.log_dirs}
         self._node_id = sites[0].node_id
         self._most = most
+        self._details = details
         self._labels = KeptLabels()
-        self._with_time = KeptLabels()
+        self._some: defaultdict[str, KeptLabels] = defaultdict(KeptLabels)
         self._topic_labels = KeptLabels()
         self.shown_topics: set[str] = set()
 
@@ -121,18 +142,13 @@ class PartitionRows:
         self._topics(families, directory, words, counters)
         replicas = Replicas.of(directory.partitions, words)
         self._states(families, directory, words, replicas)
-        chosen = self._busiest(counters, replicas.serving < replicas.count)
+        degraded = replicas.serving < replicas.count
+        chosen = _busiest(counters, self._most, degraded)
         families.add("kbroker_partitions_left_out", (), len(directory.partitions) - len(chosen))
-        self._partitions(families, directory, words[chosen], counters[chosen], chosen, replicas)
-
-    def _busiest(self, counters: Words, first: NDArray[np.bool_] | None = None) -> list[int]:
-        """Rows in their original order. first: rows that are always included."""
-        if len(counters) <= self._most:
-            return list(range(len(counters)))
-        traffic = counters[:, Counter.BYTES_IN] + counters[:, Counter.BYTES_OUT]
-        order = np.argsort(-traffic, kind="stable") if first is None else np.lexsort((-traffic, ~first))
-        chosen: list[int] = np.sort(order[: self._most]).tolist()
-        return chosen
+        detailed = np.isin(chosen, _busiest(counters, self._details, degraded))
+        left_out = len(directory.partitions) - int(detailed.sum())
+        families.add("kbroker_partition_details_left_out", (), left_out)
+        self._partitions(families, directory, words[chosen], counters[chosen], chosen, detailed, replicas)
 
     def _topics(self, families: Families, directory: Directory, words: Words, counters: Words) -> None:
         count = len(directory.topics)
@@ -140,7 +156,7 @@ class PartitionRows:
         np.add.at(sums, directory.topic_numbers, counters)
         log_bytes = np.zeros(count, np.int64)
         np.add.at(log_bytes, directory.topic_numbers, words[:, Slot.LOG_BYTES])
-        chosen = self._busiest(sums)
+        chosen = _busiest(sums, self._most)
         families.add("kbroker_topics_left_out", (), count - len(chosen))
         labels = self._topic_labels.of([(directory.topics[number].name,) for number in chosen])
         self.shown_topics = {name for (name,) in labels.values}
@@ -189,6 +205,7 @@ class PartitionRows:
         words: Words,
         counters: Words,
         chosen: Sequence[int],
+        detailed: NDArray[np.bool_],
         replicas: Replicas,
     ) -> None:
         names = [topic.name for topic in directory.topics]
@@ -196,19 +213,35 @@ class PartitionRows:
         numbers = directory.topic_numbers[chosen].tolist() if chosen else []
         values = [(names[number], str(image.index)) for number, image in zip(numbers, images, strict=True)]
         labels = self._labels.of(values)
-        for metric, word in BY_PARTITION.items():
-            families.add_all(metric, labels, words[:, word].tolist())
-        for metric, word in COUNTED_BY_PARTITION.items():
-            families.add_all(metric, labels, counters[:, word].tolist())
+        columns = {metric: words[:, word] for metric, word in BY_PARTITION.items()}
+        columns |= {metric: counters[:, word] for metric, word in COUNTED_BY_PARTITION.items()}
+        for metric, column in columns.items():
+            if metric in DETAILS:
+                self._add_some(families, metric, labels, column, detailed)
+                families.add_all(metric, labels, column.tolist(), Dialect.KAFKA)
+            elif metric in REPEATS:
+                self._add_some(families, metric, labels, column, column < words[:, REPEATS[metric]])
+            else:
+                families.add_all(metric, labels, column.tolist())
         latest = words[:, Slot.MAX_TIMESTAMP]
-        dated = np.flatnonzero(latest > 0).tolist()
-        with_time = (
-            labels if len(dated) == len(values) else self._with_time.of([values[row] for row in dated])
-        )
-        families.add_all("kbroker_log_max_timestamp_seconds", with_time, (latest[dated] / 1000).tolist())
+        self._add_some(families, "kbroker_log_max_timestamp_seconds", labels, latest / 1000, latest > 0)
         if families.kafka:
             counts = replicas.serving[chosen], replicas.count[chosen]
             self._kafka_partitions(families, labels, images, words, counts)
+
+    def _add_some(
+        self,
+        families: Families,
+        metric: str,
+        labels: Labels,
+        column: NDArray[np.generic],
+        shown: NDArray[np.bool_],
+    ) -> None:
+        """Samples of the rows that are shown, under kbroker's name. labels, column: of all rows."""
+        rows = np.flatnonzero(shown).tolist()
+        if len(rows) < len(labels.values):
+            labels = self._some[metric].of([labels.values[row] for row in rows])
+        families.add_all(metric, labels, column[rows].tolist(), Dialect.KBROKER)
 
     def _kafka_partitions(
         self,

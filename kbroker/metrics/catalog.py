@@ -140,15 +140,19 @@ CATALOG: tuple[Metric, ...] = (
             kafka="kafka_log_log_logstartoffset"),
     gauge("kbroker_log_end_offset", "Next offset of the log.", *LOG, source=PARTITION,
             kafka="kafka_log_log_logendoffset"),
-    gauge("kbroker_log_high_watermark", "Offset up to which consumers may read.", *LOG, source=PARTITION),
-    gauge("kbroker_log_last_stable_offset", "Offset up to which read_committed consumers may read.", *LOG,
-            source=PARTITION),
-    gauge("kbroker_log_durable_offset", "Offset up to which everything is known to be on disk.", *LOG,
+    gauge("kbroker_log_high_watermark", "Offset up to which consumers may read, while it is below the end of "
+          "the log; else that is the one.", *LOG, source=PARTITION),
+    gauge("kbroker_log_last_stable_offset", "Offset up to which read_committed consumers may read, while it is below "
+          "the high watermark; else that is the one.", *LOG, source=PARTITION),
+    gauge("kbroker_log_durable_offset", "Offset up to which everything is known to be on disk; of the busiest "
+          "partitions (kbroker.metrics.details.max).", *LOG,
             source=PARTITION),
     gauge("kbroker_log_bytes", "Bytes of the log's segments.", *LOG, source=PARTITION, kafka="kafka_log_log_size"),
-    gauge("kbroker_log_segments", "Segments of the log.", *LOG, source=PARTITION,
+    gauge("kbroker_log_segments", "Segments of the log; under this name of the busiest partitions "
+          "(kbroker.metrics.details.max).", *LOG, source=PARTITION,
             kafka="kafka_log_log_numlogsegments"),
-    counter("kbroker_log_writes_total", "Writes to the log; batches that arrive together share one.", *LOG,
+    counter("kbroker_log_writes_total", "Writes to the log; batches that arrive together share one. Of the busiest "
+            "partitions (kbroker.metrics.details.max).", *LOG,
             source=PARTITION),
     gauge("kbroker_log_max_timestamp_seconds", "Largest record timestamp of the log.", *LOG, source=PARTITION),
     counter("kbroker_topic_in_bytes_total", "Bytes of record batches appended.", *TOPIC, source=PARTITION,
@@ -190,6 +194,8 @@ CATALOG: tuple[Metric, ...] = (
           source=PARTITION),
     gauge("kbroker_partitions_left_out", "Partitions without series of their own (kbroker.metrics.partitions.max).",
           source=PARTITION),
+    gauge("kbroker_partition_details_left_out", "Partitions without the series that only the busiest ones have "
+          "(kbroker.metrics.details.max).", source=PARTITION),
     # --- the broker as a whole
     gauge("kbroker_info", "Always 1; version and node id as labels.", "version", "node_id", "cluster_id",
             source=BROKER),
@@ -262,14 +268,15 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_group_lag_sum", "Lag of all partitions of the group, including those left out.", "group",
           source=GROUP),
     gauge("kbroker_group_lag_seconds", "Time since the first record that is not committed was written, by its "
-          "timestamp; 0 without lag.", "group", *LOG, source=GROUP),
+          "timestamp; 0 without lag. Of each group, the partitions where it is largest "
+          "(kbroker.metrics.details.max).", "group", *LOG, source=GROUP),
     gauge("kbroker_group_lag_bytes", "Bytes of the logs from the committed offsets, or the log starts, to the end.",
           "group", source=GROUP),
     gauge("kbroker_group_catch_up_seconds", "Time until the group has no lag, at the rate of the last five minutes; "
           "+Inf when the lag does not shrink.", "group", source=GROUP),
     gauge("kbroker_group_cache_seconds", "Time until the records that the group reads next leave the page cache, at "
-          "the rate at which its lag in bytes grew in the last five minutes; 0 when they have left, +Inf when the lag "
-          "does not grow, or the whole log is cached.", "group", source=GROUP),
+          "the rate at which its lag in bytes grew in the last five minutes; 0 when they have left. Left out when the "
+          "lag does not grow, or the whole log is cached.", "group", source=GROUP),
     counter("kbroker_group_dead_letters_total", "Dead letters written for a share group, by the topic of their "
             "originals.", "group", "topic", source=GROUP),
     gauge("kbroker_group_partitions_left_out", "Partitions of groups without series of their own "

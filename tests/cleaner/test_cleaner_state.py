@@ -84,6 +84,18 @@ def test_a_log_that_fails_for_good_is_not_taken_again(state: CleanerState) -> No
     assert [int(state.metrics.words[word]) for word in (FAILURES, UNCLEANABLE)] == [2, 1]
 
 
+def test_an_uncleanable_log_that_is_deleted_is_not_counted_any_more(state: CleanerState) -> None:
+    """The alert on the gauge asks for the deletion of its topic."""
+    kept, deleted = (0, log(1, 0.5)), (1, log(2, 0.5))
+    state.failed(kept[1], for_good=True)
+    state.failed(deleted[1], for_good=True)
+    assert state.take_filthiest([kept], complete=False) is None  # the other IO worker does not answer
+    assert state.metrics.words[UNCLEANABLE] == 2
+    assert state.take_filthiest([kept]) is None
+    assert state.metrics.words[UNCLEANABLE] == 1
+    assert state.take_filthiest([kept, deleted]) == deleted  # a log that is compacted again
+
+
 def test_a_complete_cleaning_counts_its_bytes(state: CleanerState) -> None:
     state.done(log(1, 0.5), Cleaned(map_bytes=3, bytes_read=4, bytes_written=5), 1)
     state.done(log(1, 0.5), None, 1)

@@ -15,6 +15,7 @@ from kbroker.ipc.cleaning_messages import CleanableLog, EndCleaning
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log.errors import CorruptLog
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ONE = CleanableLog(0, 1, 1.0, True)
 
@@ -89,6 +90,22 @@ def test_the_io_worker_hears_how_far_the_log_is_clean(monkeypatch: pytest.Monkey
     monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=lambda *_: done))
     assert thread._clean(ONE) is done
     assert requested[1:] == [EndCleaning(0, 1, 7)]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_state_hears_whether_every_io_worker_has_listed_its_logs(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: Any) -> Any:
+        if not answers:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return (ONE,)
+
+    heard: list[Any] = []
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    thread = a_thread(SimpleNamespace(take_filthiest=lambda *given: heard.append(given), stop=None))
+    assert not thread._clean_filthiest()
+    assert heard == [([(0, ONE)], True) if answers else ([], False)]
 
 
 def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyPatch) -> None:

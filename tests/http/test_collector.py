@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from kbroker.config.client_quotas import USER_KEYS
 from kbroker.http.certificates import Certificates
 from kbroker.http.directory import Directory
+from kbroker.http.group_progress import GroupLag
 from kbroker.http.host_limits import HostLimits
 from kbroker.ipc.client_messages import ClientUse, QuotaUse
 from kbroker.ipc.http_messages import ClientMetrics, ClientSample, GroupSummary, PushingClient
@@ -327,6 +328,7 @@ def test_every_row_of_the_catalogue_can_appear(scene: Scene, monkeypatch: pytest
     monkeypatch.setattr("kbroker.http.host_rows.disks_of", lambda _: {"sda": disk})
     monkeypatch.setattr(Certificates, "expiries", lambda _: iter([("SSL", 1.9e9)]))
     monkeypatch.setattr(HostLimits, "speeds", lambda _: {"disk_write": 1e9})
+    monkeypatch.setattr(scene.collector.progress, "lag_of", lambda *_: GroupLag(1.0, 7, 60.0))
     scene.scrape()
     scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
     scene.now += 60
@@ -364,7 +366,9 @@ def _fill_everything(scene: Scene) -> None:
                 else:
                     slots.words[word] += 1
     slot = scene.topic("orders")[0]
-    scene.shared.slots[slot, Slot.MAX_TIMESTAMP] = 1_700_000_000_000
+    words = scene.shared.slots[slot]
+    words[Slot.MAX_TIMESTAMP] = 1_700_000_000_000
+    words[Slot.LAST_STABLE], words[Slot.HIGH_WATERMARK], words[Slot.LOG_END] = 7, 8, 9
     (Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log").write_bytes(b"x" * 10_000)
     scene.page_cache.refresh(scene.view.directory, [scene.view.directory.partitions[0].folder])
     scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()

@@ -9,6 +9,7 @@ from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.consumer_group.state import ConsumerGroup, ConsumerState
 from kbroker.control.groups.share_group.state import ShareGroup, ShareState
 from kbroker.control.groups.streams_group.state import StreamsGroup, StreamsState
+from kbroker.http.group_progress import GroupLag
 from kbroker.http.group_rows import STATES
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
@@ -89,3 +90,27 @@ def test_partitions_without_a_commit_are_bounded(tmp_path: Path) -> None:
     assert len(scrape.labels("kbroker_group_lag")) == 3
     assert scrape.value("kbroker_group_partitions_left_out") == 16 - 3
     assert scrape.value("kbroker_group_lag_sum", group="b") == 6 + 70
+
+
+def test_of_each_group_the_latest_partitions_have_a_lag_in_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest lag of each group is among them, however late the others are."""
+    scene = Scene(tmp_path, {"kbroker.metrics.details.max": "2"})
+    for slot in scene.topic("wide", 4):
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 10
+    offsets = {"wide": dict.fromkeys(range(4), 4)}
+    scene.view.summaries = tuple(GroupSummary(name, "consumer", "Stable", 1, offsets) for name in ("a", "b"))
+
+    def lag_of(group: str, _: str, partition: int) -> GroupLag:
+        return GroupLag(1.0005 + partition + 100 * (group == "a"), 7, None)
+
+    monkeypatch.setattr(scene.collector.progress, "lag_of", lag_of)
+    scrape = scene.scrape()
+    name = "kbroker_group_lag_seconds"
+    shown = {
+        (labels["group"], labels["partition"]): scrape.value(name, **labels) for labels in scrape.labels(name)
+    }
+    assert set(shown) == {("a", "2"), ("a", "3"), ("b", "2"), ("b", "3")}
+    assert shown["b", "3"] == pytest.approx(4.0, abs=0.001)
+    assert len(scrape.labels("kbroker_group_lag")) == 8

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from kbroker.http.directory import Directory
-from kbroker.http.partition_rows import degraded
+from kbroker.http.partition_rows import DETAILS, degraded
 from kbroker.ipc.layout import Counter, Slot, SlotState
 from tests.http.scene import IO, Scene
 
@@ -75,6 +75,41 @@ def test_a_follower_read_after_its_leader_has_no_negative_lag(tmp_path: Path) ->
     scene.shared.slots[slot, Slot.LOG_END] = 7
     scene.shared.slots[41, Slot.LOG_END] = 9
     assert scene.scrape().value("kafka_server_replicafetchermanager_maxlag") == 0
+
+
+def test_an_offset_that_repeats_a_later_one_has_no_series(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    words = scene.shared.slots[scene.topic("orders", 3)]
+    for partition, offsets in enumerate(((9, 9, 9), (7, 8, 9), (8, 8, 9))):
+        words[partition, [Slot.LAST_STABLE, Slot.HIGH_WATERMARK, Slot.LOG_END]] = offsets
+    scene.shared.slots[: len(words)] = words
+    scrape = scene.scrape()
+
+    def shown(name: str) -> dict[str, float]:
+        return {labels["partition"]: scrape.value(name, **labels) for labels in scrape.labels(name)}
+
+    assert shown("kbroker_log_end_offset") == {"0": 9, "1": 9, "2": 9}
+    assert shown("kbroker_log_high_watermark") == {"1": 8, "2": 8}
+    assert shown("kbroker_log_last_stable_offset") == {"1": 7}
+    assert shown("kafka_topic_partition_current_offset") == {"0": 9, "1": 8, "2": 8}
+
+
+def test_only_the_busiest_partitions_have_details_under_the_names_of_kbroker(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.details.max": "2", "kbroker.metrics.partitions.max": "4"})
+    slots = scene.topic("orders", 5)
+    for place, slot in enumerate(slots):
+        scene.shared.counters[IO][slot, Counter.BYTES_IN] = place * 10
+        scene.shared.slots[slot, Slot.SEGMENT_COUNT] = place
+    scene.shared.slots[slots[1], Slot.STATE] = SlotState.OFFLINE
+    scrape = scene.scrape()
+    for name in DETAILS:
+        assert {labels["partition"] for labels in scrape.labels(name)} == {"1", "4"}, name
+    segments = "kafka_log_log_numlogsegments"
+    shown = {labels["partition"]: scrape.value(segments, **labels) for labels in scrape.labels(segments)}
+    assert shown == {"1": 1, "2": 2, "3": 3, "4": 4}
+    assert len(scrape.labels("kbroker_log_bytes")) == 4
+    assert scrape.value("kbroker_partition_details_left_out") == 3
+    assert scrape.value("kbroker_partitions_left_out") == 1
 
 
 def test_degraded_partitions_are_described_in_words(tmp_path: Path) -> None:

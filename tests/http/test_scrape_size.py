@@ -65,7 +65,7 @@ def test_a_scrape_of_a_thousand_partitions_and_groups_is_small(tmp_path: Path) -
     scene = wide(tmp_path, 1_000)
     text = scene.collector.text()
     assert len(gzip.compress(text, 1)) < 1 << 18
-    assert len(scene.collector.text(dialect=Dialect.KBROKER)) < 1_000_000
+    assert len(scene.collector.text(dialect=Dialect.KBROKER)) < 700_000
 
 
 def test_a_scrape_asks_for_the_names_of_one_side(tmp_path: Path) -> None:
