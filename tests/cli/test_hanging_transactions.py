@@ -26,10 +26,10 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(
 ) -> None:
     offered(cli, "ListTransactions")
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": group})
-    producer.init_transactions(15)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, "pending", partition=1)
-    producer.flush(15)
+    producer.flush(60)
     find = ("transactions", "find-hanging", topic, "--older-than", "0s", "--json")
     assert cli("transactions", "producers", f"{topic}:1", "--json").json[0]["transaction_start_offset"] == 0
     assert cli(*find).json == []

@@ -157,12 +157,12 @@ def written(cli: Shell, topic: str, group: str, target: Target) -> Path:
     cli("produce", topic, "-p", 0, "-q", stdin=b"".join(b"%s\n" % (b"y" * 900) for _ in range(1500)))
     if target.name == "kafka" or _has_transactions(cli):
         producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": f"txn-{group}"})
-        producer.init_transactions(15)
+        producer.init_transactions(60)
         for finish in (producer.commit_transaction, producer.abort_transaction):
             producer.begin_transaction()
             producer.produce(topic, "in a transaction", partition=0)
-            producer.flush(15)
-            finish(15)
+            producer.flush(60)
+            finish(60)
     cli("produce", topic, "-p", 0, "-q", stdin=b"".join(b"%s\n" % (b"z" * 900) for _ in range(1500)))
     return target.log_dir / f"{topic}-0"
 
