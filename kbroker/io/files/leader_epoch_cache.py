@@ -96,14 +96,11 @@ class LeaderEpochFileCache:
         del self._entries[kept:]
         return removed
 
-    def truncate_from_start(self, start_offset: int) -> bool:
-        """Set the start of the log start's epoch to the log start, and forget older epochs; True
-        when something changed."""
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Set the start of the log start's epoch to the log start, and forget older epochs."""
         covered = bisect_right(self._entries, start_offset, key=_start)
-        if covered == 0 or self._entries[covered - 1] == (self._entries[0][0], start_offset):
-            return False
-        self._entries[:covered] = [(self._entries[covered - 1][0], start_offset)]
-        return True
+        if covered:
+            self._entries[:covered] = [(self._entries[covered - 1][0], start_offset)]
 
     def clear(self) -> None:
         """Forget everything, on disk too."""

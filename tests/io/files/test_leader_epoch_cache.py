@@ -75,12 +75,14 @@ def test_truncation_from_the_end(tmp_path: Path) -> None:
 
 def test_truncation_from_the_start_keeps_the_epoch_of_the_start(tmp_path: Path) -> None:
     epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
-    assert not epochs.truncate_from_start(5)
-    assert epochs.truncate_from_start(7)
+    for unchanged in (4, 5):
+        epochs.truncate_from_start(unchanged)
+        assert epochs.entries == ((2, 5), (4, 10), (6, 20))
+    epochs.truncate_from_start(7)
     assert epochs.entries == ((2, 7), (4, 10), (6, 20))
-    assert epochs.truncate_from_start(10)
+    epochs.truncate_from_start(10)
     assert epochs.entries == ((4, 10), (6, 20))
-    assert epochs.truncate_from_start(100)
+    epochs.truncate_from_start(100)
     assert epochs.entries == ((6, 100),)
 
 
