@@ -76,7 +76,7 @@ class Housekeeping:
         self._flush_rolled = Task(self._sync_rolled, CHECK_INTERVAL_MS, now_ms + CHECK_INTERVAL_MS)
         self._tasks = [
             Task(self._retain, config.get_int("log.retention.check.interval.ms"), start),
-            Task(logs.checkpoint, checkpoint_ms, now_ms + checkpoint_ms),
+            Task(logs.begin_checkpoint, checkpoint_ms, now_ms + checkpoint_ms),
             Task(self._expire_producers, expiry_ms, now_ms + expiry_ms),  # no initial delay, as in Kafka
             Task(self._check_disks, CHECK_INTERVAL_MS, now_ms + CHECK_INTERVAL_MS),
             self._flush_rolled,
@@ -163,6 +163,7 @@ class Housekeeping:
         self._expiry.begin()
         self._logs.reservations.free_unused(now)
         self._logs.recovery_notes.write()
+        self._logs.take_checkpoint()
         self._cleaning.sync_checkpoints()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count

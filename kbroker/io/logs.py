@@ -255,9 +255,14 @@ class Logs:
         self._checkpoints.write([partition])
         self._drain.notify(slot)
 
-    def checkpoint(self) -> None:
-        """Write recovery points and log starts of every log dir."""
-        self._checkpoints.write(self._partitions.values())
+    def begin_checkpoint(self) -> None:
+        """Begin to write recovery points and log starts of every log dir. A thread writes them:
+        appends do not wait for the disk."""
+        self._checkpoints.begin(self._partitions.values())
+
+    def take_checkpoint(self) -> None:
+        """Report the log dirs that the last `begin_checkpoint` could not write."""
+        self._checkpoints.take()
 
     def checkpoint_copy(self, slot: int, log_dir: str) -> None:
         """Write and sync the checkpoints of a log's copy in another log dir. Raises OSError."""
@@ -280,14 +285,14 @@ class Logs:
         becomes leader after a crash."""
         here = [(self._partitions[slot], start) for slot, start in starts.items() if slot in self._partitions]
         known = [(partition, min(start, partition.high_watermark)) for partition, start in here]
-        self._checkpoints.write_starts(known)
-        for partition, start in known:
-            if partition.slot not in self._partitions:
-                continue  # its log dir has just failed
-            try:
-                partition.advance_log_start(start)
-            except OSError as error:
-                self.failures.log_failed(partition.slot, error)
+        with self._checkpoints.imminent_starts(known):
+            for partition, start in known:
+                if partition.slot not in self._partitions:
+                    continue  # its log dir has just failed
+                try:
+                    partition.advance_log_start(start)
+                except OSError as error:
+                    self.failures.log_failed(partition.slot, error)
 
     def close_all(self, begin_role: BeginRole) -> int:
         """Clean shutdown: sync and close every log, then write the checkpoints. Raises OSError.
@@ -295,6 +300,7 @@ class Logs:
         Returns how many logs could not be closed; the next start must check them."""
         self._openings.close()
         self.recovery_notes.close()
+        self._checkpoints.close()
         self.take_opened(begin_role)
         not_closed = self._openings.not_closed(self._worker, self._partitions)
         left: dict[str, list[ClosedLog]] = {}
@@ -316,5 +322,5 @@ class Logs:
                 loaded_log.write_closed(path, self._worker, closed_here)
             except OSError as error:
                 log.warning("the next start has to recover every log of %s: %s", path, error)
-        self.checkpoint()
+        self._checkpoints.write(self._partitions.values())
         return not_closed

@@ -19,6 +19,8 @@ VERSION = 0
 PIECE = 1 << 16
 TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]
+Changes = Mapping[TopicPartition, int | None]
+"""New offsets of entries; None drops an entry."""
 Rows = list[list[str]]
 
 
@@ -90,7 +92,7 @@ def entries(path: str) -> frozenset[str]:
 
 def update_offsets(
     path: str,
-    changed: Offsets | Callable[[Offsets], Offsets],
+    changed: Changes | Callable[[Offsets], Changes],
     dropped: Iterable[TopicPartition] = (),
     sync: bool = True,
 ) -> None:
@@ -107,7 +109,11 @@ def update_offsets(
         before = dict(offsets)
         for partition in dropped:
             offsets.pop(partition, None)
-        offsets.update(changed(before) if callable(changed) else changed)
+        for partition, offset in (changed(before) if callable(changed) else changed).items():
+            if offset is None:
+                offsets.pop(partition, None)
+            else:
+                offsets[partition] = offset
         if offsets != before or not Path(path).exists():
             write_offsets(path, offsets, sync)
     finally:

@@ -59,7 +59,8 @@ def test_a_leaders_log_start_is_on_disk_before_others_see_it_and_within_the_high
 
 def test_a_deleted_log_leaves_its_folder_and_its_lines_in_checkpoints(scene: ThreeLogs) -> None:
     scene.logs.delete_records(0, 2)
-    scene.logs.checkpoint()
+    scene.logs.begin_checkpoint()
+    scene.logs._checkpoints.close()
     assert LogDir(scene.paths[0]).recovery_points().keys() == {("t0", 0), ("t1", 0)}
     folder = Path(scene.opened[0].partition.folder)
     assert scene.logs.delete([0]) == {}

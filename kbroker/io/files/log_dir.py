@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kbroker.config.plain_file import open_plain
 from kbroker.log import checkpoint, files
-from kbroker.log.checkpoint import CorruptCheckpoint, Offsets, TopicPartition
+from kbroker.log.checkpoint import Changes, CorruptCheckpoint, Offsets, TopicPartition
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -114,7 +114,7 @@ class LogDir:
 
     def update_recovery_points(
         self,
-        changed: Offsets | Callable[[Offsets], Offsets],
+        changed: Changes | Callable[[Offsets], Changes],
         dropped: tuple[TopicPartition, ...] = (),
     ) -> None:
         """Write changed recovery points into the checkpoint that all workers of this log dir
@@ -122,7 +122,9 @@ class LogDir:
         checkpoint.update_offsets(f"{self.path}/{files.RECOVERY_POINTS}", changed, dropped)
 
     def update_log_start_offsets(
-        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+        self,
+        changed: Changes | Callable[[Offsets], Changes],
+        dropped: tuple[TopicPartition, ...] = (),
     ) -> None:
         """Write changed log start offsets; drop those that equal the base offset of the first
         segment."""

@@ -3,15 +3,16 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from kbroker.io.files.log_dir import LogDir
+from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread, Failures
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
+from kbroker.log.checkpoint import Changes, TopicPartition
 from kbroker.log.checkpoint import Offsets as InFile
-from kbroker.log.checkpoint import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,12 @@ Offsets = dict[tuple[str, int], int]
 
 class OffsetCheckpoints:
     """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with an unwritable log
-    dir."""
+    dir.
+
+    A thread writes the checkpoints of all logs. It reads the offsets while the log dir's
+    checkpoints are locked. So an offset that the loop has written meanwhile, because of a deletion
+    or a truncation, is not replaced by an older one.
+    """
 
     def __init__(self, dirs: Mapping[str, LogDir], failed: Callable[[str, OSError], None]) -> None:
         self._dirs = dirs
@@ -28,6 +34,9 @@ class OffsetCheckpoints:
         self._at_start: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
         self._written_starts: dict[str, int] = {}
         """Log starts by folder that `write_starts` has put on disk."""
+        self._imminent: dict[str, int] = {}
+        """Log starts by folder that are on disk before the logs advance to them."""
+        self._thread = CheckpointThread("checkpoints", failed)
 
     def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
         """Recovery points, log starts and first dirty offsets of a log dir as they were when this
@@ -68,6 +77,68 @@ class OffsetCheckpoints:
         except OSError as error:
             self._failed(folder.path, error)
 
+    def begin(self, partitions: Iterable[UnifiedLog]) -> None:
+        """Begin to write recovery points and log starts of open partitions in a thread, unless that
+        is in progress."""
+        self._thread.take()
+        if self._thread.is_busy:
+            return
+        by_dir: dict[str, list[tuple[UnifiedLog, int]]] = {}
+        for partition in partitions:
+            placed = partition, partition.segments.first_base
+            by_dir.setdefault(files.log_dir_of(partition.folder), []).append(placed)
+        writable = [
+            (self._dirs[path], logs) for path, logs in by_dir.items() if self._dirs[path].failed is None
+        ]
+        self._thread.begin(partial(self._write_open, writable))
+
+    def take(self) -> None:
+        """Report the log dirs that the thread could not write."""
+        self._thread.take()
+
+    def close(self) -> None:
+        """Wait for the write in progress; the thread writes nothing after this."""
+        self._thread.close()
+
+    def _write_open(self, by_dir: Sequence[tuple[LogDir, list[tuple[UnifiedLog, int]]]]) -> Failures:
+        """Runs in the thread. by_dir: partitions and the base offsets of their first segments when
+        this began."""
+        failures = []
+        for folder, logs in by_dir:
+            try:
+                folder.update_recovery_points(partial(_points, folder.path, [log for log, _ in logs]))
+                folder.update_log_start_offsets(partial(self._log_starts, folder.path, logs))
+            except OSError as error:
+                failures.append((folder.path, error))
+        return failures
+
+    def _log_starts(self, log_dir: str, logs: Sequence[tuple[UnifiedLog, int]], _: InFile) -> Changes:
+        """Log starts of the partitions that are still open in the log dir; None where the first
+        segment begins there. That of the loop may be renamed only later, so the segment that was
+        the first when the loop began the write decides."""
+        found: dict[TopicPartition, int | None] = {}
+        for partition, first_base in logs:
+            folder = partition.folder
+            # in this order: an imminent log start is removed when the log has advanced to it
+            imminent = self._imminent.get(folder, 0)
+            start = max(imminent, partition.log_start)
+            if _is_open_in(log_dir, partition):
+                found[partition.topic, partition.partition] = start if start > first_base else None
+                if self._written_starts.get(folder) != start:
+                    self._written_starts.pop(folder, None)  # of a log that was truncated since
+        return found
+
+    @contextmanager
+    def imminent_starts(self, starts: Sequence[tuple[UnifiedLog, int]]) -> Iterator[None]:
+        """Log starts to which the logs advance within the block; they are on disk when it
+        begins."""
+        self._imminent = {partition.folder: start for partition, start in starts}
+        try:
+            self.write_starts(starts)
+            yield
+        finally:
+            self._imminent = {}
+
     def write_copy(self, partition: UnifiedLog, log_dir: str) -> None:
         """Write and sync recovery point and log start of a complete copy. Raises OSError."""
         key = (partition.topic, partition.partition)
@@ -77,7 +148,7 @@ class OffsetCheckpoints:
         self._dirs[log_dir].update_log_start_offsets(starts, plain)
 
     def write_starts(self, starts: Iterable[tuple[UnifiedLog, int]]) -> None:
-        """Write current or imminent log starts; they are on disk when this returns."""
+        """Write log starts; they are on disk when this returns."""
         by_dir: dict[str, dict[tuple[str, int], int]] = {}
         for partition, start in starts:
             if (
@@ -112,8 +183,6 @@ class OffsetCheckpoints:
 
 BUSY_SHARE = 20  # the thread works at most one part in this many of the time, however many logs there are
 
-Failures = list[tuple[str, OSError]]
-
 
 class RecoveryNotes:
     """Writes recovery points soon after closed segments were synced, before the next checkpoint of
@@ -135,14 +204,11 @@ class RecoveryNotes:
     ) -> None:
         self._dirs = dirs
         self._find = find
-        self._failed = failed
         self._due: set[int] = set()
         self._noted: dict[int, tuple[str, int]] = {}
         """Folder and first unsynced base offset by slot, as of the last time that its recovery
         point was due."""
-        self._executor: ThreadPoolExecutor | None = None
-        self._writing: Future[tuple[Failures, float]] | None = None
-        self._not_before = 0.0
+        self._thread = CheckpointThread("recovery-notes", failed)
 
     def synced(self, slot: int) -> None:
         """A sync of a log has ended. If segments were closed since its last sync, its recovery
@@ -164,59 +230,50 @@ class RecoveryNotes:
 
     def write(self) -> None:
         """Begin to write the points that are due, unless that is in progress."""
-        if self._writing is not None:
-            if not self._writing.done():
-                return
-            self._take()
-        if not self._due or time.monotonic() < self._not_before:
+        self._thread.take()
+        if not self._due or self._thread.is_busy or self._thread.rest_is_due(BUSY_SHARE):
             return
         by_dir: dict[str, list[UnifiedLog]] = {}
         for slot in self._due:
             if (partition := self._find(slot)) is not None:
                 by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
         self._due.clear()
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "recovery-notes")
         writable = [
             (self._dirs[path], logs) for path, logs in by_dir.items() if self._dirs[path].failed is None
         ]
-        self._writing = self._executor.submit(_write, writable)
+        self._thread.begin(partial(_write_points, writable))
 
     def close(self) -> None:
         """Finish the writes in progress; nothing is written after this."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-        if self._writing is not None:
-            self._take()
+        self._thread.close()
         self._due.clear()
 
-    def _take(self) -> None:
-        assert self._writing is not None
-        failures, seconds = self._writing.result()
-        self._writing = None
-        self._not_before = time.monotonic() + BUSY_SHARE * seconds
-        for path, error in failures:
-            self._failed(path, error)
 
-
-def _write(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]]) -> tuple[Failures, float]:
-    """Runs in a thread. Returns the points that could not be written, and the seconds it took."""
-    began, failures = time.monotonic(), []
+def _write_points(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]]) -> Failures:
+    """Runs in a thread."""
+    failures = []
     for folder, partitions in by_dir:
         try:
             folder.update_recovery_points(partial(_points, folder.path, partitions))
         except OSError as error:
             failures.append((folder.path, error))
-    return failures, time.monotonic() - began
+    return failures
 
 
 def _points(log_dir: str, partitions: Sequence[UnifiedLog], _: InFile) -> InFile:
     """Recovery points of the partitions that are still open in the log dir."""
-    return {
-        (partition.topic, partition.partition): partition.recovery_point
-        for partition in partitions
-        if partition.is_open and files.log_dir_of(partition.folder) == log_dir
-    }
+    found: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        point = partition.recovery_point
+        if _is_open_in(log_dir, partition):
+            found[partition.topic, partition.partition] = point
+    return found
+
+
+def _is_open_in(log_dir: str, partition: UnifiedLog) -> bool:
+    """Whether a partition is open in a log dir. A thread checks this after it has read the offsets:
+    those of a closed one may be of the next log in its slot."""
+    return partition.is_open and files.log_dir_of(partition.folder) == log_dir
 
 
 class DeletedEntries:

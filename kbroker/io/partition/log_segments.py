@@ -96,6 +96,11 @@ class LogSegments:
         return [*(segment.base_offset for segment in self.closed), self.active.base_offset]
 
     @property
+    def first_base(self) -> int:
+        """Base offset of the oldest segment."""
+        return self.closed[0].base_offset if self.closed else self.active.base_offset
+
+    @property
     def sizes(self) -> list[int]:
         """Bytes of each segment, oldest first, the active one last."""
         return [*(segment.size for segment in self.closed), self.active.position]

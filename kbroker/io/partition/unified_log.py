@@ -124,7 +124,7 @@ class UnifiedLog:
 
     def log_start_is_in_file_name(self, log_start: int) -> bool:
         """Whether the log starts at the base offset in the first segment's name."""
-        return log_start <= self.base_offsets[0]
+        return log_start <= self.segments.first_base
 
     def end_offset_for(self, leader_epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) when unknown."""
