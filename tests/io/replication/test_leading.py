@@ -157,6 +157,30 @@ def test_a_replica_without_the_records_of_its_leaders_start_is_not_in_sync() -> 
     assert scene.begin()
 
 
+def test_a_new_leader_advances_over_records_that_were_replicated_before_its_start() -> None:
+    """Without another append: their producers wait for the acknowledgement."""
+    scene = Scene()
+    scene.ends(10, 7, 10)
+    scene.publish_high_watermark(5)
+    scene.begin()
+    assert (scene.high_watermark, scene.answered) == (7, [OWN])
+    scene.ends(10, 10, 10)
+    assert scene.leading.can_advance()
+    assert scene.leading.advance()
+    assert (scene.high_watermark, scene.answered) == (10, [OWN, OWN])
+
+
+def test_a_replica_that_leaves_the_in_sync_set_no_longer_holds_the_high_watermark() -> None:
+    scene = Scene()
+    scene.begin()
+    scene.ends(10, 8, 3)
+    scene.leading.appended([OWN])
+    assert scene.leading.advance()
+    assert scene.high_watermark == 3
+    scene.begin(in_sync=(FIRST,))
+    assert (scene.high_watermark, scene.answered) == (8, [OWN, OWN])
+
+
 def test_a_durable_topic_counts_what_is_on_disk() -> None:
     scene = Scene()
     scene.slots[OWN, Slot.FLAGS] = SlotFlag.DURABLE
