@@ -123,8 +123,7 @@ class GroupRows:
             : self._most
         ]:
             families.add("kbroker_group_lag_bytes", (group_id,), sizes[group_id])
-            if (cache_s := cached.get(group_id, inf)) < inf:
-                families.add("kbroker_group_cache_seconds", (group_id,), cache_s)
+            families.add("kbroker_group_cache_seconds", (group_id,), cached.get(group_id, inf))
             families.add("kbroker_group_catch_up_seconds", (group_id,), catch_up[group_id])
 
     def _kafka_states(self, families: Families, states: "Counter[tuple[str, str]]") -> None:
