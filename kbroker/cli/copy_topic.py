@@ -68,7 +68,7 @@ def copy(
     """Create a topic with the partitions, replication factor and settings of another.
 
     --records copies records with keys, values, headers and timestamps; offsets begin at 0. If that
-    fails or is stopped, the new topic is removed."""
+    fails or is stopped by Ctrl-C, the new topic is removed, with all that is in it."""
     from confluent_kafka.admin import NewTopic
 
     changes = parse_pairs("--config", config or [])
@@ -86,17 +86,27 @@ def copy(
     result_of(answers[target], target)
     say(f"{target}: {'would be created' if validate_only else 'created'} like {source}")
     if records and not validate_only:
-        try:
-            _copy_records(broker, source, target, keep_partitions=partitions in (None, len(was)))
-        except BaseException:  # also Ctrl-C
-            _remove_incomplete(broker, target)
-            raise
+        say(_copy_or_remove(broker, source, target, keep_partitions=partitions in (None, len(was))))
 
 
-def _remove_incomplete(broker: Connection, target: str) -> None:
-    """Delete the new topic: the next attempt would be refused, and a client would miss records."""
+def _copy_or_remove(broker: Connection, source: str, target: str, *, keep_partitions: bool) -> str:
+    """Returns a line about what was copied."""
+    created = describe_topic(broker.admin(), target, broker.timeout_s)["id"]
     try:
-        deleted = broker.admin().delete_topics(
+        return _copy_records(broker, source, target, keep_partitions=keep_partitions)
+    except BaseException:  # also Ctrl-C
+        _remove_incomplete(broker, target, created)
+        raise
+
+
+def _remove_incomplete(broker: Connection, target: str, created: str) -> None:
+    """Delete the new topic: the next attempt would be refused, and a client would miss records.
+    created: its id. Another topic of the name is not deleted."""
+    try:
+        admin = broker.admin()
+        if describe_topic(admin, target, broker.timeout_s)["id"] != created:
+            return
+        deleted = admin.delete_topics(
             [target], request_timeout=broker.timeout_s, operation_timeout=broker.timeout_s
         )
         result_of(deleted[target], target)
@@ -108,7 +118,8 @@ def _remove_incomplete(broker: Connection, target: str) -> None:
         say(f"{target}: removed, because the copy is incomplete")
 
 
-def _copy_records(broker: Connection, source: str, target: str, *, keep_partitions: bool) -> None:
+def _copy_records(broker: Connection, source: str, target: str, *, keep_partitions: bool) -> str:
+    """Returns a line about what was copied."""
     began = time.monotonic()
     settings: dict[str, Any] = {
         "isolation.level": "read_committed",
@@ -133,9 +144,12 @@ def _copy_records(broker: Connection, source: str, target: str, *, keep_partitio
             if sending.first_error is not None:
                 break
     finally:
-        reader.close()
-        sending.finish(broker.timeout_s)
-    say(f"{target}: {summary(sending.sent, sending.sent_bytes, time.monotonic() - began)}")
+        try:
+            reader.close()
+            sending.finish(broker.timeout_s)
+        finally:
+            sending.producer.purge()  # what is left might create the topic again
+    return f"{target}: {summary(sending.sent, sending.sent_bytes, time.monotonic() - began)}"
 
 
 def _again(record: Shown, keep_partition: bool) -> NewRecord:

@@ -152,7 +152,13 @@ def _explain_parser(error: BaseException, message: str) -> CommandFailed:
     if context and line.startswith("No such command") and "Did you mean" not in line:
         known = context.command.list_commands(context)
         line += f": there are {', '.join(known)}" if len(known) <= FEW_COMMANDS else ""
-    if context and line.startswith("No such option") and hasattr(context.command, "list_commands"):
+    guessed = getattr(error, "possibilities", None)  # a misspelt option of the program itself
+    if (
+        context
+        and line.startswith("No such option")
+        and not guessed
+        and hasattr(context.command, "list_commands")
+    ):
         line += ": options of a command follow its name"
     return UsageFailed(f"{line}; see `{context.command_path} --help`" if context else line, code)
 

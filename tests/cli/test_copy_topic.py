@@ -1,5 +1,6 @@
 """A copied topic has the settings of its source, and its records in their partitions and order."""
 
+import errno
 import json
 from typing import NoReturn
 
@@ -9,6 +10,7 @@ from kbroker.cli import copy_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import Unreachable
+from kbroker.cli.output import say
 from tests.cli.conftest import Shell
 
 FORMAT = r"%p %o %T %h %k=%s\n"
@@ -64,7 +66,7 @@ def test_a_copy_that_fails_leaves_no_topic(cli: Shell, topic: str) -> None:
     done = cli("topics", "copy", topic, copied, "--records", "-c", "max.message.bytes=100", code=1)
     assert f"{copied}: removed, because the copy is incomplete" in done.stderr
     assert "MESSAGE_TOO_LARGE" in done.stderr.splitlines()[-1]
-    assert copied not in cli("topics", "list").lines
+    assert copied not in cli("topics", "list").text
     assert "1 record" in cli("topics", "copy", topic, copied, "--records").stderr
 
 
@@ -81,7 +83,39 @@ def test_a_copy_that_is_stopped_leaves_no_topic(
     monkeypatch.setattr(copy_topic, "_again", interrupted)
     done = cli("topics", "copy", topic, copied, "--records", code=ExitCode.INTERRUPTED)
     assert f"{copied}: removed" in done.stderr
-    assert copied not in cli("topics", "list").lines
+    assert copied not in cli("topics", "list").text
+
+
+def test_a_complete_copy_stays_when_nobody_reads_about_it(
+    cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `2>&1 | head -1`: the line about the records meets a closed pipe."""
+    def closed(text: str) -> None:
+        if "record" in text:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        say(text)
+
+    copied = f"{topic}-copy"
+    cli("produce", topic, "-q", stdin=b"a")
+    monkeypatch.setattr("kbroker.cli.copy_topic.say", closed)
+    cli("topics", "copy", topic, copied, "--records", code=range(256))
+    assert records(cli, copied) == records(cli, topic)
+
+
+def test_a_failed_copy_removes_no_other_topic_of_the_name(
+    cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = f"{topic}-copy"
+
+    def replaced(*_: object) -> NoReturn:
+        cli("topics", "delete", copied, "--yes")
+        cli("topics", "create", copied)
+        raise Unreachable("no broker answers")
+
+    cli("produce", topic, "-q", stdin=b"a")
+    monkeypatch.setattr(copy_topic, "_again", replaced)
+    cli("topics", "copy", topic, copied, "--records", code=ExitCode.UNREACHABLE)
+    assert copied in cli("topics", "list").text
 
 
 def test_a_copy_that_cannot_be_removed_is_named(
