@@ -18,6 +18,8 @@ from tests.compat.reading import read
 from tests.conftest import BrokerFactory
 from tests.crash.backup_load import (
     PARTITIONS,
+    RECORD_BYTES,
+    SEGMENT_BYTES,
     SMALL,
     Load,
     command,
@@ -54,7 +56,7 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
     load, dest, chance = Load(source.bootstrap), tmp_path / "backups", random.Random(21)
     load.start()
     try:
-        load.wait_for_records()
+        load.wait_for_records(2 * SEGMENT_BYTES // RECORD_BYTES)  # or a backup is all start
         started = time.monotonic()
         first = json.loads(run("backup", str(dest), "--bootstrap", source.bootstrap, "--json"))
         took = time.monotonic() - started

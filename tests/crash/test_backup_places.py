@@ -52,7 +52,7 @@ def test_a_killed_backup_continues_and_restores_acknowledged_records(
     load, chance = Load(source.bootstrap), random.Random(22)
     load.start()
     try:
-        load.wait_for_records()
+        load.wait_for_records(2 * SEGMENT_BYTES // RECORD_BYTES)  # or a backup is all start
         started = time.monotonic()
         run("backup", dest, *more, "--bootstrap", source.bootstrap)
         took = time.monotonic() - started

@@ -78,7 +78,7 @@ def test_logs_continue_where_they_were_closed(broker_factory: Callable[..., KBro
 
     broker.start()
     assert read(broker.bootstrap) == {partition: list(range(1200)) for partition in range(PARTITIONS)}
-    eventually(lambda: not list(broker.data_dir.glob(".kbroker-closed-logs-*")))
+    assert not list(broker.data_dir.glob(".kbroker-closed-logs-*"))
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == seen
     assert epochs(broker.data_dir) == {0}
     fill(broker.bootstrap, 1200)

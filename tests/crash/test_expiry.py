@@ -14,7 +14,7 @@ from tests.crash.sited import create, described, start_sites, wait_for_in_sync
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 TOPIC = "expiring"
 TTL_MS = 3000

@@ -47,7 +47,7 @@ class Scene:
     def ours(self) -> set[int]:
         return {int(path.name[-1]) for path in (self.disk.folder / "logs").glob(f"{TOPIC}-?")}
 
-    def produce(self, partitions: set[int], ours_timeout_ms: int = 60_000) -> dict[int, int | None]:
+    def produce(self, partitions: set[int], ours_timeout_ms: int = 5 * SHORT_MS) -> dict[int, int | None]:
         """Error code of one record for each partition, None when it was acknowledged. A record for
         a partition on the failed disk may wait for a leader until its timeout."""
         outcome: dict[int, int | None] = {}
@@ -61,7 +61,7 @@ class Scene:
                     "linger.ms": 0,
                 }
             )
-            for timeout_ms in {60_000, ours_timeout_ms}
+            for timeout_ms in {5 * SHORT_MS, ours_timeout_ms}
         }
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -73,7 +73,7 @@ class Scene:
                 self.acknowledged.setdefault(partition, []).append(int(value))
 
         for partition in partitions:
-            producer = producers[ours_timeout_ms if partition in self.all_ours else 60_000]
+            producer = producers[ours_timeout_ms if partition in self.all_ours else 5 * SHORT_MS]
             producer.produce(TOPIC, str(self.next), partition=partition, on_delivery=delivered)
             self.next += 1
         for producer in producers.values():

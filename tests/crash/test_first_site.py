@@ -19,7 +19,7 @@ from tests.crash.sited import create, described, led_again_s, log_bytes, start_s
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 TOPIC = "replicated"
 GAP_S = 5.0

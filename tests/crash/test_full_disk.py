@@ -33,7 +33,7 @@ class Sender:
     """Produces one record at a time; remembers what was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        """No record times out before a test that waits for room does."""
+        """A record without an answer has failed after a minute."""
         self._topic = topic
         self._next = 0
         self.acknowledged: dict[int, int] = {}

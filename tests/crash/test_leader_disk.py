@@ -17,7 +17,7 @@ from tests.crash.seeds import chances
 from tests.crash.sited import create, described, log_bytes, start_sites, wait_for_in_sync
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 TOPIC = "replicated"
 ROUNDS = 3

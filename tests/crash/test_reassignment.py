@@ -24,7 +24,7 @@ from tests.crash.sited import create, described, log_bytes, start_sites, wait_fo
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 
 def ask(broker: KBroker, api: ApiKey, version: int, request: Struct) -> Any:

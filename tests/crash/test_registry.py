@@ -16,7 +16,7 @@ from tests.conftest import BrokerFactory
 from tests.crash.load import watermarks
 from tests.peer.kbroker_node import KBroker
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 KILLS = 5
 
