@@ -6,6 +6,7 @@ disk is not stuck either: that it does not move is logged, and when it moves aga
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -122,10 +123,24 @@ class Watchdog:
 
 
 def process_state(pid: int) -> str:
-    """The kernel's letter for a process's state; R if it cannot be read. Not by psutil: the process
-    that forks all others would have to import it."""
+    """The kernel's letter for a process's state; R if it cannot be read. One that waits for a
+    thread of its own waits for what that waits for: a disk. Not by psutil: the process that forks
+    all others would have to import it."""
+    own = _state(f"/proc/{pid}/stat")
+    if own in STOPPED:
+        return own
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 as short as it gets
+    except OSError:
+        return own
+    if any(_state(f"/proc/{pid}/task/{thread}/stat") in WAITS_FOR_DISK for thread in threads):
+        return WAITS_FOR_DISK
+    return own
+
+
+def _state(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return "R"

@@ -65,7 +65,7 @@ class RealReplicas:
             require=lambda slot: self._logs[slot].partition,
             get=lambda slot: self._logs[slot].partition,
             advance_log_starts=lambda starts: None,
-            recovery_notes=SimpleNamespace(lowered=lambda slot: None),
+            truncated=lambda slot: None,
         )
         durability: Any = SimpleNamespace(forget=lambda slot: None, flush=lambda slots: None)
         throttle: Any = SimpleNamespace(limits=lambda *_: [], holds=lambda *_: False)

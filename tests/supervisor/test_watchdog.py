@@ -1,6 +1,7 @@
 """Who counts as stuck: a child that runs, has started and does not move, while the host and the
 parent do."""
 
+import os
 from dataclasses import dataclass
 from signal import SIGKILL, Signals
 from typing import cast
@@ -9,8 +10,9 @@ import pytest
 
 from kbroker.ipc.child import STACK_SIGNAL
 from kbroker.ipc.layout import ProcessLine
+from kbroker.supervisor import watchdog
 from kbroker.supervisor.child import Child
-from kbroker.supervisor.watchdog import CHECK_MS, STACK_MS, Watchdog
+from kbroker.supervisor.watchdog import CHECK_MS, STACK_MS, Watchdog, process_state
 
 LIMIT_MS = 10_000
 
@@ -91,6 +93,28 @@ def test_a_stopped_process_and_one_that_waits_for_a_disk_are_left_alone(scene: S
     scene.state = "S"
     scene.pass_time(LIMIT_MS - 2 * CHECK_MS)
     assert scene.child.signals == []
+
+
+@pytest.mark.parametrize(
+    ("own", "threads", "state"),
+    [("S", "SD", "D"), ("S", "SS", "S"), ("D", "DS", "D"), ("T", "TD", "T"), ("R", "", "R")],
+)
+def test_a_process_waits_for_a_disk_if_one_of_its_threads_does(
+    monkeypatch: pytest.MonkeyPatch, own: str, threads: str, state: str
+) -> None:
+    """An IO worker may wait for the lock of checkpoints that its own thread is writing."""
+    found = {f"/proc/7/task/{number}/stat": letter for number, letter in enumerate(threads)}
+    found["/proc/7/stat"] = own
+    monkeypatch.setattr(watchdog, "_state", found.__getitem__)
+    monkeypatch.setattr(
+        "os.listdir", lambda path: {"/proc/7/task": list(map(str, range(len(threads))))}[path]
+    )
+    assert process_state(7) == state
+
+
+def test_the_state_of_a_process_is_read() -> None:
+    assert process_state(os.getpid()) in "RS"
+    assert process_state(1 << 22) == "R", "there is none"
 
 
 def test_a_pause_of_the_host_counts_for_one_look(scene: Scene) -> None:

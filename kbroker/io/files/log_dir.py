@@ -153,12 +153,15 @@ class LogDir:
             files.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
             files.sync_folder(self.path)
 
-    def lower_offsets(self, key: TopicPartition, recovery_point: int, first_dirty: int) -> None:
+    def lower_offsets(
+        self, key: TopicPartition, recovery_point: int, first_dirty: int, log_start: int
+    ) -> None:
         """Lower what the checkpoints have of a truncated log, before it grows again. Otherwise, new
         records below the old recovery point would not be scanned after a power cut, or below the
         old first dirty offset would pass for clean: their tombstones would go before the records
-        that these delete. Raises OSError."""
+        that these delete. A start would remove those below the old log start. Raises OSError."""
         self.update_recovery_points(partial(_lowered, key, recovery_point))
+        self.update_log_start_offsets(partial(_lowered, key, log_start))
         path = f"{self.path}/{files.CLEANER_OFFSETS}"
         if Path(path).exists():
             checkpoint.update_offsets(path, partial(_lowered, key, first_dirty))

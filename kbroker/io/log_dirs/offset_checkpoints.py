@@ -122,10 +122,10 @@ class OffsetCheckpoints:
             # in this order: an imminent log start is removed when the log has advanced to it
             imminent = self._imminent.get(folder, 0)
             start = max(imminent, partition.log_start)
+            now_first = partition.segments.first_base  # a truncated log may begin earlier
             if _is_open_in(log_dir, partition):
-                found[partition.topic, partition.partition] = start if start > first_base else None
-                if self._written_starts.get(folder) != start:
-                    self._written_starts.pop(folder, None)  # of a log that was truncated since
+                is_in_checkpoint = start > min(first_base, now_first)
+                found[partition.topic, partition.partition] = start if is_in_checkpoint else None
         return found
 
     @contextmanager
@@ -138,6 +138,10 @@ class OffsetCheckpoints:
             yield
         finally:
             self._imminent = {}
+
+    def truncated(self, partition: UnifiedLog) -> None:
+        """The log start on disk is lowered: the next `write_starts` of the old one writes it."""
+        self._written_starts.pop(partition.folder, None)
 
     def write_copy(self, partition: UnifiedLog, log_dir: str) -> None:
         """Write and sync recovery point and log start of a complete copy. Raises OSError."""
@@ -221,12 +225,12 @@ class RecoveryNotes:
                 self._due.add(slot)
 
     def lowered(self, slot: int) -> None:
-        """A log was truncated: its lower recovery point and first dirty offset are on disk when
-        this returns (LogManager.truncateTo). Raises OSError."""
+        """A log was truncated: its lower recovery point, first dirty offset and log start are on
+        disk when this returns (LogManager.truncateTo). Raises OSError."""
         if (partition := self._find(slot)) is not None:
             key = partition.topic, partition.partition
             folder = self._dirs[files.log_dir_of(partition.folder)]
-            folder.lower_offsets(key, partition.recovery_point, partition.first_dirty)
+            folder.lower_offsets(key, partition.recovery_point, partition.first_dirty, partition.log_start)
 
     def write(self) -> None:
         """Begin to write the points that are due, unless that is in progress."""

@@ -97,8 +97,9 @@ class LogSegments:
 
     @property
     def first_base(self) -> int:
-        """Base offset of the oldest segment."""
-        return self.closed[0].base_offset if self.closed else self.active.base_offset
+        """Base offset of the oldest segment. Other threads call this, too."""
+        closed = self.closed  # the loop replaces it
+        return closed[0].base_offset if closed else self.active.base_offset
 
     @property
     def sizes(self) -> list[int]:

@@ -218,7 +218,7 @@ class Following:
                 end,
             )
             _own(partition.truncate_to, end, wall_clock_ms())
-            _own(self._logs.recovery_notes.lowered, partition.slot)
+            _own(self._logs.truncated, partition.slot)
         partition.active.note_copied_epoch(partition.epochs.latest)
         if partition.log_end < (begin := self._first_batch_offset(followed, partition, words)):
             _own(partition.truncate_fully, begin, wall_clock_ms())

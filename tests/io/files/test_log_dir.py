@@ -145,16 +145,20 @@ def test_a_damaged_checkpoint_costs_a_scan_not_the_start(tmp_path: Path) -> None
 
 def test_only_higher_offsets_are_lowered_after_a_truncation(tmp_path: Path) -> None:
     log_dir = LogDir(str(tmp_path))
-    log_dir.lower_offsets(("t", 0), 3, 2)
+    log_dir.lower_offsets(("t", 0), 3, 2, 1)
     assert (log_dir.recovery_points(), log_dir.cleaner_offsets()) == ({}, {})
+    assert log_dir.log_start_offsets() == {}
     log_dir.update_recovery_points({("t", 0): 5, ("u", 0): 9})
     log_dir.update_cleaner_offsets({("t", 0): 5, ("u", 0): 9})
-    log_dir.lower_offsets(("t", 0), 6, 5)
+    log_dir.update_log_start_offsets({("t", 0): 2, ("u", 0): 9})
+    log_dir.lower_offsets(("t", 0), 6, 5, 2)
+    assert log_dir.log_start_offsets() == {("t", 0): 2, ("u", 0): 9}
     assert log_dir.recovery_points() == log_dir.cleaner_offsets() == {("t", 0): 5, ("u", 0): 9}
-    log_dir.lower_offsets(("t", 0), 3, 2)
+    log_dir.lower_offsets(("t", 0), 3, 2, 1)
+    assert log_dir.log_start_offsets() == {("t", 0): 1, ("u", 0): 9}
     assert log_dir.recovery_points() == {("t", 0): 3, ("u", 0): 9}
     assert log_dir.cleaner_offsets() == {("t", 0): 2, ("u", 0): 9}
-    log_dir.lower_offsets(("t", 0), 3, -1)
+    log_dir.lower_offsets(("t", 0), 3, -1, 1)
     assert log_dir.cleaner_offsets() == {("t", 0): 0, ("u", 0): 9}
 
 

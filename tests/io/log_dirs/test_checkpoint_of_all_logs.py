@@ -172,21 +172,44 @@ def test_a_point_that_was_lowered_during_a_checkpoint_stays_low(
     scene.logs.begin_checkpoint()
     gate.wait()
     scene.opened[0].partition.truncate_to(1, NOW)
-    scene.logs.recovery_notes.lowered(0)
+    scene.logs.truncated(0)
     gate.open()
     finish(scene)
     assert points(scene.paths[0]) == {("t0", 0): 1, ("t1", 0): 3}
 
 
 def test_records_deleted_again_after_a_truncation_are_on_disk_as_deleted(scene: ThreeLogs) -> None:
-    """The checkpoint in between has the lower log start."""
+    """The lower log start is on disk before the log grows again: a start would remove new records
+    below the old one."""
     scene.logs.delete_records(0, 2)
     scene.opened[0].partition.truncate_to(1, NOW)
-    scene.logs.begin_checkpoint()
-    finish(scene)
+    scene.logs.truncated(0)
     assert scene.starts(scene.paths[0]) == {("t0", 0): 1}
     scene.opened[0].append(batch(0, [b"v"]))
     scene.logs.delete_records(0, 2)
+    assert scene.starts(scene.paths[0]) == {("t0", 0): 2}
+
+
+def test_records_deleted_from_a_log_that_begins_earlier_since_a_truncation_stay_deleted(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an unclean election, while the thread waits for the disk."""
+    partition = scene.opened[0].partition
+    partition.roll(NOW)
+    scene.opened[0].append(batch(0, [b"v"]))
+    scene.logs.delete_records(0, 3)
+    partition.retention(NOW)
+    assert partition.base_offsets == [3]
+    gate = Gate(monkeypatch, LogDir, "update_log_start_offsets")
+    scene.logs.begin_checkpoint()
+    gate.wait()
+    partition.truncate_to(1, NOW)
+    scene.logs.truncated(0)
+    for _ in range(2):
+        scene.opened[0].append(batch(0, [b"w"]))
+    scene.logs.delete_records(0, 2)
+    gate.open()
+    finish(scene)
     assert scene.starts(scene.paths[0]) == {("t0", 0): 2}
 
 

@@ -42,7 +42,7 @@ class Scene:
             get=self._get,
             failures=SimpleNamespace(log_failed=lambda slot, error: self.failed.append(error)),
             advance_log_starts=self.starts.update,
-            recovery_notes=SimpleNamespace(lowered=self.lowered.append),
+            truncated=self.lowered.append,
         )
         durability: Any = SimpleNamespace(forget=self.forgotten.append, flush=self.flushed.append)
         throttle: Any = SimpleNamespace(

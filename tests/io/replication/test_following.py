@@ -366,7 +366,7 @@ def test_a_truncated_log_does_not_grow_before_its_lower_recovery_point_is_writte
     def lowered(_: int) -> None:
         raise full
 
-    monkeypatch.setattr(case.following._logs.recovery_notes, "lowered", lowered)
+    monkeypatch.setattr(case.following._logs, "truncated", lowered)
     case.follow(3)
     assert case.failed == [full]
     assert offsets(case.own) == [0, 1]
