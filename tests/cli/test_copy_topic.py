@@ -90,6 +90,7 @@ def test_a_complete_copy_stays_when_nobody_reads_about_it(
     cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with `2>&1 | head -1`: the line about the records meets a closed pipe."""
+
     def closed(text: str) -> None:
         if "record" in text:
             raise BrokenPipeError(errno.EPIPE, "Broken pipe")
