@@ -75,6 +75,10 @@ def fires(prometheus: Prometheus, name: str) -> bool:
     return name in prometheus.firing()
 
 
+def both_copies_are_current(prometheus: Prometheus) -> bool:
+    return prometheus.values('kbroker_store_copy{state="current"}') == ["1", "1"]
+
+
 def send(node: KBroker, topic: str, acks: str) -> None:
     sender = Producer({"bootstrap.servers": node.bootstrap, "acks": acks, "linger.ms": 0})
     sender.produce(topic, b"value", b"key")
@@ -100,7 +104,7 @@ def test_a_replica_that_hangs_fires_and_resolves(sited: Sited, prometheus: Prome
     node = sited.node
     create(node, "guarded", 1, 2, {"min.insync.replicas": "2"})
     wait_for_in_sync(node, "guarded", 2, WAIT_S)
-    assert not LAGGING & prometheus.firing()
+    assert until(lambda: not LAGGING & prometheus.firing(), WAIT_S)
     leader = described(node, "guarded")[0][0]
     follower = worker_of(node, 3 - leader)
     follower.suspend()
@@ -117,7 +121,7 @@ def test_an_old_copy_of_the_store_fires_until_it_is_copied_again(
 ) -> None:
     """Another program keeps the copy locked while a topic is created, and something is in the way
     of the next copy."""
-    assert prometheus.values('kbroker_store_copy{state="current"}') == ["1", "1"]
+    assert until(lambda: both_copies_are_current(prometheus), WAIT_S)
     copy = sited.dirs[1] / FILE_NAME
     obstacle = Path(f"{copy}{WRITING}")
     obstacle.mkdir()
@@ -129,7 +133,7 @@ def test_an_old_copy_of_the_store_fires_until_it_is_copied_again(
     finally:
         obstacle.rmdir()
     assert until(lambda: not fires(prometheus, "KbrokerStoreCopyStale"), WAIT_S), sited.node.logs()
-    assert prometheus.values('kbroker_store_copy{state="current"}') == ["1", "1"]
+    assert until(lambda: both_copies_are_current(prometheus), WAIT_S)
 
 
 def test_a_damaged_compacted_log_fires_until_its_topic_is_deleted(
