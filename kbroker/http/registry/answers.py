@@ -13,6 +13,7 @@ from kbroker.http.console.caller import Caller
 from kbroker.http.registry import failure, levels, operations
 from kbroker.http.registry.compatibility import find
 from kbroker.http.registry.names import DEFAULT_CONTEXT, context_of, context_prefix, qualified
+from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import SchemaRow, config_key, dump, mode_key
 
@@ -101,29 +102,30 @@ def schemas(request: RegistryRequest) -> list[dict[str, Any]]:
     return [of_row(row) for row in _page(request, rows)]
 
 
-def _by_id(request: RegistryRequest) -> SchemaRow:
+def _by_id(request: RegistryRequest) -> tuple[State, SchemaRow]:
+    """A schema, and the state that it was found in."""
     state = request.topic.refresh(request.caller)
     text = request.parts["id"]
     subject = request.query.get("subject", "")
     name = qualified(request.context, subject) if subject else context_prefix(request.context)
-    return find(state, name, int(text[:10]))
+    return state, find(state, name, int(text[:10]))
 
 
 def schema_by_id(request: RegistryRequest) -> dict[str, Any]:
-    row = _by_id(request)
+    state, row = _by_id(request)
     found = text_of(row)
     if request.flag("fetchMaxId"):
-        found["maxId"] = request.topic.state.last_ids.get(context_of(row.subject), 0)
+        found["maxId"] = state.last_ids.get(context_of(row.subject), 0)
     return found
 
 
 def text_by_id(request: RegistryRequest) -> str:
-    return _by_id(request).schema
+    return _by_id(request)[1].schema
 
 
 def _users(request: RegistryRequest) -> list[SchemaRow]:
-    row = _by_id(request)
-    rows = request.topic.state.ids[context_of(row.subject)][row.id]
+    state, row = _by_id(request)
+    rows = state.ids.get(context_of(row.subject), {}).get(row.id, ())
     chosen = request.query.get("subject")
     shown = [one for one in rows if request.flag("deleted") or not one.deleted]
     shown = [one for one in shown if chosen is None or one.subject == qualified(request.context, chosen)]
@@ -250,7 +252,7 @@ def put_mode(request: RegistryRequest) -> dict[str, Any]:
         name = request.place
         held = [
             one
-            for one in state.subjects
+            for one in sorted(state.subjects)
             if name is None or one == name or (name[-1] == ":" and one.startswith(name))
         ]
         if mode == "IMPORT" and not request.flag("force") and any(state.versions(one) for one in held):

@@ -1,6 +1,7 @@
 """Whether a schema may follow the versions of a subject."""
 
 from collections.abc import Sequence
+from http import HTTPStatus
 
 from kbroker.http.registry.deadline import Deadline
 from kbroker.http.registry.failure import Failure, invalid_schema, schema_not_found, unprocessable
@@ -98,6 +99,8 @@ def reasons_against(
         try:
             old = parsed_row(state, row)
         except Failure as failure:
+            if failure.status is HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
             return [failure.text]
         reasons = []
         if level.startswith(("BACKWARD", "FULL")):

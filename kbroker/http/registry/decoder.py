@@ -5,6 +5,7 @@ import json
 import logging
 import struct
 import time
+from http import HTTPStatus
 from typing import Any
 
 from kbroker.http.console.caller import Caller
@@ -60,13 +61,16 @@ class SchemaDecoder:
 
 
 def _made(state: State, row: SchemaRow) -> tuple[Decode | None, int]:
-    """The decoding function, and how many characters it was made of."""
+    """The decoding function, and how many characters it was made of. Raises Failure if the
+    compiler is busy: another attempt may succeed."""
     characters = len(row.schema)
     try:
         references = dict(resolve(state, row.subject, row.references))
         characters += sum(map(len, references.values()))
         return decoder_of(row.schema_type, row.schema, references), characters
     except Exception as error:  # whatever a library makes of a text that is no such schema
+        if isinstance(error, Failure) and error.status is HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
         log.debug("schema %d cannot be used: %s", row.id, error)
         return None, characters
 

@@ -68,7 +68,10 @@ def parse_candidate(state: State, row: SchemaRow, normalize: bool) -> tuple[Sche
 def _latest(state: State, subject: str, reference: Reference) -> int:
     from kbroker.http.registry.names import qualified
 
-    return state.versions(qualified(context_of(subject), reference.subject))[-1].version
+    row = state.version(qualified(context_of(subject), reference.subject), -1)
+    if row is None:  # deleted since it was resolved
+        raise failure.invalid_schema(f"No schema of subject {reference.subject} is left to refer to")
+    return row.version
 
 
 def same(

@@ -106,7 +106,7 @@ class State:
 
     def versions(self, subject: str, deleted: bool = False) -> list[SchemaRow]:
         """Rows of a subject in order of their versions."""
-        rows = self.subjects.get(subject, {})
+        rows = dict(self.subjects.get(subject, {}))  # readers have no lock
         return [rows[number] for number in sorted(rows) if deleted or not rows[number].deleted]
 
     def version(self, subject: str, number: int) -> SchemaRow | None:
@@ -127,7 +127,7 @@ class State:
         gone = {(row.subject, row.version) for row in removed}
         return {
             context: number
-            for context, number in self.last_ids.items()
+            for context, number in dict(self.last_ids).items()
             if all((one.subject, one.version) in gone for one in self.ids.get(context, {}).get(number, ()))
         }
 
@@ -139,8 +139,8 @@ class State:
         """Ids of schemas that refer to a version and are not deleted."""
         found = {
             row.id
-            for rows in self.subjects.values()
-            for row in rows.values()
+            for rows in dict(self.subjects).values()  # readers have no lock
+            for row in dict(rows).values()
             if not row.deleted
             and any(one.subject == subject and one.version == version for one in row.references)
         }

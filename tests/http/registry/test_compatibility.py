@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from kbroker.http.registry import compatibility as module
 from kbroker.http.registry.compatibility import TOO_LONG, find, parsed_row, reasons_against, resolve
 from kbroker.http.registry.deadline import Deadline
-from kbroker.http.registry.failure import Failure
+from kbroker.http.registry.failure import Failure, busy
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import Reference, SchemaRow
 from tests.http.registry.desk import record
@@ -55,6 +55,20 @@ class Against:
         """The version with which it is incompatible."""
         found = [reason for reason in self.reasons(level, schema) if reason.startswith("{oldSchemaVersion")]
         return found[0].partition(": ")[2].rstrip("}") if found else None
+
+
+def test_a_busy_compiler_is_no_reason_against_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client would not try again."""
+    versions = Against(typed("long"))
+    new = row("one", 0, typed("long"))
+    candidate = parsed_row(State(), new)
+
+    def compiler_is_busy(*_: object) -> NoReturn:
+        raise busy("schemas are compiled")
+
+    monkeypatch.setattr(module, "parsed_row", compiler_is_busy)
+    with pytest.raises(Failure, match="try again"):
+        reasons_against(State(), "BACKWARD", new, candidate, versions.rows)
 
 
 @pytest.mark.parametrize(

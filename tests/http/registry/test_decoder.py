@@ -4,14 +4,14 @@ bounds."""
 import struct
 import time
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from kbroker.http.console.caller import Caller
 from kbroker.http.registry import decoder
 from kbroker.http.registry.decoder import AnswerDecoder, SchemaDecoder
-from kbroker.http.registry.failure import store_failed
+from kbroker.http.registry.failure import Failure, busy, store_failed
 from kbroker.http.registry.formats.decode import MAX_VALUES, UnknownType, decoder_of
 from kbroker.http.registry.schema_cache import OVERHEAD, SchemaCache
 from kbroker.http.registry.state import State
@@ -57,6 +57,19 @@ class Topic(SchemaTopic):
 @pytest.fixture
 def topic() -> Topic:
     return Topic()
+
+
+def test_a_schema_is_used_once_its_compiler_is_free(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas = SchemaDecoder(topic)
+
+    def compiler_is_busy(*_: object) -> NoReturn:
+        raise busy("schemas are compiled")
+
+    with monkeypatch.context() as occupied:
+        occupied.setattr(decoder, "decoder_of", compiler_is_busy)
+        with pytest.raises(Failure, match="try again"):
+            schemas.find(topic.state, 2)
+    assert schemas.find(topic.state, 2) is not None
 
 
 def framed(data: bytes, schema_id: int) -> bytes:
