@@ -32,12 +32,14 @@ def test_readers_meet_a_state_that_changes(hasty_threads: None) -> None:
     done = threading.Event()
 
     def change() -> None:
-        for _ in range(ROUNDS):
-            for row in rows:
-                state.apply(row.key(), row.value())
-            for row in rows:
-                state.apply(row.key(), None)
-        done.set()
+        try:
+            for _ in range(ROUNDS):
+                for row in rows:
+                    state.apply(row.key(), row.value())
+                for row in rows:
+                    state.apply(row.key(), None)
+        finally:
+            done.set()
 
     writer = threading.Thread(target=change)
     writer.start()
