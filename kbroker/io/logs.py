@@ -268,7 +268,6 @@ class Logs:
         """A log was truncated: what its checkpoints have of it is as low when this returns. Raises
         OSError."""
         self._checkpoints.truncated(self._partitions[slot])
-        self.recovery_notes.lowered(slot)
 
     def checkpoint_copy(self, slot: int, log_dir: str) -> None:
         """Write and sync the checkpoints of a log's copy in another log dir. Raises OSError."""

@@ -52,14 +52,9 @@ class OffsetCheckpoints:
 
     def write(self, partitions: Iterable[UnifiedLog]) -> None:
         """Write recovery points and log starts of open partitions."""
-        by_dir: dict[str, list[UnifiedLog]] = {}
-        for partition in partitions:
-            by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
         self._written_starts.clear()
-        for path, logs in by_dir.items():
-            folder = self._dirs[path]
-            if folder.failed is None:
-                self._write(folder, logs)
+        for folder, logs in _by_dir(self._dirs, partitions):
+            self._write(folder, logs)
 
     def _write(self, folder: LogDir, partitions: Iterable[UnifiedLog]) -> None:
         points, starts, plain = {}, {}, []
@@ -83,14 +78,14 @@ class OffsetCheckpoints:
         self._thread.take()
         if self._thread.is_busy:
             return
-        by_dir: dict[str, list[tuple[UnifiedLog, int]]] = {}
-        for partition in partitions:
-            placed = partition, partition.segments.first_base
-            by_dir.setdefault(files.log_dir_of(partition.folder), []).append(placed)
-        writable = [
-            (self._dirs[path], logs) for path, logs in by_dir.items() if self._dirs[path].failed is None
-        ]
-        self._thread.begin(partial(self._write_open, writable))
+        logs = list(partitions)
+        firsts = {partition.slot: partition.segments.first_base for partition in logs}
+
+        def write(folder: LogDir, logs: Sequence[UnifiedLog]) -> None:
+            _write_points(folder, logs)
+            folder.update_log_start_offsets(partial(self._log_starts, folder.path, logs, firsts))
+
+        self._thread.begin(partial(_write_each, _by_dir(self._dirs, logs), write))
 
     def take(self) -> None:
         """Report the log dirs that the thread could not write."""
@@ -100,31 +95,22 @@ class OffsetCheckpoints:
         """Wait for the write in progress; the thread writes nothing after this."""
         self._thread.close()
 
-    def _write_open(self, by_dir: Sequence[tuple[LogDir, list[tuple[UnifiedLog, int]]]]) -> Failures:
-        """Runs in the thread. by_dir: partitions and the base offsets of their first segments when
-        this began."""
-        failures = []
-        for folder, logs in by_dir:
-            try:
-                folder.update_recovery_points(partial(_points, folder.path, [log for log, _ in logs]))
-                folder.update_log_start_offsets(partial(self._log_starts, folder.path, logs))
-            except OSError as error:
-                failures.append((folder.path, error))
-        return failures
-
-    def _log_starts(self, log_dir: str, logs: Sequence[tuple[UnifiedLog, int]], _: InFile) -> Changes:
-        """Log starts of the partitions that are still open in the log dir; None where the first
-        segment begins there. That of the loop may be renamed only later, so the segment that was
-        the first when the loop began the write decides."""
+    def _log_starts(
+        self, log_dir: str, logs: Sequence[UnifiedLog], firsts: Mapping[int, int], _: InFile
+    ) -> Changes:
+        """Runs in the thread. Log starts of the partitions that are still open in the log dir; None
+        where the first segment begins there. That of the loop may be renamed only later, so the
+        segment that was the first when the loop began the write decides. firsts: its base offset by
+        slot."""
         found: dict[TopicPartition, int | None] = {}
-        for partition, first_base in logs:
+        for partition in logs:
             folder = partition.folder
             # in this order: an imminent log start is removed when the log has advanced to it
             imminent = self._imminent.get(folder, 0)
             start = max(imminent, partition.log_start)
             now_first = partition.segments.first_base  # a truncated log may begin earlier
             if _is_open_in(log_dir, partition):
-                is_in_checkpoint = start > min(first_base, now_first)
+                is_in_checkpoint = start > min(firsts[partition.slot], now_first)
                 found[partition.topic, partition.partition] = start if is_in_checkpoint else None
         return found
 
@@ -140,8 +126,12 @@ class OffsetCheckpoints:
             self._imminent = {}
 
     def truncated(self, partition: UnifiedLog) -> None:
-        """The log start on disk is lowered: the next `write_starts` of the old one writes it."""
+        """A log was truncated: its lower recovery point, first dirty offset and log start are on
+        disk when this returns (LogManager.truncateTo). Raises OSError."""
         self._written_starts.pop(partition.folder, None)
+        key = partition.topic, partition.partition
+        folder = self._dirs[files.log_dir_of(partition.folder)]
+        folder.lower_offsets(key, partition.recovery_point, partition.first_dirty, partition.log_start)
 
     def write_copy(self, partition: UnifiedLog, log_dir: str) -> None:
         """Write and sync recovery point and log start of a complete copy. Raises OSError."""
@@ -224,28 +214,14 @@ class RecoveryNotes:
                 self._noted[slot] = place
                 self._due.add(slot)
 
-    def lowered(self, slot: int) -> None:
-        """A log was truncated: its lower recovery point, first dirty offset and log start are on
-        disk when this returns (LogManager.truncateTo). Raises OSError."""
-        if (partition := self._find(slot)) is not None:
-            key = partition.topic, partition.partition
-            folder = self._dirs[files.log_dir_of(partition.folder)]
-            folder.lower_offsets(key, partition.recovery_point, partition.first_dirty, partition.log_start)
-
     def write(self) -> None:
         """Begin to write the points that are due, unless that is in progress."""
         self._thread.take()
         if not self._due or self._thread.is_busy or self._thread.rest_is_due(BUSY_SHARE):
             return
-        by_dir: dict[str, list[UnifiedLog]] = {}
-        for slot in self._due:
-            if (partition := self._find(slot)) is not None:
-                by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
+        due = [partition for slot in self._due if (partition := self._find(slot)) is not None]
         self._due.clear()
-        writable = [
-            (self._dirs[path], logs) for path, logs in by_dir.items() if self._dirs[path].failed is None
-        ]
-        self._thread.begin(partial(_write_points, writable))
+        self._thread.begin(partial(_write_each, _by_dir(self._dirs, due), _write_points))
 
     def close(self) -> None:
         """Finish the writes in progress; nothing is written after this."""
@@ -253,15 +229,32 @@ class RecoveryNotes:
         self._due.clear()
 
 
-def _write_points(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]]) -> Failures:
+def _by_dir(
+    dirs: Mapping[str, LogDir], partitions: Iterable[UnifiedLog]
+) -> list[tuple[LogDir, list[UnifiedLog]]]:
+    """The log dirs that have not failed, each with its partitions."""
+    found: dict[str, list[UnifiedLog]] = {}
+    for partition in partitions:
+        found.setdefault(files.log_dir_of(partition.folder), []).append(partition)
+    return [(dirs[path], logs) for path, logs in found.items() if dirs[path].failed is None]
+
+
+def _write_each(
+    by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]], write: Callable[[LogDir, list[UnifiedLog]], None]
+) -> Failures:
     """Runs in a thread."""
     failures = []
     for folder, partitions in by_dir:
         try:
-            folder.update_recovery_points(partial(_points, folder.path, partitions))
+            write(folder, partitions)
         except OSError as error:
             failures.append((folder.path, error))
     return failures
+
+
+def _write_points(folder: LogDir, partitions: Sequence[UnifiedLog]) -> None:
+    """Runs in a thread. Raises OSError."""
+    folder.update_recovery_points(partial(_points, folder.path, partitions))
 
 
 def _points(log_dir: str, partitions: Sequence[UnifiedLog], _: InFile) -> InFile:

@@ -42,17 +42,21 @@ def test_a_log_start_is_written_before_the_answer_and_not_again(
 
 
 class Scene:
-    """One log of a log dir, its notes, and what failed."""
+    """One log of a log dir, its checkpoints and notes, and what failed."""
 
     def __init__(self, root: Path) -> None:
         self.log = Log(root)
         self.log.open()
         self.dir = LogDir(str(root))
         self.failed: list[tuple[str, OSError]] = []
+        dirs = {str(root): self.dir}
+
+        def failed(path: str, error: OSError) -> None:
+            self.failed.append((path, error))
+
+        self.checkpoints = OffsetCheckpoints(dirs, failed)
         self.notes = RecoveryNotes(
-            {str(root): self.dir},
-            lambda slot: self.log.partition if slot == self.log.partition.slot else None,
-            lambda path, error: self.failed.append((path, error)),
+            dirs, lambda slot: self.log.partition if slot == self.log.partition.slot else None, failed
         )
 
     def roll_and_sync(self) -> None:
@@ -139,7 +143,7 @@ def test_truncated_records_do_not_pass_for_clean_after_a_restart(scene: Scene) -
     scene.log.partition.cleaned_up_to(3)
     scene.dir.update_cleaner_offsets({("t", 0): 3, ("u", 0): 9})
     scene.log.partition.truncate_to(2, wall_clock_ms())
-    scene.notes.lowered(scene.log.partition.slot)
+    scene.checkpoints.truncated(scene.log.partition)
     assert scene.dir.cleaner_offsets() == {("t", 0): 2, ("u", 0): 9}
 
 
@@ -166,7 +170,7 @@ def test_the_lower_point_of_a_truncated_log_is_written_and_its_new_records_are_c
         scene.notes.write()
     assert scene.dir.recovery_points() == {("t", 0): 4}
     partition.truncate_to(1, wall_clock_ms())
-    scene.notes.lowered(partition.slot)
+    scene.checkpoints.truncated(partition)
     assert scene.dir.recovery_points() == {("t", 0): 1}
     scene.notes.close()
     for _ in range(2):
