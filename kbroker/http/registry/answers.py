@@ -150,23 +150,25 @@ def versions(request: RegistryRequest) -> list[int]:
     return _page(request, [row.version for row in rows])
 
 
-def _version(request: RegistryRequest) -> SchemaRow:
+def _version(request: RegistryRequest) -> tuple[State, SchemaRow]:
+    """A version, and the state that it was found in."""
     operations.version_number(request.parts["version"])
     state = request.topic.refresh(request.caller)
-    return operations.version_of(state, request.subject, request.parts["version"], request.flag("deleted"))
+    found = operations.version_of(state, request.subject, request.parts["version"], request.flag("deleted"))
+    return state, found
 
 
 def version(request: RegistryRequest) -> dict[str, Any]:
-    return of_row(_version(request))
+    return of_row(_version(request)[1])
 
 
 def version_text(request: RegistryRequest) -> str:
-    return _version(request).schema
+    return _version(request)[1].schema
 
 
 def referenced_by(request: RegistryRequest) -> list[int]:
-    row = _version(request)
-    return request.topic.state.referencing(row.subject, row.version)
+    state, row = _version(request)
+    return state.referencing(row.subject, row.version)
 
 
 def register(request: RegistryRequest) -> dict[str, Any]:

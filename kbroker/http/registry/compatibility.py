@@ -1,7 +1,6 @@
 """Whether a schema may follow the versions of a subject."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 
 from kbroker.http.registry.deadline import Deadline
 from kbroker.http.registry.failure import Failure, invalid_schema, schema_not_found, unprocessable
@@ -99,7 +98,7 @@ def reasons_against(
         try:
             old = parsed_row(state, row)
         except Failure as failure:
-            if failure.status is HTTPStatus.SERVICE_UNAVAILABLE:
+            if failure.is_busy:
                 raise
             return [failure.text]
         reasons = []

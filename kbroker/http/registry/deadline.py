@@ -1,6 +1,16 @@
-"""A time limit for work on schemas, whose cost no bound on their size predicts well enough."""
+"""Time limits: for work on schemas, whose cost no bound on their size predicts well enough, and for
+the wait for that of others."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
+
+from kbroker.http.registry.failure import busy
+
+WAIT_S = 10.0
+"""A request waits so long for those of others, then it is refused: its thread continues to wait
+after its client has left."""
 
 
 class Deadline:
@@ -14,3 +24,14 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return monotonic() > self._ends_s
+
+
+@contextmanager
+def held(lock: "threading.Lock | threading.RLock", text: str) -> Iterator[None]:
+    """Holds a lock. Raises Failure with this text if it is not free in time."""
+    if not lock.acquire(timeout=WAIT_S):
+        raise busy(text)
+    try:
+        yield
+    finally:
+        lock.release()

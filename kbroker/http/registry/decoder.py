@@ -5,7 +5,6 @@ import json
 import logging
 import struct
 import time
-from http import HTTPStatus
 from typing import Any
 
 from kbroker.http.console.caller import Caller
@@ -69,7 +68,7 @@ def _made(state: State, row: SchemaRow) -> tuple[Decode | None, int]:
         characters += sum(map(len, references.values()))
         return decoder_of(row.schema_type, row.schema, references), characters
     except Exception as error:  # whatever a library makes of a text that is no such schema
-        if isinstance(error, Failure) and error.status is HTTPStatus.SERVICE_UNAVAILABLE:
+        if isinstance(error, Failure) and error.is_busy:
             raise
         log.debug("schema %d cannot be used: %s", row.id, error)
         return None, characters

@@ -12,6 +12,11 @@ class Failure(Exception):
         self.code = code
         self.text = text
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether another attempt may succeed: this is no verdict about a schema."""
+        return self.status is HTTPStatus.SERVICE_UNAVAILABLE
+
 
 def subject_not_found(subject: str) -> Failure:
     return Failure(HTTPStatus.NOT_FOUND, 40401, f"Subject '{subject}' not found.")

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import setproctitle
 
-from kbroker.http.registry.failure import busy
+from kbroker.http.registry.deadline import held
 from kbroker.http.registry.formats import InvalidSchema
 from kbroker.ipc.child import ChildContext, die_with_parent
 
@@ -27,9 +27,6 @@ log = logging.getLogger(__name__)
 HEAD = struct.Struct(">?I")
 """Of a request and of an answer: whether a descriptor follows, or else a text; and its bytes."""
 FIRST_FD = 3
-WAIT_S = 10.0
-"""A schema waits so long for those of others, then it is refused: its thread continues to wait
-after its client has left."""
 TITLE = "kbroker: protoc"
 
 
@@ -43,15 +40,12 @@ class Protoc:
     def compile(self, text: str, references: Mapping[str, str]) -> bytes:
         """The descriptor of a .proto file. Raises InvalidSchema, Failure."""
         question = json.dumps([text, list(references.items())]).encode()
-        if not self._lock.acquire(timeout=WAIT_S):
-            raise busy("too many schemas to parse at the same time")
-        try:
-            self._link.sendall(HEAD.pack(False, len(question)) + question)
-            works, found = _received(self._link)
-        except OSError as error:
-            raise InvalidSchema(f"protoc has ended: {error}") from None
-        finally:
-            self._lock.release()
+        with held(self._lock, "too many schemas to parse at the same time"):
+            try:
+                self._link.sendall(HEAD.pack(False, len(question)) + question)
+                works, found = _received(self._link)
+            except OSError as error:
+                raise InvalidSchema(f"protoc has ended: {error}") from None
         if not works:
             raise InvalidSchema(found.decode("utf-8", "replace"))
         return found

@@ -4,15 +4,16 @@ broker."""
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 
 from kbroker.config.topic import SCHEMAS
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.log_reader import Scan
 from kbroker.http.console.refusal import Refusal, check
-from kbroker.http.registry.failure import Failure, busy, store_failed
+from kbroker.http.registry.deadline import WAIT_S, held
+from kbroker.http.registry.failure import Failure, store_failed
 from kbroker.http.registry.state import State
 from kbroker.ipc.crash_point import crash_point
 from kbroker.protocol.api_keys import ApiKey
@@ -30,9 +31,6 @@ PRODUCE_BY_NAME = 12
 TIMEOUT_MS = 8000
 TRIES = 20
 PAUSE_S = 0.05
-WAIT_S = 10.0
-"""A change waits so long for changes of others, then it is refused: its thread continues to wait
-after its client has left."""
 Row = tuple[bytes, bytes | None]
 
 
@@ -50,15 +48,9 @@ class SchemaTopic:
         self._applying = threading.Lock()
         self._first = threading.Lock()
 
-    @contextmanager
-    def changing(self) -> Iterator[None]:
+    def changing(self) -> AbstractContextManager[None]:
         """Holds `lock`. Raises Failure if it is not free in time."""
-        if not self.lock.acquire(timeout=WAIT_S):
-            raise busy("too many changes of schemas at the same time")
-        try:
-            yield
-        finally:
-            self.lock.release()
+        return held(self.lock, "too many changes of schemas at the same time")
 
     def refresh(self, caller: Caller) -> State:
         """Reads the records that were written since. Raises Failure."""

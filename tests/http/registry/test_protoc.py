@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from kbroker.http.registry import protoc
+from kbroker.http.registry import deadline, protoc
 from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.formats import InvalidSchema, protobuf_format
 
@@ -51,7 +51,7 @@ def test_refusals_do_not_end_it(compiler: protoc.Protoc, text: str) -> None:
 def test_a_schema_waits_for_those_of_others_up_to_a_bound(
     compiler: protoc.Protoc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protoc, "WAIT_S", 0.0)
+    monkeypatch.setattr(deadline, "WAIT_S", 0.0)
     with compiler._lock, pytest.raises(Failure, match="at the same time") as refused:
         compiler.compile(OTHER, {})
     assert refused.value.status == 503

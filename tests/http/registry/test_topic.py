@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kbroker.http.console.refusal import Refusal
-from kbroker.http.registry import compatibility
+from kbroker.http.registry import compatibility, deadline
 from kbroker.http.registry import topic as module
 from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.formats import parse
@@ -66,42 +66,46 @@ def versions(topic: SchemaTopic, caller: Any) -> list[int]:
     return [one.version for one in topic.refresh(caller).versions("s")]
 
 
+class SlowReader:
+    """A caller that the broker lets wait for the fourth record, when the topic has been read."""
+
+    def __init__(self, log: Log, topic: SchemaTopic) -> None:
+        assert versions(topic, "ann") == [1, 2, 3]
+        log.gates["slow"] = self._gate = threading.Event()
+        log.records.append(row(4))
+        self._found: list[list[int]] = []
+        self._thread = threading.Thread(target=lambda: self._found.append(versions(topic, "slow")))
+        self._thread.start()
+        assert log.asked.wait(LONG_S)
+
+    def versions(self) -> list[list[int]]:
+        """What it finds, once the broker answers."""
+        self._gate.set()
+        self._thread.join(LONG_S)
+        return self._found
+
+
 def test_a_caller_that_the_broker_lets_wait_delays_no_other_one(log: Log) -> None:
     """By a quota, or because others have guessed at its password."""
     topic = SchemaTopic()
-    assert versions(topic, "ann") == [1, 2, 3]
-    log.gates["slow"] = gate = threading.Event()
-    log.records.append(row(4))
-    found: list[list[int]] = []
-    slow = threading.Thread(target=lambda: found.append(versions(topic, "slow")))
-    slow.start()
-    assert log.asked.wait(LONG_S)
+    slow = SlowReader(log, topic)
     log.records.append(row(5))
     done: list[list[int]] = []
     other = threading.Thread(target=lambda: done.append(versions(topic, "ann")), daemon=True)
     other.start()
     other.join(LONG_S)
-    gate.set()
-    slow.join(LONG_S)
+    found = slow.versions()
     assert done == [[1, 2, 3, 4, 5]]
     assert found == [[1, 2, 3, 4, 5]], "records that were applied meanwhile are not applied again"
 
 
 def test_records_of_a_deleted_topic_are_not_applied_to_the_next_one(log: Log) -> None:
     topic = SchemaTopic()
-    assert versions(topic, "ann") == [1, 2, 3]
-    log.gates["slow"] = gate = threading.Event()
-    log.records.append(row(4))
-    found: list[list[int]] = []
-    slow = threading.Thread(target=lambda: found.append(versions(topic, "slow")))
-    slow.start()
-    assert log.asked.wait(LONG_S)
+    slow = SlowReader(log, topic)
     log.records = [row(7)]
     log.fails = "OFFSET_OUT_OF_RANGE"
     assert versions(topic, "ann") == [7]
-    gate.set()
-    slow.join(LONG_S)
-    assert found == [[7]]
+    assert slow.versions() == [[7]]
     log.fails = "UNKNOWN_TOPIC_OR_PARTITION"
     assert versions(topic, "ann") == []
     assert versions(topic, "ann") == [7]
@@ -123,7 +127,7 @@ def hold(lock: Any, release: threading.Event) -> threading.Thread:
 
 
 def test_a_change_waits_for_changes_of_others_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT_S", 0.0)
+    monkeypatch.setattr(deadline, "WAIT_S", 0.0)
     topic, release = SchemaTopic(), threading.Event()
     other = hold(topic.lock, release)
     with pytest.raises(Failure, match="at the same time") as refused, topic.changing():
