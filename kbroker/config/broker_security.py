@@ -45,12 +45,11 @@ SECURITY = (
                 "sent or received bytes. 0 samples none."),
     Setting("kbroker.login.attempts.user.burst", INT, 10, at_least(1), importance=LOW,
             doc="Passwords of one user that one address may try at once before further attempts wait; a correct "
-                "password does not count."),
+                "password does not count. The addresses of an IPv6 network (/64) count as one."),
     Setting("kbroker.login.attempts.user.per.second", INT, 1, at_least(0), importance=LOW,
             doc="Passwords of one user that one address may try a second after that burst. 0: no limit."),
     Setting("kbroker.login.attempts.address.burst", INT, 50, at_least(1), importance=LOW,
-            doc="As kbroker.login.attempts.user.burst, but for all users of one address together. "
-                "The addresses of an IPv6 network (/64) count as one."),
+            doc="As kbroker.login.attempts.user.burst, but for all users of one address together."),
     Setting("kbroker.login.attempts.address.per.second", INT, 5, at_least(0), importance=LOW,
             doc="As kbroker.login.attempts.user.per.second, but for all users of one address together."),
     Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), list_of(), PER_BROKER,

@@ -56,11 +56,20 @@ class Families:
         self, name: str, labels: Labels, values: Iterable[float], dialect: Dialect = Dialect.ALL
     ) -> None:
         """Samples of many label sets, one value for each. dialect: whose names get them."""
-        shown = [number(value) for value in values]
-        for each, prefixes in labels.prefixes(ROWS[name]):
-            own = each == name
-            if dialect is not (Dialect.KAFKA if own else Dialect.KBROKER) and (own or self.kafka):
-                self._lines[each] += [prefix + value for prefix, value in zip(prefixes, shown, strict=True)]
+        written = [
+            (each, prefixes)
+            for each, prefixes in labels.prefixes(ROWS[name])
+            if self._is_written(each == name, dialect)
+        ]
+        shown = [number(value) for value in values] if written else []
+        for each, prefixes in written:
+            self._lines[each] += [prefix + value for prefix, value in zip(prefixes, shown, strict=True)]
+
+    def _is_written(self, own: bool, dialect: Dialect) -> bool:
+        """Whether samples are written. own: under kbroker's name, else under one of Kafka's."""
+        if own:
+            return dialect is not Dialect.KAFKA
+        return self.kafka and dialect is not Dialect.KBROKER
 
     def add_total(self, name: str, value: float) -> None:
         """Add the total under a Kafka name whose row in the catalogue has a sample for each

@@ -142,10 +142,11 @@ class PartitionRows:
         self._topics(families, directory, words, counters)
         replicas = Replicas.of(directory.partitions, words)
         self._states(families, directory, words, replicas)
-        degraded = replicas.serving < replicas.count
-        chosen = _busiest(counters, self._most, degraded)
+        first = replicas.serving < replicas.count
+        chosen = _busiest(counters, self._most, first)
         families.add("kbroker_partitions_left_out", (), len(directory.partitions) - len(chosen))
-        detailed = np.isin(chosen, _busiest(counters, self._details, degraded))
+        detailed = np.zeros(len(chosen), np.bool_)
+        detailed[_busiest(counters[chosen], self._details, first[chosen])] = True
         left_out = len(directory.partitions) - int(detailed.sum())
         families.add("kbroker_partition_details_left_out", (), left_out)
         self._partitions(families, directory, words[chosen], counters[chosen], chosen, detailed, replicas)

@@ -275,8 +275,8 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_group_catch_up_seconds", "Time until the group has no lag, at the rate of the last five minutes; "
           "+Inf when the lag does not shrink.", "group", source=GROUP),
     gauge("kbroker_group_cache_seconds", "Time until the records that the group reads next leave the page cache, at "
-          "the rate at which its lag in bytes grew in the last five minutes; 0 when they have left, +Inf when the "
-          "lag does not grow, or the whole log is cached.", "group", source=GROUP),
+          "the rate at which its lag in bytes grew in the last five minutes; 0 when they have left, +Inf when the lag "
+          "does not grow, or the whole log is cached.", "group", source=GROUP),
     counter("kbroker_group_dead_letters_total", "Dead letters written for a share group, by the topic of their "
             "originals.", "group", "topic", source=GROUP),
     gauge("kbroker_group_partitions_left_out", "Partitions of groups without series of their own "
