@@ -14,8 +14,6 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
 )
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
     NewTopic,
     ResourceType,
@@ -23,6 +21,7 @@ from confluent_kafka.admin import (
 
 from tests.compat.group_clients import create_topic, produce
 from tests.conftest import BrokerFactory
+from tests.peer.configs import set_configs
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import scrape
@@ -49,18 +48,10 @@ def node(broker_factory: BrokerFactory) -> KBroker:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     letters = NewTopic("dlq.team", 2, 1, config={ENABLE: "true"})
     admin.create_topics([letters])["dlq.team"].result()
-    alter(node, ResourceType.GROUP, GROUP, {"share.auto.offset.reset": "earliest", NAME: "dlq.team"})
+    set_configs(
+        node.bootstrap, ResourceType.GROUP, GROUP, {"share.auto.offset.reset": "earliest", NAME: "dlq.team"}
+    )
     return node
-
-
-def alter(node: KBroker, kind: ResourceType, name: str, settings: dict[str, str]) -> None:
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result()
 
 
 def share(
@@ -155,7 +146,7 @@ def test_metrics_count_letters_from_0_and_a_topic_that_cannot_take_them(node: KB
     produce(node, "shared", 10)
     share(node, lambda _: AcknowledgeType.ACCEPT, lambda delivered: len(delivered) == 10)
     eventually(lambda: written(node) == 0)
-    alter(node, ResourceType.TOPIC, "dlq.team", {ENABLE: "false"})
+    set_configs(node.bootstrap, ResourceType.TOPIC, "dlq.team", {ENABLE: "false"})
     produce(node, "shared", 1)
     share(node, lambda _: AcknowledgeType.REJECT, lambda delivered: len(delivered) == 1)
 
@@ -168,7 +159,7 @@ def test_metrics_count_letters_from_0_and_a_topic_that_cannot_take_them(node: KB
 
 
 def test_a_letter_has_a_copy_when_the_group_wants_it(node: KBroker) -> None:
-    alter(node, ResourceType.GROUP, GROUP, {COPY: "true"})
+    set_configs(node.bootstrap, ResourceType.GROUP, GROUP, {COPY: "true"})
     produce(node, "shared", 10)
     share(node, lambda _: AcknowledgeType.REJECT, lambda delivered: len(delivered) == 10)
     found = letters(node, 10)
@@ -183,7 +174,7 @@ def test_a_letter_has_a_copy_when_the_group_wants_it(node: KBroker) -> None:
 
 
 def test_a_topic_that_is_missing_is_created_when_the_broker_may(node: KBroker) -> None:
-    alter(node, ResourceType.GROUP, GROUP, {NAME: "dlq.new"})
+    set_configs(node.bootstrap, ResourceType.GROUP, GROUP, {NAME: "dlq.new"})
     produce(node, "shared", 4)
     share(node, lambda _: AcknowledgeType.REJECT, lambda delivered: len(delivered) == 4)
     assert len(letters(node, 4, "dlq.new", 1)) == 4
@@ -192,7 +183,7 @@ def test_a_topic_that_is_missing_is_created_when_the_broker_may(node: KBroker) -
 @pytest.mark.parametrize(("name", "value"), [(NAME, "__internal"), (COPY, "perhaps"), ("errors.nope", "1")])
 def test_settings_that_are_not_valid_are_refused(node: KBroker, name: str, value: str) -> None:
     with pytest.raises(KafkaException):
-        alter(node, ResourceType.GROUP, GROUP, {name: value})
+        set_configs(node.bootstrap, ResourceType.GROUP, GROUP, {name: value})
 
 
 @pytest.mark.kafka

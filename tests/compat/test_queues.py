@@ -15,14 +15,12 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
 )
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewTopic,
     ResourceType,
 )
 
 from tests.conftest import BrokerFactory
+from tests.peer.configs import set_configs
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import scrape
@@ -56,13 +54,8 @@ def create(node: KBroker, name: str, settings: dict[str, str]) -> None:
 
 
 def alter(node: KBroker, kind: ResourceType, name: str, **settings: str) -> None:
-    entries = [
-        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result()
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    set_configs(node.bootstrap, kind, name, named)
 
 
 def low(node: KBroker) -> int:

@@ -11,8 +11,6 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
     ConfigResource,
     ConfigSource,
     NewPartitions,
@@ -32,6 +30,7 @@ from kbroker.protocol.messages import init_producer_id as ip
 from kbroker.protocol.messages import metadata as md
 from tests.compat.raw import SocketPeer
 from tests.compat.reading import read
+from tests.peer.configs import set_configs
 from tests.peer.eventually import eventually
 
 Content = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int]
@@ -72,10 +71,7 @@ class Travels:
         eventually(lambda: len(admin.list_topics(name, 10).topics[name].partitions) == partitions)
 
     def configure(self, bootstrap: str, name: str, key: str, value: str) -> None:
-        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.incremental_alter_configs([resource])[resource].result(30)
+        set_configs(bootstrap, ResourceType.TOPIC, name, {key: value})
         self.configs[name][key] = value
 
     def write(self, bootstrap: str, name: str, partition: int, tag: str) -> None:

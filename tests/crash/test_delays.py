@@ -11,14 +11,12 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
 )
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewTopic,
     ResourceType,
 )
 
 from tests.crash.share_consumer import GROUP, TOPIC, share
+from tests.peer.configs import set_configs
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
@@ -36,9 +34,7 @@ def prepare(broker: KBroker) -> dict[bytes, float]:
     """A topic with records, and when each is due."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1, config={"kbroker.delivery.delay.ms": "0"})])[TOPIC].result()
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result()
+    set_configs(broker.bootstrap, ResourceType.GROUP, GROUP, {"share.auto.offset.reset": "earliest"})
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     began_ms = int(time.time() * 1000)
     due: dict[bytes, float] = {}

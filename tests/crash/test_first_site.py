@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tests.crash.crash_load import Transactional
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.loop_disk import LoopDisk
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
+from tests.peer.configs import set_configs
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
@@ -113,10 +114,7 @@ class Life:
 
 
 def set_retention(broker: KBroker, value: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    set_configs(broker.bootstrap, ResourceType.TOPIC, TOPIC, {"retention.ms": value})
 
 
 def retention(broker: KBroker) -> str:

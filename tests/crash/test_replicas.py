@@ -9,14 +9,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourceType,
 )
 
 from tests.crash.load import PARTITIONS, Load, judge, read_all, watermarks
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
+from tests.peer.configs import set_configs
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
@@ -200,10 +198,7 @@ def test_a_topic_is_deleted_while_a_worker_hangs(
 
 def _require_in_sync(broker: KBroker, topic: str, count: int) -> None:
     """Set the topic's min.insync.replicas."""
-    entry = ConfigEntry("min.insync.replicas", str(count), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    set_configs(broker.bootstrap, ResourceType.TOPIC, topic, {"min.insync.replicas": str(count)})
 
 
 def _produce(broker: KBroker, topic: str, acks: str) -> int | None:

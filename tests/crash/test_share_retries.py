@@ -12,14 +12,12 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
 )
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewTopic,
     ResourceType,
 )
 
 from tests.crash.share_consumer import GROUP, TOPIC, share
+from tests.peer.configs import set_configs
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
@@ -39,12 +37,7 @@ def prepare(broker: KBroker) -> None:
         "kbroker.share.retry.backoff.ms": pause_ms,
         "kbroker.share.retry.backoff.max.ms": pause_ms,
     }
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=entries)
-    admin.incremental_alter_configs([resource])[resource].result()
+    set_configs(broker.bootstrap, ResourceType.GROUP, GROUP, settings)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(COUNT):
         producer.produce(TOPIC, str(number))

@@ -10,7 +10,7 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
     Producer,
     ShareConsumer,
 )
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, ResourceType
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.streams_group_heartbeat import (
@@ -22,6 +22,7 @@ from kbroker.protocol.messages.streams_group_heartbeat import (
 from tests.compat.raw import SocketPeer
 from tests.http.console.browser import IN_A_BROWSER
 from tests.http.console.page import Page
+from tests.peer.configs import set_configs
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
@@ -31,13 +32,8 @@ KINDS = ("classic", "consumer", "share", "streams")
 
 
 def configure_group(node: KBroker, group: str, **settings: str) -> None:
-    entries = [
-        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    set_configs(node.bootstrap, ResourceType.GROUP, group, named)
 
 
 @contextmanager

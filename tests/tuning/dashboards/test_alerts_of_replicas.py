@@ -14,9 +14,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ResourceType,
 )
 
@@ -26,6 +23,7 @@ from kbroker.protocol.batch_layout import HEADER_BYTES
 from tests.conftest import _run
 from tests.crash.sited import create, described, start_sites, wait_for_in_sync
 from tests.peer.compaction import leave_dirt
+from tests.peer.configs import set_configs
 from tests.peer.kbroker_node import KBroker
 from tests.tuning.dashboards.prometheus import Prometheus, until
 
@@ -85,16 +83,6 @@ def send(node: KBroker, topic: str, acks: str) -> None:
     assert sender.flush(60) == 0
 
 
-def alter(node: KBroker, kind: ResourceType, name: str, settings: dict[str, str]) -> None:
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(60)
-
-
 def worker_of(node: KBroker, site: int) -> psutil.Process:
     """The IO worker of a site, by the node id of the site."""
     return next(child for title, child in node.children().items() if title.endswith(f"io {site - 1}"))
@@ -147,7 +135,7 @@ def test_a_damaged_compacted_log_fires_until_its_topic_is_deleted(
         file.seek(HEADER_BYTES)
         file.write(b"\xff" * records)
     assert not fires(prometheus, "KbrokerUncleanable")
-    alter(sited.node, ResourceType.TOPIC, "damaged", {"min.compaction.lag.ms": "0"})
+    set_configs(sited.node.bootstrap, ResourceType.TOPIC, "damaged", {"min.compaction.lag.ms": "0"})
     assert until(lambda: fires(prometheus, "KbrokerUncleanable"), WAIT_S), sited.node.logs()
     admin = AdminClient({"bootstrap.servers": sited.node.bootstrap})
     admin.delete_topics(["damaged"])["damaged"].result(60)

@@ -18,9 +18,6 @@ from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no 
 )
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewTopic,
     ResourceType,
 )
@@ -28,6 +25,7 @@ from confluent_kafka.admin import (
 from kbroker.http.host_rows import link_bytes_per_s
 from tests.compat.clients.client_quotas import set_quotas
 from tests.compat.quota_cases import entry
+from tests.peer.configs import set_configs
 from tests.peer.kbroker_node import KBroker
 from tests.tuning.dashboards.prometheus import Prometheus, expression_of, until
 from tuning.dashboards import recording
@@ -71,13 +69,7 @@ def work(broker: KBroker, count: int) -> None:
 def set_dead_letter_topic(broker: KBroker, name: str) -> None:
     """Of the share group `team`, which begins at the start of its topics."""
     settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": name}
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.GROUP, "team", incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    set_configs(broker.bootstrap, ResourceType.GROUP, "team", settings)
 
 
 def reject(broker: KBroker) -> None:
