@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from kbroker.kernels import plain
+from tests import hangs
 from tests.log_settings import log_settings
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
@@ -118,6 +119,10 @@ def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     node.start()
     yield node
     node.stop()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(hangs)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,9 @@
 nothing."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -27,6 +30,21 @@ def test_that_is_marked():
 def test_that_passes():
     pass
 """
+HANGING = """
+import threading
+
+from tests import hangs
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(hangs)
+
+
+def pytest_collection_finish():
+    print("it hangs now", flush=True)
+    threading.Event().wait()
+"""
+ROOT = tiers.ROOT
 
 
 class Runs:
@@ -37,7 +55,7 @@ class Runs:
         self.results = list(results)
         self.skipped: Counter[str] = Counter()
 
-    def __call__(self, *arguments: str) -> tuple[int, int, Counter[str]]:
+    def __call__(self, *arguments: str, limit_s: float = 0) -> tuple[int, int, Counter[str]]:
         code, passed, failed = self.results.pop(0)
         self.cache.write_text(json.dumps(dict.fromkeys(failed, True)))
         return code, passed, self.skipped
@@ -264,4 +282,18 @@ def test_a_tier_that_does_not_end_is_ended(
     monkeypatch.setattr(tiers, "chosen", lambda *_: ())
     (tmp_path / "test_endless.py").write_text("import time\n\n\ndef test_endless():\n    time.sleep(50)\n")
     assert tiers.main(["plain"]) == 1
-    assert "FAILED (-9)" in capsys.readouterr().out
+    assert "FAILED (-" in capsys.readouterr().out  # by the signal for stacks if it has not begun yet
+
+
+def test_the_stacks_of_a_tier_that_hangs_are_printed(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(HANGING)
+    command = [sys.executable, "-m", "pytest", "-s", "--rootdir", str(tmp_path), str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert any("it hangs now" in line for line in process.stdout)
+        tiers.end_with_stacks(process.pid)
+        _, stacks = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert "in pytest_collection_finish" in stacks

@@ -22,10 +22,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests import skips
+import psutil
+
+from tests import hangs, skips
 from tests.tier_files import files_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,7 +97,9 @@ NOTHING_COLLECTED = 5
 PROCESS_DIED = 99  # not of pytest: it counts what ran in a process that died as one failed test
 PASSED = re.compile(r"(\d+) passed")
 DIED = re.compile(r"^worker '\w+' crashed while running ")
-TIER_LIMIT_S = 2700.0  # the longest takes a third of it; one that hangs must not take the others' time
+TIER_LIMIT_S = 1800.0  # the longest takes half of it; one that hangs must not take the others' time
+LONGEST_S = {"crash": 7200.0, "long": 7200.0, "fuzz": 40_000.0}  # tiers whose length is chosen by variables
+STACKS_S = 2.0  # for the stacks of processes that are ended
 
 
 @dataclass
@@ -110,9 +115,24 @@ class Outcome:
     seconds: float = 0.0
 
 
-def pytest_run(*arguments: str) -> tuple[int, int, Counter[str]]:
+def end_with_stacks(pid: int) -> None:
+    """Ends a pytest and all that it has started, after its and its workers' stacks were printed."""
+    with suppress(psutil.NoSuchProcess):
+        pytest = psutil.Process(pid)
+        family = [pytest, *pytest.children(recursive=True)]
+        print("[tests] out of time; the stacks:", flush=True)
+        for each in (pytest, *pytest.children()):
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(hangs.STACKS_SIGNAL)
+        time.sleep(STACKS_S)  # psutil would take the exit code from whoever waits for the process
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+def pytest_run(*arguments: str, limit_s: float = TIER_LIMIT_S) -> tuple[int, int, Counter[str]]:
     """Runs pytest and shows its output; gives its exit code, or PROCESS_DIED, how many tests
-    passed, and how many were skipped for each reason."""
+    passed, and how many were skipped for each reason. After limit_s seconds it ends."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
     # Where no bytecode is written, as in many containers, every process compiles all it imports.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -123,7 +143,7 @@ def pytest_run(*arguments: str) -> tuple[int, int, Counter[str]]:
         command, cwd=ROOT, env=kept, stdout=subprocess.PIPE, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
-        limit = threading.Timer(TIER_LIMIT_S, process.kill)
+        limit = threading.Timer(limit_s, end_with_stacks, (process.pid,))
         limit.start()
         try:
             for line in process.stdout:
@@ -181,13 +201,16 @@ def run_here(name: str, in_ci: bool, arguments: tuple[str, ...]) -> Outcome:
     """Runs one tier with these arguments of pytest."""
     start = time.monotonic()
     LAST_FAILED.unlink(missing_ok=True)  # it keeps names of other tiers
-    code, passed, skipped = pytest_run(*arguments)
+    limit_s = LONGEST_S.get(name, TIER_LIMIT_S)
+    code, passed, skipped = pytest_run(*arguments, limit_s=limit_s)
     outcome = judge(code, passed, name, in_ci)
     if code == SOME_FAILED and name not in NAMES_SEEDS:
         failed = last_failed()
         print(f"\n[tests] {name}: {len(failed)} failed; they run once more, for the report alone", flush=True)
         files = sorted({test.split("::")[0] for test in failed})
-        again, *_ = pytest_run(*arguments[:2], "--last-failed", "--last-failed-no-failures=none", *files)
+        again, *_ = pytest_run(
+            *arguments[:2], "--last-failed", "--last-failed-no-failures=none", *files, limit_s=limit_s
+        )
         still = set(last_failed()) if again else set()
         outcome.flaky = [test for test in failed if test not in still]
         if failed and not still and set(outcome.flaky) <= known_flaky():

@@ -1,0 +1,102 @@
+"""A test that hangs is reported by name, and its process ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFTEST = """
+from tests import hangs
+
+hangs.TEARDOWN_S = 1.0
+hangs.BEYOND_S = 2.0
+hangs.END_S = 2.0
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(hangs)
+"""
+HANGS_AFTER_A_FAILURE = """
+import threading
+
+import pytest
+
+
+@pytest.fixture
+def first():
+    yield
+    threading.Event().wait()
+
+
+@pytest.fixture
+def second(first):
+    yield
+    threading.Event().wait()
+
+
+def test_that_fails(second):
+    assert False, "the cause"
+
+
+def test_after_it():
+    pass
+"""
+HANGS_IN_C = """
+import ctypes
+
+
+def test_that_hangs():
+    library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)  # it keeps the interpreter's lock
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
+"""
+HANGS_AT_THE_END = """
+import threading
+
+
+def test_that_passes():
+    threading.Thread(target=threading.Event().wait).start()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", [(), ("-n", "1", "--max-worker-restart", "0")])
+@pytest.mark.parametrize(
+    ("tests", "printed"),
+    [
+        (HANGS_AFTER_A_FAILURE, ("the cause", "ERROR", "1 failed, 1 passed, 1 error")),
+        (HANGS_IN_C, ("Timeout", "in test_that_hangs")),
+        (HANGS_AT_THE_END, ("1 passed", "Timeout")),
+    ],
+    ids=["teardown", "in C", "at the end"],
+)
+def test_a_hanging_test_is_named_and_ends(
+    tmp_path: Path, tests: str, printed: tuple[str, ...], parallel: tuple[str, ...]
+) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_here.py").write_text(tests)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--rootdir",
+        str(tmp_path),
+        "-c",
+        "/dev/null",
+        "--timeout",
+        "3",
+    ]
+    ran = subprocess.run(
+        [*command, "-p", "no:cacheprovider", *parallel, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = ran.stdout + ran.stderr
+    assert [each for each in printed if each not in said] == [], said
+    if "Timeout" not in printed or not parallel:
+        assert ran.returncode != 0, said
