@@ -4,6 +4,7 @@ import logging
 from typing import Protocol
 
 from kbroker.config.group import DEAD_LETTER_TOPIC
+from kbroker.config.topic import TopicConfig
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.groups.settings import GroupOverrides
@@ -125,6 +126,8 @@ class DeadLetters:
             now_ms = self._broker.now_ms()
             stamped = now_ms if config.message_timestamp_type == "LogAppendTime" else None
             for batch in batches(letters(origin, dead, first, last, records, now_ms, limit), limit, stamped):
+                if len(batch) > config.max_message_bytes:
+                    raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, _too_large(batch, topic.name, config))
                 await self._append(partition, batch, timeout_ms=APPEND_TIMEOUT_MS)
             first = last + 1
 
@@ -138,3 +141,10 @@ class DeadLetters:
         if not self._broker.is_online(source):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return await read_originals(self._broker, source, first, last, READ_BYTES)
+
+
+def _too_large(letter: bytes, topic: str, config: TopicConfig) -> str:
+    return (
+        f"a letter of {len(letter)} bytes is larger than max.message.bytes of {topic}, "
+        f"{config.max_message_bytes}"
+    )

@@ -216,3 +216,14 @@ def test_letters_that_cannot_be_written_are_an_error(scene: Scene) -> None:
     scene.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
         scene.write(0, 0)
+
+
+def test_a_letter_larger_than_its_topic_allows_is_an_error_that_may_be_temporary(scene: Scene) -> None:
+    scene.create_dead_letter_topic(max_message_bytes="10")
+    scene.configure()
+    with pytest.raises(KafkaError, match=r"MESSAGE_TOO_LARGE: a letter of \d+ bytes .* of dlq.team, 10$"):
+        scene.write(3, 3)
+    assert (scene.appended, scene.unusable()) == ([], 0)
+    scene.alter(TOPIC, "dlq.team", "max.message.bytes", "1000")
+    scene.write(3, 3)
+    assert scene.offsets() == [3]

@@ -9,25 +9,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no ShareConsumer
-    AcknowledgeType,
-    Consumer,
-    KafkaException,
-    Producer,
-    ShareConsumer,
-)
-from confluent_kafka.admin import (
-    AdminClient,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.http.host_rows import link_bytes_per_s
 from tests.compat.clients.client_quotas import set_quotas
 from tests.compat.quota_cases import entry
-from tests.peer.configs import set_configs
 from tests.peer.kbroker_node import KBroker
 from tests.tuning.dashboards.prometheus import Prometheus, expression_of, until
+from tests.tuning.dashboards.rejecting import reject, set_dead_letter_topic
 from tuning.dashboards import recording
 from tuning.dashboards.alerts import ALERTS
 from tuning.dashboards.tables import ROOMS
@@ -66,34 +56,6 @@ def work(broker: KBroker, count: int) -> None:
     consumer.close()
 
 
-def set_dead_letter_topic(broker: KBroker, name: str) -> None:
-    """Of the share group `team`, which begins at the start of its topics."""
-    settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": name}
-    set_configs(broker.bootstrap, ResourceType.GROUP, "team", settings)
-
-
-def reject(broker: KBroker) -> None:
-    """The share group rejects some records."""
-    work(broker, 10)
-    settings = {
-        "bootstrap.servers": broker.bootstrap,
-        "group.id": "team",
-        "share.acknowledgement.mode": "explicit",
-    }
-    with ShareConsumer(settings) as consumer:
-        consumer.subscribe(["watched"])
-        rejected: list[object] = []
-
-        def some_came() -> bool:
-            for message in consumer.poll(1.0) or ():
-                consumer.acknowledge(message, AcknowledgeType.REJECT)
-                rejected.append(message)
-            return bool(rejected)
-
-        assert until(some_came, 60)
-        assert not any((consumer.commit_sync() or {}).values())
-
-
 def limit(broker: KBroker, rate: float) -> None:
     """What clients that name no client id may produce, in bytes a second."""
     others = {"consumer_byte_rate": 1e9, "request_percentage": 1e6}
@@ -116,7 +78,8 @@ def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus:
     letters = NewTopic("dlq.team", 1, 1, config={"errors.deadletterqueue.group.enable": "true"})
     admin.create_topics([letters])["dlq.team"].result(30)
     set_dead_letter_topic(broker, "dlq.team")
-    reject(broker)
+    work(broker, 10)
+    reject(broker, "watched")
     limit(broker, 1e9)
 
     def all_speak() -> bool:
@@ -182,7 +145,8 @@ def test_records_given_up_without_letters_are_an_alert(broker: KBroker, promethe
     failures = 'kbroker_dead_letter_failures_total{reason="unusable_topic"}'
     assert until(lambda: prometheus.has(failures), 30)
     set_dead_letter_topic(broker, "watched")  # its name does not begin with dlq.
-    reject(broker)
+    work(broker, 10)
+    reject(broker, "watched")
     assert until(lambda: "KbrokerDeadLettersLost" in prometheus.firing(), 30)
 
 
