@@ -24,7 +24,8 @@ STACKS_SIGNAL = signal.SIGUSR2  # the stacks of all threads go to standard error
 
 
 STANDARD_ERROR = pytest.StashKey[int]()
-"""Of the process, not the one that pytest captures: a copy, as pytest closes its own before the process ends."""
+"""Of the process, not the one that pytest captures: a copy, as pytest closes its own before the
+process ends."""
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

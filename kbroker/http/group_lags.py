@@ -1,8 +1,10 @@
 """Lag of groups from shared memory, for /metrics and the console; see `metrics/group_lag.py` for
 what counts."""
 
-from collections.abc import Collection, Iterator, Mapping
+import heapq
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from kbroker.http.directory import Directory
 from kbroker.ipc.http_messages import GroupSummary
@@ -14,6 +16,17 @@ NONE: Mapping[int, tuple[int, int]] = {}
 NO_OFFSETS: Mapping[int, int] = {}
 
 
+class Uncommitted(NamedTuple):
+    """A partition that counts for a group without a committed offset. rank: its place among those
+    of the group and topic, the one with the largest lag first."""
+
+    group: GroupSummary
+    topic: str
+    partition: int
+    lag: int
+    rank: int
+
+
 class LogRanges:
     """Log start offset and high watermark of each partition, at one time."""
 
@@ -23,6 +36,7 @@ class LogRanges:
         names = [topic.name for topic in directory.topics]
         self._topics: dict[str, dict[int, tuple[int, int]]] = {name: {} for name in names}
         self._records = dict.fromkeys(names, 0)
+        self._longest: dict[str, list[tuple[int, int]]] = {}
         numbers = directory.topic_numbers.tolist()
         for partition, number, start, end in zip(directory.partitions, numbers, starts, ends, strict=True):
             self._topics[names[number]][partition.index] = start, end
@@ -46,30 +60,66 @@ class LogRanges:
         """Log start offset of an existing partition."""
         return self._topics[topic][partition][0]
 
-    def positions(self, group: GroupSummary, most: int) -> Iterator[tuple[str, int, int | None]]:
-        """(topic, partition, committed offset) of the existing partitions that count; at most
-        `most` of those without an offset."""
-        for topic, offsets in group.offsets.items():
-            for partition, offset in offsets.items():
-                if partition in self._topics.get(topic, NONE):
-                    yield topic, partition, offset
-        for topic, partition, _ in islice(self.uncommitted(group), most):
-            yield topic, partition, None
+    def uncommitted(self, groups: Sequence[GroupSummary], most: int) -> tuple[list[Uncommitted], int]:
+        """Partitions that count without a committed offset, at most `most`, and the number of the
+        others. Those with the largest lag; of equal lags, each group has one before a group has a
+        second one."""
+        total = 0
+        sources = []
+        for number, group in enumerate(groups):
+            for topic in sorted(_whole(group)):
+                if count := self._uncommitted_count(group, topic):
+                    total += count
+                    sources.append(self._uncommitted(group, number, topic))
+        rows = [
+            Uncommitted(groups[number], topic, partition, -below, rank)
+            for below, rank, number, topic, partition in islice(heapq.merge(*sources), most)
+        ]
+        return rows, total - len(rows)
 
-    def uncommitted(self, group: GroupSummary) -> Iterator[tuple[str, int, int]]:
-        """(topic, partition, lag) of the partitions that count without a committed offset."""
-        for topic in sorted(_whole(group)):
-            offsets = group.offsets.get(topic, NO_OFFSETS)
-            for partition, found in self._topics.get(topic, NONE).items():
-                if partition not in offsets:
-                    yield topic, partition, records_behind(None, *found)
+    def _uncommitted(
+        self, group: GroupSummary, number: int, topic: str
+    ) -> Iterator[tuple[int, int, int, str, int]]:
+        """(-lag, rank, number of the group, topic, partition), ascending."""
+        offsets = group.offsets.get(topic, NO_OFFSETS)
+        rank = 0
+        for lag, partition in self._by_records(topic):
+            if partition not in offsets:
+                yield -lag, rank, number, topic, partition
+                rank += 1
 
-    def uncommitted_count(self, group: GroupSummary) -> int:
-        """Number of the partitions that count without a committed offset."""
-        return sum(
-            len(self._topics.get(topic, NONE)) - self._existing(topic, group.offsets.get(topic, NO_OFFSETS))
-            for topic in _whole(group)
-        )
+    def _by_records(self, topic: str) -> list[tuple[int, int]]:
+        """(records, partition) of a topic, the partition with the most records first."""
+        found = self._longest.get(topic)
+        if found is None:
+            ranges = self._topics.get(topic, NONE).items()
+            rows = [(records_behind(None, *each), partition) for partition, each in ranges]
+            found = self._longest[topic] = sorted(rows, key=lambda row: (-row[0], row[1]))
+        return found
+
+    def lag_without_commit(self, group: GroupSummary, topic: str, partition: int) -> int | None:
+        """Lag of a partition that counts without a committed offset; None if it does not count, or
+        has an offset."""
+        if topic not in _whole(group) or partition in group.offsets.get(topic, NO_OFFSETS):
+            return None
+        return self.lag(topic, partition, None)
+
+    def positions(
+        self, groups: Sequence[GroupSummary], most: int
+    ) -> Iterator[tuple[GroupSummary, str, int, int | None]]:
+        """(group, topic, partition, committed offset) of the existing partitions that count; of
+        those without an offset at most `most`, those with the largest lag."""
+        for group in groups:
+            for topic, offsets in group.offsets.items():
+                for partition, offset in offsets.items():
+                    if partition in self._topics.get(topic, NONE):
+                        yield group, topic, partition, offset
+        for row in self.uncommitted(groups, most)[0]:
+            yield row.group, row.topic, row.partition, None
+
+    def _uncommitted_count(self, group: GroupSummary, topic: str) -> int:
+        known, offsets = self._topics.get(topic, NONE), group.offsets.get(topic, NO_OFFSETS)
+        return len(known) - sum(partition in known for partition in offsets)
 
     def topic_lags(self, group: GroupSummary) -> dict[str, int]:
         """Lag of a group by topic, for the topics that count, sorted; in time for the committed
@@ -89,10 +139,6 @@ class LogRanges:
             if (found := known.get(partition)) is not None:
                 total += records_behind(offset, *found) - (records_behind(None, *found) if whole else 0)
         return total
-
-    def _existing(self, topic: str, offsets: Mapping[int, int]) -> int:
-        known = self._topics.get(topic, NONE)
-        return sum(partition in known for partition in offsets)
 
 
 def topics_of(group: GroupSummary) -> list[str]:

@@ -113,15 +113,14 @@ class GroupProgress:
         lags: dict[str, History] = {}
         kept: set[Key] = set()
         ranges = LogRanges(self._shared, directory)
-        room = MAX_UNCOMMITTED
-        for group in ask():
-            for topic, partition, offset in ranges.positions(group, room):
-                room -= offset is None
-                if ranges.lag(topic, partition, offset):
-                    key = group.group_id, topic, partition
-                    kept.add(key)
-                    start = ranges.start(topic, partition) if offset is None else offset
-                    lagging.append((key, start, images[topic, partition]))
+        groups = list(ask())
+        for group, topic, partition, offset in ranges.positions(groups, MAX_UNCOMMITTED):
+            if ranges.lag(topic, partition, offset):
+                key = group.group_id, topic, partition
+                kept.add(key)
+                start = ranges.start(topic, partition) if offset is None else offset
+                lagging.append((key, start, images[topic, partition]))
+        for group in groups:
             history = lags[group.group_id] = self._lags.get(group.group_id) or History()
             history.add(now_s, ranges.group_lag(group) or 0)
         self._lags = lags

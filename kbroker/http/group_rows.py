@@ -1,19 +1,18 @@
 """Samples of groups: members, committed offsets, lag."""
 
-import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
 from math import inf
 from operator import itemgetter
-from typing import TypeVar
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
-from kbroker.http.group_lags import NO_OFFSETS, LogRanges
+from kbroker.http.group_lags import NO_OFFSETS, LogRanges, Uncommitted
 from kbroker.http.group_progress import GroupProgress
 from kbroker.http.series import KeptLabels
+from kbroker.http.shown import Shown, largest
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.kafka import GROUP_STATES, GROUPS
@@ -27,19 +26,28 @@ STATES = {
 }
 """The states of each type of group: each has a series, also while no group is in it."""
 OF_GROUP = "kafka_consumergroup_"
-T = TypeVar("T")
+CAUGHT_UP, WITHOUT_COMMIT, WITH_COMMIT = 0, 1, 1 << 32
+"""First ranks. Of equal lags, a partition that a group has never committed is the more suspicious
+one; without lag it is an empty one."""
+Place = tuple[str, str, str]
+"""Labels: group, topic, partition."""
 
 
 class GroupRows:
     """Runs in: http. At most `most` groups and as many of their partitions get series, those with
-    the largest lag. details: the maximum of the partitions of a group that have a lag in
-    seconds."""
+    the largest lag; a shown one stays unless another one has a clearly larger lag. details: the
+    maximum of the partitions of a group that have a lag in seconds."""
 
     def __init__(self, shared: Shared, most: int, details: int, progress: GroupProgress) -> None:
         self._shared = shared
         self._progress = progress
-        self._most = most
         self._details = details
+        self._most = most
+        self._shown: Shown[Place] = Shown(most)
+        self._shown_groups: Shown[str] = Shown(most)
+        self._shown_sums: Shown[tuple[str, str]] = Shown(most)
+        self._shown_letters: Shown[tuple[str, str]] = Shown(most)
+        self._shown_seconds: frozenset[Place] = frozenset()
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
         self._timed, self._letters = KeptLabels(), KeptLabels()
 
@@ -50,9 +58,10 @@ class GroupRows:
         states.update((group.kind, group.state) for group in groups)
         for (kind, state), count in states.items():
             families.add("kbroker_groups", (kind, state), count)
-        rows, left_out, sums = _lags(groups, LogRanges(self._shared, directory), self._most)
-        self._without_partitions(families, groups, sums)
-        shown = _largest(rows, self._most, lambda row: -1 if row.lag is None else row.lag)
+        ranges = LogRanges(self._shared, directory)
+        rows, left_out, sums = _lags(groups, ranges, self._most, self._shown.keys)
+        shown_groups = self._without_partitions(families, groups, sums)
+        shown = self._shown.of(rows, lambda row: row.labels, _size, lambda row: row.rank)
         families.add("kbroker_group_partitions_left_out", (), left_out + len(rows) - len(shown))
         committed = [row for row in shown if row.offset is not None]
         labels = self._labels.of([row.labels for row in committed])
@@ -62,27 +71,32 @@ class GroupRows:
         lags = [row.lag or 0 for row in with_lag]
         families.add_all("kbroker_group_lag", known, lags)
         self._dead_letters(families, groups)
-        self._seconds(families, with_lag)
-        self._lag_rows(families, groups, rows)
+        idle = {group.group_id for group in groups if not group.members}
+        self._seconds(families, [row for row in with_lag if _is_read(row, idle)])
+        self._lag_rows(families, shown_groups, rows)
         if families.kafka:
             self._kafka_states(families, states)
 
     def _without_partitions(
         self, families: Families, groups: Sequence[GroupSummary], sums: Mapping[tuple[str, str], list[int]]
-    ) -> None:
+    ) -> list[str]:
+        """Returns the ids of the shown groups."""
         lags: Counter[str] = Counter()
         for (group_id, _), (_, lag) in sums.items():
             lags[group_id] += lag
-        shown = _largest(groups, self._most, lambda group: lags[group.group_id])
+        shown = self._shown_groups.of(
+            groups, lambda group: group.group_id, lambda group: lags[group.group_id]
+        )
         families.add("kbroker_groups_left_out", (), len(groups) - len(shown))
         labels = self._groups.of([(group.group_id,) for group in shown])
         families.add_all("kbroker_group_members", labels, [group.members for group in shown])
         families.add_all("kbroker_group_lag_sum", labels, [lags[group.group_id] for group in shown])
         if families.kafka:
-            pairs = _largest(list(sums.items()), self._most, lambda pair: pair[1][1])
+            pairs = self._shown_sums.of(list(sums.items()), itemgetter(0), lambda pair: pair[1][1])
             by_topic = self._sums.of([pair for pair, _ in pairs])
             families.add_all(OF_GROUP + "current_offset_sum", by_topic, [offset for _, (offset, _) in pairs])
             families.add_all(OF_GROUP + "lag_sum", by_topic, [lag for _, (_, lag) in pairs])
+        return [group.group_id for group in shown]
 
     def _dead_letters(self, families: Families, groups: Iterable[GroupSummary]) -> None:
         pairs = [
@@ -90,12 +104,12 @@ class GroupRows:
             for group in groups
             for topic, count in group.dead_letters.items()
         ]
-        shown = _largest(pairs, self._most, lambda pair: pair[1])
+        shown = self._shown_letters.of(pairs, itemgetter(0), itemgetter(1))
         labels = self._letters.of([pair for pair, _ in shown])
         families.add_all("kbroker_group_dead_letters_total", labels, [count for _, count in shown])
 
     def _seconds(self, families: Families, rows: Sequence["Row"]) -> None:
-        timed: defaultdict[str, list[tuple[tuple[str, str, str], float]]] = defaultdict(list)
+        timed: defaultdict[str, list[tuple[Place, float]]] = defaultdict(list)
         for row in rows:
             group, topic, partition = row.labels
             found = self._progress.lag_of(group, topic, int(partition)) if row.lag else None
@@ -103,11 +117,16 @@ class GroupRows:
                 timed[group].append((row.labels, 0.0))
             elif found is not None and found.seconds is not None:
                 timed[group].append((row.labels, round(found.seconds, 3)))
-        shown = [pair for pairs in timed.values() for pair in _largest(pairs, self._details, itemgetter(1))]
+        shown = [
+            pair
+            for pairs in timed.values()
+            for pair in largest(pairs, self._details, self._shown_seconds, itemgetter(0), itemgetter(1))
+        ]
+        self._shown_seconds = frozenset(labels for labels, _ in shown)
         labels = self._timed.of([labels for labels, _ in shown])
         families.add_all("kbroker_group_lag_seconds", labels, [seconds for _, seconds in shown])
 
-    def _lag_rows(self, families: Families, groups: Sequence[GroupSummary], rows: Sequence["Row"]) -> None:
+    def _lag_rows(self, families: Families, shown_groups: Sequence[str], rows: Sequence["Row"]) -> None:
         """Sums and minima over the partitions of each group whose lag is known."""
         sizes: Counter[str] = Counter()
         cached: dict[str, float] = {}
@@ -119,9 +138,9 @@ class GroupRows:
                 if found.cache_s is not None:
                     cached[group] = min(found.cache_s, cached.get(group, inf))
         catch_up = self._progress.catch_up_s()
-        for group_id in sorted(group.group_id for group in groups if group.group_id in catch_up)[
-            : self._most
-        ]:
+        for group_id in shown_groups:
+            if group_id not in catch_up:
+                continue
             families.add("kbroker_group_lag_bytes", (group_id,), sizes[group_id])
             families.add("kbroker_group_cache_seconds", (group_id,), cached.get(group_id, inf))
             families.add("kbroker_group_catch_up_seconds", (group_id,), catch_up[group_id])
@@ -140,38 +159,63 @@ class GroupRows:
 @dataclass(frozen=True, slots=True)
 class Row:
     """A partition that counts for a group. offset: committed; None if none is. lag: None if the
-    partition does not exist."""
+    partition does not exist. rank: of rows with the same lag, those with the lowest rank are
+    shown."""
 
-    labels: tuple[str, str, str]
+    labels: Place
     offset: int | None
     lag: int | None
+    rank: int
+
+
+def _labels(found: Uncommitted) -> Place:
+    return found.group.group_id, found.topic, str(found.partition)
+
+
+def _is_read(row: Row, idle: AbstractSet[str]) -> bool:
+    """Whether a member reads the partition, or has read it: otherwise no member waits for its
+    records."""
+    return row.offset is not None or row.labels[0] not in idle
+
+
+def _size(row: Row) -> int:
+    return -1 if row.lag is None else row.lag
 
 
 def _lags(
-    groups: Sequence[GroupSummary], ranges: LogRanges, most: int
+    groups: Sequence[GroupSummary], ranges: LogRanges, most: int, shown: AbstractSet[Place]
 ) -> tuple[list[Row], int, dict[tuple[str, str], list[int]]]:
-    """A row for each partition of each group, and of those without a commit at most `most`; the
-    number of the others; and (sum of offsets, sum of lags) by group and topic."""
+    """A row for each partition of each group with a commit, for the `most` with the largest lag of
+    those without one, and for those of them that are shown; the number of the others; and (sum of
+    offsets, sum of lags) by group and topic."""
     rows = []
     sums: dict[tuple[str, str], list[int]] = {}
-    left_out = 0
     for group in groups:
         for topic, topic_lag in ranges.topic_lags(group).items():
             offsets = group.offsets.get(topic, NO_OFFSETS)
             for partition, offset in sorted(offsets.items()):
                 lag = ranges.lag(topic, partition, offset)
-                rows.append(Row((group.group_id, topic, str(partition)), offset, lag))
+                rank = WITH_COMMIT if lag else CAUGHT_UP
+                rows.append(Row((group.group_id, topic, str(partition)), offset, lag, rank))
             sums[group.group_id, topic] = [sum(offsets.values()), topic_lag]
-        found = list(islice(ranges.uncommitted(group), most))
-        most -= len(found)
-        left_out += ranges.uncommitted_count(group) - len(found)
-        rows += [Row((group.group_id, topic, str(partition)), None, lag) for topic, partition, lag in found]
-    return rows, left_out, sums
+    found, left_out = ranges.uncommitted(groups, most)
+    without = [Row(_labels(each), None, each.lag, WITHOUT_COMMIT + each.rank) for each in found]
+    if left_out:
+        kept = _kept(groups, ranges, shown - {row.labels for row in (*rows, *without)})
+        without += kept
+        left_out -= len(kept)
+    return rows + sorted(without, key=lambda row: row.labels), left_out, sums
 
 
-def _largest(items: Sequence[T], most: int, size: Callable[[T], float]) -> list[T]:
-    """The rows with the largest lag, at most `most`, in their original order."""
-    if len(items) <= most:
-        return list(items)
-    chosen = heapq.nlargest(most, range(len(items)), key=lambda number: size(items[number]))
-    return [items[number] for number in sorted(chosen)]
+def _kept(groups: Sequence[GroupSummary], ranges: LogRanges, shown: AbstractSet[Place]) -> list[Row]:
+    """Those of the places that count without a committed offset."""
+    by_id = {group.group_id: group for group in groups}
+    rows = []
+    for labels in shown:
+        group_id, topic, partition = labels
+        if (group := by_id.get(group_id)) is None:
+            continue
+        lag = ranges.lag_without_commit(group, topic, int(partition))
+        if lag is not None:
+            rows.append(Row(labels, None, lag, WITHOUT_COMMIT))
+    return rows

@@ -269,7 +269,8 @@ CATALOG: tuple[Metric, ...] = (
           source=GROUP),
     gauge("kbroker_group_lag_seconds", "Time since the first record that is not committed was written, by its "
           "timestamp; 0 without lag. Of each group, the partitions where it is largest "
-          "(kbroker.metrics.details.max).", "group", *LOG, source=GROUP),
+          "(kbroker.metrics.details.max); of a group without members, of those with a committed offset.",
+          "group", *LOG, source=GROUP),
     gauge("kbroker_group_lag_bytes", "Bytes of the logs from the committed offsets, or the log starts, to the end.",
           "group", source=GROUP),
     gauge("kbroker_group_catch_up_seconds", "Time until the group has no lag, at the rate of the last five minutes; "

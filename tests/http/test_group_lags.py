@@ -44,13 +44,49 @@ def test_a_group_lags_by_the_records_after_its_offsets(
     requested = group(offsets, members, *subscribed)
     ranges = LogRanges(scene.shared, scene.view.directory)
     assert ranges.group_lag(requested) == lag
-    rows = [*ranges.uncommitted(requested)]
-    assert len(rows) == ranges.uncommitted_count(requested)
-    by_partition = [ranges.lag(*place) or 0 for place in ranges.positions(requested, 99)]
+    rows, left_out = ranges.uncommitted([requested], 99)
+    assert left_out == 0
+    assert ranges.uncommitted([requested], 1) == (rows[:1], max(0, len(rows) - 1))
+    for row in rows:
+        assert ranges.lag_without_commit(requested, row.topic, row.partition) == row.lag
+    by_partition = [ranges.lag(*place) or 0 for _, *place in ranges.positions([requested], 99)]
     assert sum(by_partition) == (lag or 0)
 
 
-def test_partitions_without_an_offset_are_bounded(scene: Scene) -> None:
+def test_partitions_without_an_offset_are_bounded_and_those_with_the_largest_lag(scene: Scene) -> None:
     ranges = LogRanges(scene.shared, scene.view.directory)
-    found = list(ranges.positions(group({"mail": {0: 1}}, 1, "orders"), 2))
-    assert found == [("mail", 0, 1), ("orders", 0, None), ("orders", 1, None)]
+    first, second = group({"orders": {0: 20}}, 1, "mail"), group({"mail": {0: 1}}, 1, "orders")
+    found = [(*place,) for _, *place in ranges.positions([first, second], 3)]
+    assert found == [
+        ("orders", 0, 20),
+        ("mail", 0, 1),
+        ("orders", 0, None),
+        ("orders", 1, None),
+        ("mail", 0, None),
+    ]
+    rows, left_out = ranges.uncommitted([first, second], 2)
+    assert [(row.group is second, row.partition, row.lag, row.rank) for row in rows] == [
+        (True, 0, 90, 0),
+        (True, 1, 50, 1),
+    ]
+    assert left_out == 2
+
+
+def test_of_equal_lags_each_group_has_one_before_a_group_has_two(scene: Scene) -> None:
+    for slot in scene.topic("even", 4):
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 9
+    ranges = LogRanges(scene.shared, scene.view.directory)
+    groups = [group({}, 1, "even") for _ in range(3)]
+    rows, left_out = ranges.uncommitted(groups, 5)
+    places = [(next(n for n in range(3) if groups[n] is row.group), row.partition) for row in rows]
+    assert places == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)]
+    assert left_out == 7
+
+
+def test_a_partition_with_an_offset_or_of_another_topic_is_none_without_commit(scene: Scene) -> None:
+    ranges = LogRanges(scene.shared, scene.view.directory)
+    member = group({"orders": {0: 60}}, 1, "orders")
+    assert ranges.lag_without_commit(member, "orders", 0) is None
+    assert ranges.lag_without_commit(member, "mail", 0) is None
+    assert ranges.lag_without_commit(member, "orders", 9) is None
+    assert ranges.lag_without_commit(member, "orders", 1) == 50

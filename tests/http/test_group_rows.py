@@ -14,6 +14,7 @@ from kbroker.http.group_rows import STATES
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
 from tests.http.scene import Scene
+from tests.peer.scrape import Scrape
 
 
 @pytest.fixture
@@ -114,3 +115,118 @@ def test_of_each_group_the_latest_partitions_have_a_lag_in_seconds(
     assert set(shown) == {("a", "2"), ("a", "3"), ("b", "2"), ("b", "3")}
     assert shown["b", "3"] == pytest.approx(4.0, abs=0.001)
     assert len(scrape.labels("kbroker_group_lag")) == 8
+
+
+def places(scrape: Scrape, name: str) -> set[tuple[str, str]]:
+    """(group, partition) of the series."""
+    return {(labels["group"], labels["partition"]) for labels in scrape.labels(name)}
+
+
+def members(name: str, *subscribed: str, offsets: dict[str, dict[int, int]] | None = None) -> GroupSummary:
+    return GroupSummary(name, "consumer", "Stable", 1, offsets or {}, {}, subscribed)
+
+
+def test_each_group_of_a_wide_topic_has_series_before_one_has_many(tmp_path: Path) -> None:
+    """Its partitions have the same lag. Those that no member has committed go first."""
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "6"})
+    for slot in scene.topic("wide", 8):
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 10
+    names = ("a", "b", "c")
+    scene.view.summaries = (
+        *(members(name, "wide") for name in names),
+        members("d", "wide", offsets={"wide": {5: 0}}),
+    )
+    scrape = scene.scrape()
+    shown = {(name, "0") for name in (*names, "d")} | {("a", "1"), ("b", "1")}
+    assert places(scrape, "kbroker_group_lag") == shown
+    assert scrape.value("kbroker_group_partitions_left_out") == 4 * 8 - 6
+
+
+def test_the_largest_lags_without_commit_are_shown_whichever_group_has_them(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "3"})
+    for topic, ends in (("small", (5, 6, 7)), ("large", (10, 900, 800))):
+        for slot, end in zip(scene.topic(topic, 3), ends, strict=True):
+            scene.shared.slots[slot, Slot.HIGH_WATERMARK] = end
+    scene.view.summaries = (members("a", "small"), members("z", "large", offsets={"small": {0: 4}}))
+    assert places(scene.scrape(), "kbroker_group_lag") == {("z", "0"), ("z", "1"), ("z", "2")}
+
+
+def test_shown_partitions_stay_while_lags_are_nearly_the_same(tmp_path: Path) -> None:
+    """With a committed offset and without one."""
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "4"})
+    slots = scene.topic("wide", 8)
+    scene.view.summaries = (
+        members("a", "wide"),
+        members("b", offsets={"wide": dict.fromkeys(range(8), 0)}),
+    )
+    seen = set()
+    for turn in range(8):
+        for slot in slots:
+            scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 100 + (3 * slot + 5 * turn) % 8
+        seen.add(frozenset(places(scene.scrape(), "kbroker_group_lag")))
+    assert len(seen) == 1
+    scene.shared.slots[slots[:4], Slot.HIGH_WATERMARK] = 1000
+    scene.shared.slots[slots[4:6], Slot.HIGH_WATERMARK] = 2000
+    assert places(scene.scrape(), "kbroker_group_lag") == {(name, n) for name in "ab" for n in "45"}
+
+
+def test_partitions_with_a_lag_in_seconds_stay_while_lags_are_nearly_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.details.max": "2"})
+    for slot in scene.topic("wide", 6):
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 10
+    scene.view.summaries = (members("a", offsets={"wide": dict.fromkeys(range(6), 4)}),)
+    seconds: dict[int, float] = {}
+
+    def lag_of(_: str, __: str, partition: int) -> GroupLag:
+        return GroupLag(seconds[partition], 7, None)
+
+    monkeypatch.setattr(scene.collector.progress, "lag_of", lag_of)
+    seen = set()
+    for turn in range(6):
+        seconds.update({partition: 100.0 + (5 * partition + turn) % 6 for partition in range(6)})
+        seen.add(frozenset(places(scene.scrape(), "kbroker_group_lag_seconds")))
+    assert len(seen) == 1
+    (shown,) = seen
+    other = next(partition for partition in range(6) if ("a", str(partition)) not in shown)
+    seconds[other] = 1000.0
+    assert ("a", str(other)) in places(scene.scrape(), "kbroker_group_lag_seconds")
+
+
+def test_without_lag_partitions_with_a_committed_offset_go_first(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "2"})
+    scene.topic("empty", 4)
+    scene.view.summaries = (members("a", "empty"), members("z", "empty", offsets={"empty": {2: 0, 3: 0}}))
+    assert places(scene.scrape(), "kbroker_group_lag") == {("z", "2"), ("z", "3")}
+
+
+def test_a_group_without_members_is_late_only_where_it_has_committed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for slot in scene.topic("orders", 3):
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 10
+    offsets = {"orders": {1: 4}}
+    scene.view.summaries = (
+        members("active", "orders", offsets=offsets),
+        GroupSummary("idle", "classic", "Empty", 0, offsets),
+    )
+    monkeypatch.setattr(scene.collector.progress, "lag_of", lambda *_: GroupLag(5.0, 7, None))
+    scrape = scene.scrape()
+    late = places(scrape, "kbroker_group_lag_seconds")
+    assert late == {("active", "0"), ("active", "1"), ("active", "2"), ("idle", "1")}
+    assert {("idle", number) for number in "012"} <= places(scrape, "kbroker_group_lag")
+
+
+def test_the_groups_with_the_largest_lag_have_a_lag_in_bytes(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "1"})
+    scene.shared.slots[scene.topic("orders")[0], Slot.HIGH_WATERMARK] = 100
+    scene.view.summaries = tuple(
+        members(name, offsets={"orders": {0: offset}}) for name, offset in (("a", 99), ("m", 10), ("z", 90))
+    )
+    scene.scrape()
+    scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
+    scrape = scene.scrape()
+    for name in ("sum", "bytes"):
+        assert scrape.labels(f"kbroker_group_lag_{name}") == [{"group": "m"}]
+    assert scrape.labels("kbroker_group_catch_up_seconds") == [{"group": "m"}]

@@ -1,0 +1,57 @@
+"""The choice of the rows that have series of their own: the largest ones, the same from scrape to
+scrape."""
+
+import heapq
+from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Generic, TypeVar
+
+CLEARLY_LARGER = 1.25
+"""A shown row loses its place only to a row that is larger by this factor. Rows of nearly the same
+size would otherwise replace each other, and a graph of each would have gaps."""
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+class Shown(Generic[K]):
+    """Runs in: http. Owner: the rows that it chooses from. most: the maximum of shown rows."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.keys: AbstractSet[K] = frozenset()
+
+    def of(
+        self,
+        items: Sequence[T],
+        key: Callable[[T], K],
+        size: Callable[[T], float],
+        rank: Callable[[T], int] | None = None,
+    ) -> list[T]:
+        """The shown items, in their order; remembers their keys. rank: of items of one size, those
+        with the lowest rank are shown."""
+        chosen = largest(items, self._most, self.keys, key, size, rank)
+        self.keys = frozenset(map(key, chosen))
+        return chosen
+
+
+def largest(
+    items: Sequence[T],
+    most: int,
+    shown: AbstractSet[K],
+    key: Callable[[T], K],
+    size: Callable[[T], float],
+    rank: Callable[[T], int] | None = None,
+) -> list[T]:
+    """At most `most` items, in their order: those with the largest sizes. Shown ones count as
+    larger than they are. Then those with the lowest rank, and the first ones, are preferred."""
+    if len(items) <= most:
+        return list(items)
+    places = []
+    for item in items:
+        is_shown, number = key(item) in shown, size(item)
+        if is_shown and number > 0:
+            number *= CLEARLY_LARGER
+        places.append((number, is_shown, -rank(item) if rank else 0))
+    chosen = heapq.nlargest(most, range(len(items)), key=places.__getitem__)
+    return [items[number] for number in sorted(chosen)]

@@ -1,0 +1,66 @@
+"""The choice of the rows with series of their own."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.http.shown import CLEARLY_LARGER, Shown, largest
+
+
+def names(shown: Shown[str], sizes: dict[str, float], ranks: dict[str, int] | None = None) -> list[str]:
+    """The chosen keys of items with these sizes."""
+    rank = ranks.__getitem__ if ranks else None
+    return shown.of(list(sizes), lambda name: name, sizes.__getitem__, rank)
+
+
+def test_all_rows_within_the_bound_are_shown_in_their_order() -> None:
+    assert names(Shown(3), {"c": 1, "a": 3, "b": 0}) == ["c", "a", "b"]
+
+
+def test_the_largest_rows_are_shown_in_their_order() -> None:
+    assert names(Shown(2), {"a": 5, "b": 1, "c": 0, "d": 9}) == ["a", "d"]
+
+
+def test_a_shown_row_stays_beside_one_that_is_hardly_larger() -> None:
+    shown: Shown[str] = Shown(1)
+    assert names(shown, {"a": 100, "b": 90}) == ["a"]
+    assert names(shown, {"a": 100, "b": 120}) == ["a"]
+    assert names(shown, {"a": 100, "b": 126}) == ["b"]
+    assert names(shown, {"a": 130, "b": 126}) == ["b"]
+
+
+def test_shown_rows_stay_among_equal_ones_also_without_a_size() -> None:
+    shown: Shown[str] = Shown(2)
+    assert names(shown, {"a": 0, "b": 2, "c": 2, "d": -1}) == ["b", "c"]
+    assert names(shown, {"a": 0, "b": 0, "c": 0, "d": 0}) == ["b", "c"]
+    assert names(shown, {"a": -1, "b": -1, "c": -1, "d": -1}) == ["b", "c"]
+
+
+def test_of_equal_rows_those_with_the_lowest_rank_are_shown() -> None:
+    sizes = dict.fromkeys("abcd", 7.0)
+    assert names(Shown(2), sizes, {"a": 1, "b": 0, "c": 1, "d": 0}) == ["b", "d"]
+
+
+def test_a_row_that_is_gone_leaves_its_place() -> None:
+    shown: Shown[str] = Shown(1)
+    assert names(shown, {"a": 10, "b": 5, "c": 1}) == ["a"]
+    assert names(shown, {"b": 5, "c": 1}) == ["b"]
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=30), st.integers(0, 10), st.data())
+def test_sizes_that_change_little_change_nothing(sizes: list[int], most: int, data: st.DataObject) -> None:
+    """A change by less than the factor, from one choice to the next, of all rows at once."""
+    shown: Shown[int] = Shown(most)
+    first = shown.of(range(len(sizes)), lambda row: row, sizes.__getitem__)
+    factor = st.floats(1, CLEARLY_LARGER**0.5 * 0.999)
+    moved = [size / data.draw(factor) * data.draw(factor) for size in sizes]
+    assert shown.of(range(len(sizes)), lambda row: row, moved.__getitem__) == first
+
+
+@given(st.lists(st.integers(-1, 50), max_size=20), st.integers(1, 10), st.sets(st.integers(0, 19)))
+def test_no_row_is_clearly_larger_than_a_shown_one(sizes: list[int], most: int, before: set[int]) -> None:
+    rows = range(len(sizes))
+    chosen = largest(rows, most, before, lambda row: row, sizes.__getitem__)
+    assert len(chosen) == min(most, len(sizes))
+    smallest = min((sizes[row] for row in chosen), default=0)
+    left_out = [sizes[row] for row in rows if row not in chosen]
+    assert all(size <= max(smallest, 0) * CLEARLY_LARGER or size <= smallest for size in left_out)
