@@ -124,7 +124,7 @@ def end_with_stacks(pid: int) -> None:
         for each in (pytest, *pytest.children()):
             with suppress(psutil.NoSuchProcess):
                 each.send_signal(hangs.STACKS_SIGNAL)
-        time.sleep(STACKS_S)  # psutil would take the exit code from whoever waits for the process
+        time.sleep(STACKS_S)  # psutil would take the exit code from the code that waits for the process
         for each in family:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
