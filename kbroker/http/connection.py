@@ -24,8 +24,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class HttpConnection(BaseHTTPRequestHandler):
     """Runs in: http, in a thread of its own. The server has `slots`.
 
-    body: the request's body; None if it is longer than MAX_BODY_BYTES or has no length. Such a
-    request ends its connection. probes_only: see Slots."""
+    body: the request's body; None if it is longer than MAX_BODY_BYTES, has no length, or is not
+    admitted. Such a request ends its connection. probes_only: see Slots."""
 
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.1"
@@ -38,6 +38,7 @@ class HttpConnection(BaseHTTPRequestHandler):
     body: bytes | None = b""
     probes_only = False
     _is_cut = False
+    _reads_body: bool | None = None
     _head = Head(b"", 0, False)
 
     def titled_headers(self) -> dict[str, str]:
@@ -47,6 +48,10 @@ class HttpConnection(BaseHTTPRequestHandler):
     @abstractmethod
     def refuse(self, status: HTTPStatus, text: str) -> None:
         """Answer an invalid request in the server's format; the connection closes."""
+
+    def admits_body(self, length: int) -> bool:  # noqa: ARG002
+        """Whether a body within the bound is read, once the head is known."""
+        return True
 
     def parse_request(self) -> bool:
         """Read one request; False when it gets no answer, or has it already. The connection is busy
@@ -63,7 +68,7 @@ class HttpConnection(BaseHTTPRequestHandler):
             return False
         if head is None:
             return False
-        self._head = head
+        self._head, self._reads_body = head, None
         received, self.rfile = self.rfile, io.BufferedReader(io.BytesIO(head.data))
         try:
             whole = super().parse_request()
@@ -94,7 +99,7 @@ class HttpConnection(BaseHTTPRequestHandler):
 
     def handle_expect_100(self) -> bool:
         """Ask the client to send the body, if it will be read."""
-        if self._is_bounded():
+        if self._will_read_body():
             self.wfile.write(CONTINUE)
             self.wfile.flush()
         return True
@@ -114,12 +119,15 @@ class HttpConnection(BaseHTTPRequestHandler):
         """No line for each request."""
         log.debug("%s " + format, self.client_address, *args)
 
-    def _is_bounded(self) -> bool:
-        return not self._head.chunked and self._head.length <= self.MAX_BODY_BYTES
+    def _will_read_body(self) -> bool:
+        if self._reads_body is None:
+            is_bounded = not self._head.chunked and self._head.length <= self.MAX_BODY_BYTES
+            self._reads_body = is_bounded and self.admits_body(self._head.length)
+        return self._reads_body
 
     def _read_body(self) -> bool:
         """False if the connection ends within the body."""
-        if not self._is_bounded():
+        if not self._will_read_body():
             self.body = None
             self.close_connection = self._is_cut = True
             return True

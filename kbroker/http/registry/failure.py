@@ -88,8 +88,16 @@ def incompatible(subject: str, reasons: list[str]) -> Failure:
     return Failure(HTTPStatus.CONFLICT, 409, text)
 
 
+UNAVAILABLE = 50003
+"""Confluent's code for a request that another node would have to serve, which cannot be reached."""
+
+
+def unavailable(text: str) -> Failure:
+    return Failure(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, text)
+
+
 def busy(text: str) -> Failure:
-    return Failure(HTTPStatus.SERVICE_UNAVAILABLE, 50003, f"{text}; try again")
+    return unavailable(f"{text}; try again")
 
 
 def store_failed(text: str) -> Failure:

@@ -5,7 +5,7 @@ import logging
 import re
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -19,7 +19,7 @@ from kbroker.http.console import browser_headers
 from kbroker.http.console.caller import Caller, Callers
 from kbroker.http.console.sessions import Attempts
 from kbroker.http.registry.answers import ROUTES, Function, RegistryRequest
-from kbroker.http.registry.failure import Failure, unprocessable
+from kbroker.http.registry.failure import UNAVAILABLE, Failure, unprocessable
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.tls import HttpTls
 
@@ -27,13 +27,15 @@ log = logging.getLogger(__name__)
 
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
+MAX_FREE_BODY_BYTES = 64 << 10
+"""Of a body that is read before the login of its request, where logins are required."""
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
 """Failed logins a minute. As many of an address, at once, does the broker check
 (kbroker.login.attempts.address.burst); further ones would wait in its threads."""
 _CODES = {
     HTTPStatus.UNAUTHORIZED: 401,
     HTTPStatus.TOO_MANY_REQUESTS: 42901,
-    HTTPStatus.SERVICE_UNAVAILABLE: 50003,
+    HTTPStatus.SERVICE_UNAVAILABLE: UNAVAILABLE,
 }
 """Error codes of the API for refused logins."""
 MAX_VALUES = 100_000
@@ -45,6 +47,8 @@ MAX_DEPTH = 100
 """Of a body's JSON. What is nested more deeply might be written to the topic and not be read
 again."""
 _CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
+Answer = tuple[HTTPStatus, bytes]
+"""Status and JSON."""
 
 
 class Registry:
@@ -60,25 +64,26 @@ class Registry:
         self._anonymous = callers(None, "") if not needs_login else None
         self._logins = BasicLogins(callers, Attempts(by_address=FAILED_BY_ADDRESS, in_all=FAILED_IN_ALL))
 
-    def answer(
-        self, method: str, target: str, authorization: str, body: bytes, peer: str = ""
-    ) -> tuple[HTTPStatus, bytes]:
+    def answer(self, method: str, target: str, authorization: str, body: bytes, peer: str = "") -> Answer:
         """Status and JSON of one request."""
-        try:
+
+        def found() -> Any:
             request, function = self._matched(method, target)
-            caller = self._caller(authorization, peer)  # before the body is read
+            caller = self._caller(authorization, peer)  # before the body is parsed
             if method in ("POST", "PUT"):
                 request = replace(request, body=_body(body))
-            return HTTPStatus.OK, _json(self._found(request, function, caller, authorization, peer))
-        except Failure as failure:
-            return failure.status, _json({"error_code": failure.code, "message": failure.text})
-        except RecursionError:
-            text = "the request is nested too deeply"
-            return HTTPStatus.UNPROCESSABLE_ENTITY, _json({"error_code": 422, "message": text})
-        except Exception:
-            log.exception("%s %s failed", method, target[:200])
-            text = "Internal Server Error, see the broker's log"
-            return HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error_code": 50001, "message": text})
+            return self._found(request, function, caller, authorization, peer)
+
+        return _answered(found, f"{method} {target[:200]}")
+
+    def refused_login(self, authorization: str, peer: str) -> Answer | None:
+        """Status and JSON if the client of a request cannot log in; None if it can."""
+
+        def logged_in() -> None:
+            self._caller(authorization, peer)
+
+        answer = _answered(logged_in, "a login")
+        return None if answer[0] is HTTPStatus.OK else answer
 
     def _matched(self, method: str, target: str) -> tuple[RegistryRequest, Function]:
         path, _, query = target.partition("?")
@@ -121,6 +126,21 @@ class Registry:
             return self._logins.caller(authorization, peer)
         except NotLoggedIn as refusal:
             raise Failure(refusal.status, _CODES[refusal.status], refusal.text) from refusal
+
+
+def _answered(work: Callable[[], Any], title: str) -> Answer:
+    """The answer with a result, or with the error that ended the work."""
+    try:
+        return HTTPStatus.OK, _json(work())
+    except Failure as failure:
+        return failure.status, _json({"error_code": failure.code, "message": failure.text})
+    except RecursionError:
+        text = "the request is nested too deeply"
+        return HTTPStatus.UNPROCESSABLE_ENTITY, _json({"error_code": 422, "message": text})
+    except Exception:
+        log.exception("%s failed", title)
+        text = "Internal Server Error, see the broker's log"
+        return HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error_code": 50001, "message": text})
 
 
 def _body(body: bytes) -> Mapping[str, Any]:
@@ -184,24 +204,46 @@ class Handler(HttpConnection):
     wbufsize = -1  # head and body leave in one packet
     disable_nagle_algorithm = True
     server: RegistryServer
+    _refused: Answer | None = None
+
+    def admits_body(self, length: int) -> bool:
+        """A large one only after the login: a client without one makes the registry hold no more
+        than small bodies."""
+        self._refused = None
+        registry = self.server.registry
+        if length > MAX_FREE_BODY_BYTES and registry.needs_login:
+            self.server.slots.work(self.connection, busy=True)
+            try:
+                self._refused = self._foreign() or registry.refused_login(*self._login())
+            finally:
+                self.server.slots.work(self.connection, busy=False)
+        return self._refused is None
 
     def refuse(self, status: HTTPStatus, text: str) -> None:
         """Answer in the format of the API."""
         self._send(status, _json({"error_code": int(status), "message": text}))
 
+    def _login(self) -> tuple[str, str]:
+        return self.titled_headers().get("Authorization", ""), str(self.client_address[0])
+
+    def _foreign(self) -> Answer | None:
+        if not browser_headers.is_foreign(self.titled_headers(), not self.server.registry.needs_login):
+            return None
+        status = HTTPStatus.FORBIDDEN
+        return status, _json({"error_code": int(status), "message": browser_headers.FOREIGN})
+
     def do_GET(self) -> None:  # noqa: N802  http.server's word
         """All methods: the table of paths decides."""
-        if self.body is None:
+        if self.body is None and self._refused is None:
             text = "a body needs a Content-Length of at most 8 MiB"
             self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
             return
-        headers = self.titled_headers()
-        if browser_headers.is_foreign(headers, not self.server.registry.needs_login):
-            self.refuse(HTTPStatus.FORBIDDEN, browser_headers.FOREIGN)
-            return
-        authorization = headers.get("Authorization", "")
-        peer = str(self.client_address[0])
-        self._send(*self.server.registry.answer(self.command, self.path, authorization, self.body, peer))
+        refused = self._refused if self.body is None else self._foreign()
+        self._send(*(refused or self._answer(self.body or b"")))
+
+    def _answer(self, body: bytes) -> Answer:
+        authorization, peer = self._login()
+        return self.server.registry.answer(self.command, self.path, authorization, body, peer)
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 

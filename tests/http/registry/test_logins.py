@@ -4,7 +4,8 @@ import base64
 import http.client
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +13,13 @@ import pytest
 
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
 from kbroker.http.registry.failure import Failure
-from kbroker.http.registry.server import FAILED_BY_ADDRESS, Registry, RegistryServer
+from kbroker.http.registry.server import (
+    FAILED_BY_ADDRESS,
+    MAX_BODY_BYTES,
+    MAX_FREE_BODY_BYTES,
+    Registry,
+    RegistryServer,
+)
 from tests.http.registry.desk import Desk, ListTopic
 
 
@@ -54,9 +61,13 @@ def registry(broker: Broker) -> Registry:
     return made
 
 
+def basic(password: str) -> str:
+    """An Authorization header of the user."""
+    return "Basic " + base64.b64encode(f"ann:{password}".encode()).decode()
+
+
 def status(registry: Registry, password: str, peer: str = "a") -> HTTPStatus:
-    login = "Basic " + base64.b64encode(f"ann:{password}".encode()).decode()
-    return registry.answer("GET", "/subjects", login, b"", peer)[0]
+    return registry.answer("GET", "/subjects", basic(password), b"", peer)[0]
 
 
 def test_failed_logins_of_an_address_are_limited(registry: Registry, broker: Broker) -> None:
@@ -114,29 +125,86 @@ def test_a_malformed_login_is_refused_without_an_error_in_the_log(
     assert not caplog.records
 
 
+@contextmanager
+def serving(registry: Registry) -> Iterator[tuple[str, int]]:
+    """The address of a server."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = RegistryServer(listener, registry)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield ("127.0.0.1", listener.getsockname()[1])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 def test_pages_of_other_sites_cannot_change_the_registry() -> None:
     """A browser sends a POST with a body of plain text for any page, and with what it knows of
     logins."""
     desk = Desk()
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = RegistryServer(listener, desk.registry)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(desk.registry) as address:
         for headers, status in (
             ({"Origin": "http://evil.example", "Content-Type": "text/plain"}, HTTPStatus.FORBIDDEN),
             ({"Origin": "http://evil.example", "Host": "evil.example"}, HTTPStatus.FORBIDDEN),
             ({"User-Agent": "Mozilla/5.0", "Host": "evil.example"}, HTTPStatus.FORBIDDEN),
             ({"Host": "registry"}, HTTPStatus.OK),
         ):
-            link = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=30)
+            link = http.client.HTTPConnection(*address, timeout=30)
             link.request("PUT", "/config", '{"compatibility": "NONE"}', headers)
             assert link.getresponse().status == status
             link.close()
             assert desk("GET", "/config")[1]["compatibilityLevel"] == (
                 "NONE" if status == 200 else "BACKWARD"
             )
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+
+
+def first_line(link: socket.socket) -> str:
+    """The first line of the next answer."""
+    with link.makefile("rb") as answer:
+        return answer.readline().decode().strip()
+
+
+def head(length: int, *headers: str) -> bytes:
+    """Of a request whose body has this length."""
+    lines = ["POST /subjects/s HTTP/1.1", "Host: registry", f"Content-Length: {length}", *headers, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+@pytest.mark.parametrize("expects", [(), ("Expect: 100-continue",)])
+@pytest.mark.parametrize(
+    ("headers", "logins"),
+    [((), 0), ((f"Authorization: {basic('wrong')}",), 1), (("Origin: http://evil",), 0)],
+)
+def test_a_large_body_is_not_read_before_the_login(
+    registry: Registry, broker: Broker, headers: tuple[str, ...], logins: int, expects: tuple[str, ...]
+) -> None:
+    """64 connections could hold half a gigabyte. The answer does not wait for the body."""
+    with serving(registry) as address, socket.create_connection(address, timeout=60) as link:
+        link.sendall(head(MAX_BODY_BYTES, *headers, *expects))
+        refused = "403 Forbidden" if headers[:1] == ("Origin: http://evil",) else "401 Unauthorized"
+        assert first_line(link) == f"HTTP/1.1 {refused}"
+    assert broker.logins == logins
+
+
+@pytest.mark.parametrize("length", [MAX_FREE_BODY_BYTES, MAX_BODY_BYTES])
+def test_a_body_of_a_user_is_read(registry: Registry, broker: Broker, length: int) -> None:
+    login = f"Authorization: {basic('right')}"
+    with serving(registry) as address, socket.create_connection(address, timeout=60) as link:
+        link.sendall(head(length, login, "Expect: 100-continue"))
+        assert first_line(link) == "HTTP/1.1 100 Continue"
+        link.sendall(b" " * length)
+        assert first_line(link) == "HTTP/1.1 400 Bad Request"
+    assert broker.logins == 1
+
+
+def test_a_small_body_is_read_before_the_login(registry: Registry) -> None:
+    """Its connection is used again."""
+    with serving(registry) as address, socket.create_connection(address, timeout=60) as link:
+        for _ in range(2):
+            link.sendall(head(MAX_FREE_BODY_BYTES) + b" " * MAX_FREE_BODY_BYTES)
+            answer = http.client.HTTPResponse(link)
+            answer.begin()
+            answer.read()
+            assert answer.status == HTTPStatus.UNAUTHORIZED
