@@ -218,8 +218,7 @@ def get_config(request: RegistryRequest) -> dict[str, Any]:
 def put_config(request: RegistryRequest) -> dict[str, Any]:
     kept = {name: request.body[name] for name in levels.CONFIG_MEMBERS if request.body.get(name) is not None}
     given = request.body.get("compatibility", request.body.get("compatibilityLevel"))
-    with request.topic.changing():
-        state = request.topic.refresh(request.caller)
+    with request.topic.changing(request.caller) as state:
         before = state.levels.get(request.place, {})
         level = (
             levels.level_name(given) if given is not None or not kept else before.get("compatibilityLevel")
@@ -230,8 +229,7 @@ def put_config(request: RegistryRequest) -> dict[str, Any]:
 
 
 def delete_config(request: RegistryRequest) -> dict[str, Any]:
-    with request.topic.changing():
-        state = request.topic.refresh(request.caller)
+    with request.topic.changing(request.caller) as state:
         before = (
             levels.config_of(state, request.place, False)
             if request.place
@@ -249,8 +247,7 @@ def get_mode(request: RegistryRequest) -> dict[str, Any]:
 
 def put_mode(request: RegistryRequest) -> dict[str, Any]:
     mode = levels.mode_name(request.body.get("mode"))
-    with request.topic.changing():
-        state = request.topic.refresh(request.caller)
+    with request.topic.changing(request.caller) as state:
         name = request.place
         held = [
             one
@@ -264,8 +261,7 @@ def put_mode(request: RegistryRequest) -> dict[str, Any]:
 
 
 def delete_mode(request: RegistryRequest) -> dict[str, Any]:
-    with request.topic.changing():
-        state = request.topic.refresh(request.caller)
+    with request.topic.changing(request.caller) as state:
         before = levels.mode_of(state, request.place, request.place is None)
         request.topic.write(request.caller, [(mode_key(request.place), None)])
     return {"mode": before}

@@ -99,8 +99,8 @@ def register(
         raise failure.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject")
     before = topic.refresh(caller)
     parse_candidate(before, schema_of(subject, body), normalize)  # takes long at times, and is cached
-    with topic.changing():
-        state = topic.refresh(caller)
+    topic.check_rights(caller)
+    with topic.locked(caller) as state:
         normalize = normalize or normalizes(state, subject)
         row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
         kept = state.versions(subject)
@@ -220,8 +220,7 @@ def test_compatibility(
 
 def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str, permanent: bool) -> int:
     """Marks a version as deleted, or removes a marked one. Raises Failure."""
-    with topic.changing():
-        state = topic.refresh(caller)
+    with topic.changing(caller) as state:
         check_writable(state, subject)
         row = (
             version_of(state, subject, given, deleted=True)
@@ -242,8 +241,7 @@ def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str,
 
 def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: bool) -> list[int]:
     """Marks all versions of a subject as deleted, or removes them. Raises Failure."""
-    with topic.changing():
-        state = topic.refresh(caller)
+    with topic.changing(caller) as state:
         check_writable(state, subject)
         rows = state.versions(subject, deleted=True)
         alive = [row for row in rows if not row.deleted]

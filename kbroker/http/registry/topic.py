@@ -4,22 +4,27 @@ broker."""
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 
+from kbroker.config.acls import WRITE
 from kbroker.config.topic import SCHEMAS
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.log_reader import Scan
 from kbroker.http.console.refusal import Refusal, check
 from kbroker.http.registry.deadline import WAIT_S, held
-from kbroker.http.registry.failure import Failure, store_failed
+from kbroker.http.registry.failure import Failure, store_failed, unavailable
 from kbroker.http.registry.state import State
 from kbroker.ipc.crash_point import crash_point
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseTopic,
+)
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import Record, build_batch
 
@@ -32,6 +37,8 @@ TIMEOUT_MS = 8000
 TRIES = 20
 PAUSE_S = 0.05
 Row = tuple[bytes, bytes | None]
+_MOVING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE")
+"""Errors of a topic that gets another leader."""
 
 
 class SchemaTopic:
@@ -45,12 +52,34 @@ class SchemaTopic:
         self.lock = threading.RLock()
         self.state = State()
         self._next = 0
+        self._is_read = False
         self._applying = threading.Lock()
         self._first = threading.Lock()
 
-    def changing(self) -> AbstractContextManager[None]:
-        """Holds `lock`. Raises Failure if it is not free in time."""
-        return held(self.lock, "too many changes of schemas at the same time")
+    @contextmanager
+    def changing(self, caller: Caller) -> Iterator[State]:
+        """Holds `lock` for a change; gives the state. A caller without the rights is refused, and
+        one with a quota waits, before. Raises Failure."""
+        self.check_rights(caller)
+        self.refresh(caller)
+        with self.locked(caller) as state:
+            yield state
+
+    @contextmanager
+    def locked(self, caller: Caller) -> Iterator[State]:
+        """Holds `lock`; gives the state. Raises Failure if the lock is not free in time."""
+        with held(self.lock, "too many changes of schemas at the same time"):
+            yield self.refresh(caller)
+
+    def check_rights(self, caller: Caller) -> None:
+        """Raises Failure if the broker would refuse the caller's records."""
+        try:
+            _check_writer(caller)
+        except Refusal as refusal:
+            if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
+                self._create(caller, only_check=True)
+            elif refusal.code not in _MOVING:
+                raise _failure(refusal) from refusal
 
     def refresh(self, caller: Caller) -> State:
         """Reads the records that were written since. Raises Failure."""
@@ -63,7 +92,7 @@ class SchemaTopic:
                     return self._forget(before)
                 if refusal.code == "OFFSET_OUT_OF_RANGE":
                     self._forget(before)  # the topic was deleted and created again
-                elif refusal.code not in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"):
+                elif refusal.code not in _MOVING:
                     raise _failure(refusal) from refusal
                 time.sleep(PAUSE_S)
         raise store_failed(f"the topic {SCHEMAS} cannot be read now")
@@ -71,7 +100,7 @@ class SchemaTopic:
     def _read(self, caller: Caller) -> State:
         node = _leader(caller)
         # the whole topic is read by one thread at a time, as long as that is not too slow
-        is_first = not self._next and self._first.acquire(timeout=WAIT_S)
+        is_first = not self._is_read and self._first.acquire(timeout=WAIT_S)
         try:
             while True:
                 with self._applying:
@@ -79,6 +108,7 @@ class SchemaTopic:
                 scan = Scan(caller, SCHEMAS, 0, node, start, committed=False)
                 records = scan.records()
                 if scan.next_offset == start:
+                    self._end_of(state)
                     return state
                 self._apply(state, records, scan.next_offset)
         finally:
@@ -95,11 +125,19 @@ class SchemaTopic:
                     state.apply(record.key, record.value)
             self._next = max(self._next, next_offset)
 
+    def _end_of(self, state: State) -> None:
+        """The topic was read to its end once. An empty one, too: its readers need not wait for one
+        another."""
+        with self._applying:
+            self._is_read |= state is self.state
+
     def _forget(self, before: State) -> State:
         """The topic that `before` was read from is gone."""
         with self._applying:
-            if self.state is before and self._next:
-                self.state, self._next = State(), 0
+            if self.state is before:
+                self._is_read = False
+                if self._next:
+                    self.state, self._next = State(), 0
             return self.state
 
     def write(self, caller: Caller, rows: Sequence[Row]) -> State:
@@ -131,24 +169,37 @@ class SchemaTopic:
                 time.sleep(PAUSE_S)
             raise store_failed(f"the topic {SCHEMAS} cannot be written now")
 
-    def _create(self, caller: Caller) -> None:
-        request = CreateTopicsRequest([CreatableTopic(SCHEMAS, 1, -1, [], COMPACT)], TIMEOUT_MS)
+    def _create(self, caller: Caller, only_check: bool = False) -> None:
+        request = CreateTopicsRequest([CreatableTopic(SCHEMAS, 1, -1, [], COMPACT)], TIMEOUT_MS, only_check)
         try:
             (found,) = caller.ask(ApiKey.CREATE_TOPICS, request).topics
         except Refusal as refusal:
             raise _failure(refusal) from refusal
         if found.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise _error(ErrorCode(found.error_code), found.error_message)
-        log.info("created the topic %s for schemas", SCHEMAS)
+        if not only_check:
+            log.info("created the topic %s for schemas", SCHEMAS)
 
 
 def _leader(caller: Caller) -> int:
     """The node that leads the topic. Raises Refusal."""
-    request = MetadataRequest([MetadataRequestTopic(name=SCHEMAS)], False)
+    return int(_described(caller).partitions[0].leader_id)
+
+
+def _check_writer(caller: Caller) -> None:
+    """Raises Refusal if the caller may not write to the topic."""
+    if not _described(caller, operations=True).topic_authorized_operations >> WRITE & 1:
+        check(ErrorCode.TOPIC_AUTHORIZATION_FAILED, SCHEMAS)
+
+
+def _described(caller: Caller, operations: bool = False) -> MetadataResponseTopic:
+    """The topic. operations: also those that the caller may use. Raises Refusal."""
+    request = MetadataRequest([MetadataRequestTopic(name=SCHEMAS)], False, False, operations)
+    topic: MetadataResponseTopic
     (topic,) = caller.ask(ApiKey.METADATA, request, version=9).topics
     code = topic.error_code or (topic.partitions[0].error_code if topic.partitions else 0)
     check(code, SCHEMAS)
-    return int(topic.partitions[0].leader_id)
+    return topic
 
 
 def _error(error: ErrorCode, text: str | None) -> Failure:
@@ -166,4 +217,6 @@ def _failure(refusal: Refusal) -> Failure:
         return Failure(
             HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {SCHEMAS}: {refusal.code}"
         )
+    if refusal.status is HTTPStatus.SERVICE_UNAVAILABLE:
+        return unavailable(refusal.text)
     return store_failed(refusal.text)

@@ -1,21 +1,24 @@
-"""The topic of schemas: a caller for whom the broker takes long delays no other one."""
+"""The topic of schemas: a caller for whom the broker takes long, or who has no rights, delays no
+other one."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kbroker.http.console.refusal import Refusal
-from kbroker.http.registry import compatibility, deadline
+from kbroker.config.acls import READ, WRITE
+from kbroker.http.console.refusal import Refusal, check, unavailable
+from kbroker.http.registry import answers, deadline
 from kbroker.http.registry import topic as module
+from kbroker.http.registry.answers import RegistryRequest
 from kbroker.http.registry.failure import Failure
-from kbroker.http.registry.formats import parse
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import SchemaRow
-from tests.http.registry.desk import Desk, record
+from kbroker.protocol.errors import ErrorCode
 
 LONG_S = 60.0
 
@@ -28,15 +31,22 @@ def row(version: int) -> Any:
 
 class Log:
     """Stands for the broker: the records of the topic, as each caller reads them. gates: callers
-    whose answers wait. fails: code of the next answer."""
+    whose answers wait. readers: callers without the right to write. fails: code of the next
+    answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records = [row(version) for version in range(1, 4)]
         self.gates: dict[str, threading.Event] = {}
+        self.readers: set[str] = set()
         self.asked = threading.Event()
         self.fails = ""
         monkeypatch.setattr(module, "_leader", lambda _: 0)
+        monkeypatch.setattr(module, "_check_writer", self._check_writer)
         monkeypatch.setattr(module, "Scan", self._scan)
+
+    def _check_writer(self, caller: str) -> None:
+        if caller in self.readers:
+            check(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "_schemas")
 
     def _scan(self, caller: str, _: str, __: int, ___: int, start: int, committed: bool) -> Any:
         assert not committed
@@ -70,7 +80,7 @@ class SlowReader:
     """A caller that the broker lets wait for the fourth record, when the topic has been read."""
 
     def __init__(self, log: Log, topic: SchemaTopic) -> None:
-        assert versions(topic, "ann") == [1, 2, 3]
+        assert versions(topic, "ann") == [one.offset for one in log.records]
         log.gates["slow"] = self._gate = threading.Event()
         log.records.append(row(4))
         self._found: list[list[int]] = []
@@ -97,6 +107,22 @@ def test_a_caller_that_the_broker_lets_wait_delays_no_other_one(log: Log) -> Non
     found = slow.versions()
     assert done == [[1, 2, 3, 4, 5]]
     assert found == [[1, 2, 3, 4, 5]], "records that were applied meanwhile are not applied again"
+
+
+def test_readers_of_an_empty_topic_do_not_wait_for_one_another(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAIT_S", 10 * LONG_S)
+    log.records = []
+    topic = SchemaTopic()
+    slow = SlowReader(log, topic)
+    done: list[list[int]] = []
+    other = threading.Thread(target=lambda: done.append(versions(topic, "ann")), daemon=True)
+    other.start()
+    other.join(LONG_S)
+    found = slow.versions()
+    assert done == [[4]]
+    assert found == [[4]]
 
 
 def test_records_of_a_deleted_topic_are_not_applied_to_the_next_one(log: Log) -> None:
@@ -126,34 +152,148 @@ def hold(lock: Any, release: threading.Event) -> threading.Thread:
     return thread
 
 
-def test_a_change_waits_for_changes_of_others_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_waits_for_changes_of_others_up_to_a_bound(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann: Any = "ann"
     monkeypatch.setattr(deadline, "WAIT_S", 0.0)
     topic, release = SchemaTopic(), threading.Event()
     other = hold(topic.lock, release)
-    with pytest.raises(Failure, match="at the same time") as refused, topic.changing():
+    with pytest.raises(Failure, match="at the same time") as refused, topic.changing(ann):
         pass
     release.set()
     other.join(LONG_S)
     assert refused.value.status is HTTPStatus.SERVICE_UNAVAILABLE
-    with topic.changing(), topic.changing():
+    with topic.changing(ann), topic.changing(ann):
         pass
 
 
-def test_a_schema_is_parsed_before_its_change_excludes_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk()
-    free: list[bool] = []
+CHANGES = [
+    answers.register,
+    answers.delete_subject,
+    answers.delete_version,
+    answers.put_config,
+    answers.delete_config,
+    answers.put_mode,
+    answers.delete_mode,
+]
+"""All functions that write."""
+Change = Callable[[RegistryRequest], Any]
 
-    def parsing(*args: Any) -> Any:
-        def attempt() -> None:
-            free.append(desk.topic.lock.acquire(blocking=False))
-            if free[-1]:
-                desk.topic.lock.release()
 
-        other = threading.Thread(target=attempt)
-        other.start()
-        other.join(LONG_S)
-        return parse(*args)
+def requested(topic: SchemaTopic, caller: Any) -> RegistryRequest:
+    """A request for any of the changes; its schema is new."""
+    body = {"schema": '{"title":"new"}', "schemaType": "JSON", "compatibility": "NONE", "mode": "READWRITE"}
+    return RegistryRequest(topic, caller, "cluster", parts={"subject": "s", "version": "1"}, body=body)
 
-    monkeypatch.setattr(compatibility, "parse", parsing)
-    desk.register("s", record("a", name="ParsedBeforeTheLock"))
-    assert free == [True]
+
+class NeverLocked:
+    """Stands for the lock."""
+
+    def acquire(self, timeout: float) -> bool:
+        pytest.fail("the topic is locked")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_caller_without_the_right_to_write_does_not_lock_the_topic(log: Log, change: Change) -> None:
+    """Whatever its quota is, its changes delay those of no other caller."""
+    topic: Any = SchemaTopic()
+    topic.lock = NeverLocked()
+    log.readers.add("reader")
+    with pytest.raises(Failure) as refused:
+        change(requested(topic, "reader"))
+    assert (refused.value.status, refused.value.code) == (HTTPStatus.FORBIDDEN, 40301)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_caller_waits_for_its_quota_before_it_locks_the_topic(
+    log: Log, change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = SchemaTopic()
+    monkeypatch.setattr(topic, "write", lambda *_: topic.state)
+    log.gates["slow"] = gate = threading.Event()
+
+    def run() -> None:
+        with suppress(Failure):  # nothing is configured or deleted yet
+            change(requested(topic, "slow"))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert log.asked.wait(LONG_S)
+    is_free = topic.lock.acquire(blocking=False)
+    if is_free:
+        topic.lock.release()
+    gate.set()
+    thread.join(LONG_S)
+    assert is_free
+    assert not thread.is_alive()
+
+
+class Answering:
+    """A caller whose requests all have one answer."""
+
+    def __init__(self, topic: Any) -> None:
+        self.requests: list[Any] = []
+        self._topic = topic
+
+    def ask(self, _: object, request: Any, **__: object) -> Any:
+        self.requests.append(request)
+        return SimpleNamespace(topics=[self._topic])
+
+
+@pytest.mark.parametrize("operations", [READ, WRITE])
+def test_the_right_to_write_is_one_of_the_authorized_operations(operations: int) -> None:
+    found = SimpleNamespace(error_code=0, partitions=[], topic_authorized_operations=1 << operations)
+    caller: Any = Answering(found)
+    if operations == WRITE:
+        SchemaTopic().check_rights(caller)
+    else:
+        with pytest.raises(Failure) as refused:
+            SchemaTopic().check_rights(caller)
+        assert refused.value.status is HTTPStatus.FORBIDDEN
+    assert caller.requests[0].include_topic_authorized_operations
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_a_missing_topic_is_not_created_by_a_check_of_rights(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: object) -> None:
+        check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "_schemas")
+
+    monkeypatch.setattr(module, "_check_writer", missing)
+    caller: Any = Answering(SimpleNamespace(error_code=code, error_message=None))
+    if code:
+        with pytest.raises(Failure) as refused:
+            SchemaTopic().check_rights(caller)
+        assert refused.value.status is HTTPStatus.FORBIDDEN
+    else:
+        SchemaTopic().check_rights(caller)
+    assert [one.validate_only for one in caller.requests] == [True]
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda topic: topic.refresh(None),
+        lambda topic: topic.check_rights(None),
+        lambda topic: topic.write(None, [(b"{}", b"{}")]),
+    ],
+    ids=["refresh", "check_rights", "write"],
+)
+def test_a_broker_that_is_too_busy_is_no_error_of_the_store(
+    asks: Callable[[SchemaTopic], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may try again."""
+    text = "too many requests at the same time; try again"
+
+    def refuse(_: object) -> None:
+        raise unavailable(text)
+
+    monkeypatch.setattr(module, "_leader", refuse)
+    monkeypatch.setattr(module, "_check_writer", refuse)
+    with pytest.raises(Failure) as refused:
+        asks(SchemaTopic())
+    found = refused.value
+    assert (found.status, found.code, found.text) == (HTTPStatus.SERVICE_UNAVAILABLE, 50003, text)
+    assert found.is_busy
