@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from kbroker.http.console.caller import Caller
-from kbroker.http.registry.compatibility import resolve
+from kbroker.http.registry.compatibility import References, resolve
 from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.formats.decode import Decode, decoder_of, plain
 from kbroker.http.registry.schema_cache import SchemaCache
@@ -32,7 +32,7 @@ class SchemaDecoder:
 
     def __init__(self, topic: SchemaTopic) -> None:
         self._topic = topic
-        self._known: SchemaCache[int, tuple[SchemaRow, Decode | None]] = SchemaCache()
+        self._known: SchemaCache[int, tuple[SchemaRow, References, Decode | None]] = SchemaCache()
 
     def answer(self, caller: Caller) -> "AnswerDecoder":
         """A decoder for the records of one answer."""
@@ -46,32 +46,32 @@ class SchemaDecoder:
             return None
 
     def find(self, state: State, schema_id: int) -> tuple[SchemaRow, Decode] | None:
-        """The schema of an id and its decoding function; None if either is missing."""
+        """The schema of an id and its decoding function; None if either is missing. Raises Failure
+        if a reference is missing, or the compiler is busy: another attempt may succeed."""
         rows = tuple(state.ids.get(CONTEXT, {}).get(schema_id, ()))
         if not rows:
             return None
+        row = rows[0]
+        references = resolve(state, row.subject, row.references)
         kept = self._known.get(schema_id)
-        if kept is None or kept[0] != rows[0]:
-            decode, characters = _made(state, rows[0])
-            kept = rows[0], decode
+        if kept is None or kept[:2] != (row, references):
+            kept = row, references, _made(row, references)
+            characters = len(row.schema) + sum(len(text) for _, text in references)
             self._known.put(schema_id, kept, characters)
-        row, decode = kept
+        decode = kept[2]
         return None if decode is None else (row, decode)
 
 
-def _made(state: State, row: SchemaRow) -> tuple[Decode | None, int]:
-    """The decoding function, and how many characters it was made of. Raises Failure if the
-    compiler is busy: another attempt may succeed."""
-    characters = len(row.schema)
+def _made(row: SchemaRow, references: References) -> Decode | None:
+    """The decoding function; None for a text that is no such schema. Raises Failure if the compiler
+    is busy."""
     try:
-        references = dict(resolve(state, row.subject, row.references))
-        characters += sum(map(len, references.values()))
-        return decoder_of(row.schema_type, row.schema, references), characters
+        return decoder_of(row.schema_type, row.schema, dict(references))
     except Exception as error:  # whatever a library makes of a text that is no such schema
         if isinstance(error, Failure) and error.is_busy:
             raise
         log.debug("schema %d cannot be used: %s", row.id, error)
-        return None, characters
+        return None
 
 
 class AnswerDecoder:

@@ -72,6 +72,22 @@ def test_a_schema_is_used_once_its_compiler_is_free(topic: Topic, monkeypatch: p
     assert schemas.find(topic.state, 2) is not None
 
 
+def test_a_schema_is_used_once_its_references_are_registered(topic: Topic) -> None:
+    """Also where the referenced schema has changed since."""
+    schemas = SchemaDecoder(topic)
+    place = framed(b"\x00\x0a\x06\x0a\x04Bern", 3)
+    topic.state._schema("place", 1, None)
+    assert schemas.answer(CALLER)(place, 1000) is None
+    topic.state._put(SchemaRow("place", 1, 2, "no schema", "PROTOBUF"))
+    assert schemas.answer(CALLER)(place, 1000) is None
+    topic.state._put(SchemaRow("place", 1, 2, PLACE, "PROTOBUF"))
+    assert schemas.answer(CALLER)(place, 1000) is not None
+    topic.state._put(SchemaRow("place", 1, 2, PLACE.replace("city", "town"), "PROTOBUF"))
+    found = schemas.answer(CALLER)(place, 1000)
+    assert found is not None
+    assert found[0] == '{"place": {"town": "Bern"}}'
+
+
 def framed(data: bytes, schema_id: int) -> bytes:
     return struct.pack(">BI", 0, schema_id) + data
 
