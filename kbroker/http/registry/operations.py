@@ -18,7 +18,7 @@ from kbroker.http.registry.compatibility import (
 from kbroker.http.registry.formats import InvalidSchema, Parsed
 from kbroker.http.registry.levels import check_writable, level_of, mode_of, normalizes
 from kbroker.http.registry.names import context_of, is_allowed
-from kbroker.http.registry.state import State, identity
+from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import Row, SchemaTopic
 from kbroker.http.registry.topic_records import (
     LAST_IDS,
@@ -78,10 +78,9 @@ def same(
     state: State, row: SchemaRow, candidate: Parsed, kept: Sequence[SchemaRow], normalize: bool
 ) -> SchemaRow | None:
     """The newest stored version with this schema. Raises Failure."""
-    key = identity(row)
     deadline = comparison_deadline()
     for one in reversed(kept):
-        if identity(one) == key:
+        if one.digest == row.digest:
             return one
         if normalize and deadline.is_over:
             raise failure.invalid_schema(TOO_LONG)
@@ -153,7 +152,7 @@ def _numbered(state: State, row: SchemaRow, number: int | None, version: int | N
     context = context_of(row.subject)
     if number is None:
         number = state.id_of(row) or state.last_ids.get(context, 0) + 1
-    elif (held := state.ids[context].get(number)) and identity(held[0]) != identity(row):
+    elif (held := state.ids[context].get(number)) and held[0].digest != row.digest:
         raise failure.operation_not_permitted(f"Overwrite new schema with id {number} is not permitted.")
     return replace(row, id=number, version=version or state.next_version(row.subject))
 

@@ -10,21 +10,19 @@ from kbroker.http.registry.topic_records import LAST_IDS, Malformed, SchemaRow, 
 
 log = logging.getLogger(__name__)
 
-Identity = tuple[str, str, tuple[Any, ...]]
-
 
 class State:
     """Runs in: http. Owner: the registry; changed only by `apply`, under a lock of
     the topic.
 
     subjects: rows by subject and version, including deleted ones. ids: rows by context and id, the
-    oldest first. identities: ids of equal schemas, the oldest first; imports may give them several.
+    oldest first. identities: ids by digest of a schema, the oldest first; imports may give them several.
     levels, modes: by subject; None: the registry's, `:.name:`: those of a context."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaRow]] = {}
         self.ids: dict[str, dict[int, list[SchemaRow]]] = defaultdict(dict)
-        self.identities: dict[str, dict[Identity, list[int]]] = defaultdict(dict)
+        self.identities: dict[str, dict[bytes, list[int]]] = defaultdict(dict)
         self.levels: dict[str | None, dict[str, Any]] = {}
         self.modes: dict[str | None, str] = {}
         self.contexts: set[str] = {"."}
@@ -73,22 +71,23 @@ class State:
         rows[:] = [one for one in rows if (one.subject, one.version) != (subject, version)]
         if not rows:
             self.ids[context_of(subject)].pop(row.id, None)
+        if all(one.digest != row.digest for one in rows):
             self._forget_id(self.identities[context_of(subject)], row)
 
     @staticmethod
-    def _forget_id(identities: dict[Identity, list[int]], row: SchemaRow) -> None:
-        numbers = identities.get(identity(row), [])
+    def _forget_id(identities: dict[bytes, list[int]], row: SchemaRow) -> None:
+        numbers = identities.get(row.digest, [])
         if row.id in numbers:
             numbers.remove(row.id)
             if not numbers:
-                del identities[identity(row)]
+                del identities[row.digest]
 
     def _put(self, row: SchemaRow) -> None:
         context = context_of(row.subject)
         self.contexts.add(context)
         versions = self.subjects.setdefault(row.subject, {})
         before = versions.get(row.version)
-        if before is not None and before.id != row.id:
+        if before is not None and (before.id, before.digest) != (row.id, row.digest):
             self._schema(row.subject, row.version, None)
             versions = self.subjects.setdefault(row.subject, {})
         versions[row.version] = row
@@ -99,7 +98,7 @@ class State:
                 break
         else:
             rows.append(row)
-        numbers = self.identities[context].setdefault(identity(row), [])
+        numbers = self.identities[context].setdefault(row.digest, [])
         if row.id not in numbers:
             numbers.append(row.id)
         self.last_ids[context] = max(self.last_ids.get(context, 0), row.id)
@@ -118,8 +117,14 @@ class State:
 
     def id_of(self, row: SchemaRow) -> int | None:
         """The oldest id of a schema in its context."""
-        numbers = self.identities[context_of(row.subject)].get(identity(row))
+        numbers = self.identities[context_of(row.subject)].get(row.digest)
         return numbers[0] if numbers else None
+
+    def is_of_another(self, row: SchemaRow) -> bool:
+        """Whether the id of a row is that of another schema, whose record is before it in the
+        topic."""
+        rows = self.ids.get(context_of(row.subject), {}).get(row.id)
+        return bool(rows and rows[0].digest != row.digest)
 
     def ids_without_rows(self, removed: Sequence[SchemaRow]) -> dict[str, int]:
         """The highest ids by context, of those contexts where no row has it once these are
@@ -145,9 +150,3 @@ class State:
             and any(one.subject == subject and one.version == version for one in row.references)
         }
         return sorted(found)
-
-
-def identity(row: SchemaRow) -> Identity:
-    """The identity of a schema in a context: equal schemas have one id."""
-    extra = tuple((name, repr(value)) for name, value in row.extra)
-    return row.schema_type, row.schema, (row.references, extra)

@@ -3,7 +3,8 @@ Confluent's order."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from kbroker.http import finite_json
@@ -57,6 +58,19 @@ class SchemaRow:
     references: tuple[Reference, ...] = ()
     deleted: bool = False
     extra: tuple[tuple[str, Any], ...] = ()
+    _digest: bytes = field(default_factory=bytes, init=False, repr=False, compare=False)
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for equal schemas, which have one id in a context. Computed once: a subject may
+        have many versions with large metadata."""
+        if not self._digest:
+            found = sha256()
+            for part in (self.schema_type, self.schema, repr(self.references), repr(self.extra)):
+                data = part.encode("utf-8", "surrogatepass")
+                found.update(b"%d:" % len(data) + data)
+            object.__setattr__(self, "_digest", found.digest())
+        return self._digest
 
     def with_deleted(self, deleted: bool) -> "SchemaRow":
         return replace(self, deleted=deleted)

@@ -1,11 +1,14 @@
-"""The registry's schemas, read without a lock while records are applied."""
+"""The registry's schemas: read without a lock while records are applied, and their digests."""
 
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kbroker.http.registry.operations import same
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic_records import Reference, SchemaRow
 
@@ -50,3 +53,67 @@ def test_readers_meet_a_state_that_changes(hasty_threads: None) -> None:
             state.ids_without_rows(rows)
     finally:
         writer.join()
+
+
+class Counted(dict[str, int]):
+    """Metadata that counts how often it is turned into text."""
+
+    texts = 0
+
+    def __repr__(self) -> str:
+        Counted.texts += 1
+        return super().__repr__()
+
+
+def test_the_metadata_of_a_version_is_digested_once() -> None:
+    """They may be large, and a subject may have many versions."""
+    state = State()
+    rows = [SchemaRow("s", n, n, "0", extra=(("metadata", Counted(a=n)),)) for n in range(1, 50)]
+    for row in rows:
+        state._put(row)
+    before = Counted.texts
+    assert before == len(rows)
+    new = SchemaRow("s", 0, 0, "0", extra=(("metadata", {"a": 7}),))
+    parsed: Any = None
+    for _ in range(3):
+        found = same(state, new, parsed, state.versions("s"), normalize=False)
+        assert found is rows[6]
+        assert state.id_of(rows[3]) == 4
+    assert Counted.texts == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SchemaRow("s", 1, 1, "1"),
+        SchemaRow("s", 1, 1, "0", "JSON"),
+        SchemaRow("s", 1, 1, "0", references=(Reference("a", "a", 1),)),
+        SchemaRow("s", 1, 1, "0", extra=(("ruleSet", {}),)),
+    ],
+)
+def test_schemas_that_differ_have_digests_that_differ(other: SchemaRow) -> None:
+    row = SchemaRow("s", 1, 1, "0")
+    assert row.digest == SchemaRow("t", 2, 3, "0", deleted=True).digest == row.with_deleted(True).digest
+    assert other.digest != row.digest
+
+
+def test_a_version_that_is_overwritten_with_another_schema_leaves_its_id_to_that() -> None:
+    state = State()
+    first, second = SchemaRow("s", 1, 1, "0"), SchemaRow("s", 1, 1, "1")
+    for row in (first, second):
+        state.apply(row.key(), row.value())
+    assert state.id_of(first) is None
+    assert state.id_of(second) == 1
+
+
+def test_an_id_of_two_schemas_stays_with_the_one_that_is_not_removed() -> None:
+    """As two registries may have written them."""
+    state = State()
+    first, second = SchemaRow("s", 1, 1, "0"), SchemaRow("t", 1, 1, "1")
+    for row in (first, second):
+        state.apply(row.key(), row.value())
+    assert not state.is_of_another(first)
+    assert state.is_of_another(second)
+    state.apply(second.key(), replace(second, id=2).value())
+    assert (state.id_of(first), state.id_of(second)) == (1, 2)
+    assert state.ids["."] == {1: [first], 2: [replace(second, id=2)]}
