@@ -10,7 +10,7 @@ from kbroker import __version__
 from kbroker.config.setting import INT_MAX
 from kbroker.config.whole_numbers import whole_number
 from kbroker.http.console.caller import Caller
-from kbroker.http.registry import failure, levels, operations
+from kbroker.http.registry import failure, levels, operations, registration
 from kbroker.http.registry.compatibility import find
 from kbroker.http.registry.names import DEFAULT_CONTEXT, context_of, context_prefix, qualified
 from kbroker.http.registry.state import State
@@ -174,7 +174,7 @@ def referenced_by(request: RegistryRequest) -> list[int]:
 def register(request: RegistryRequest) -> dict[str, Any]:
     normalize = request.flag("normalize")
     return {
-        "id": operations.register(request.topic, request.caller, request.subject, request.body, normalize)
+        "id": registration.register(request.topic, request.caller, request.subject, request.body, normalize)
     }
 
 

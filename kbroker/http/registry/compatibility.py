@@ -12,7 +12,7 @@ from kbroker.http.registry.topic_records import Reference, SchemaRow
 
 MAX_REFERENCES = 1000
 MAX_S = 10.0
-"""Time limit for the comparisons of one request, because the topic is locked meanwhile."""
+"""Time limit for the comparisons of one request."""
 TOO_LONG = f"Comparing with all versions takes more than {MAX_S:.0f} s"
 MAX_DEPTH = 100
 """Of references that lead to one another."""

@@ -70,10 +70,11 @@ def config_of(state: State, subject: str | None, default_to_global: bool) -> dic
         return dict(state.levels[subject])
     if not default_to_global:
         raise no_subject_level(subject)
-    return _inherited(state, subject)
+    return inherited(state, subject)
 
 
-def _inherited(state: State, subject: str) -> dict[str, Any]:
+def inherited(state: State, subject: str) -> dict[str, Any]:
+    """The effective configuration of a subject."""
     found: dict[str, Any] = {"compatibilityLevel": DEFAULT_LEVEL}
     for place in reversed(_places(subject)):
         found |= state.levels.get(place, {})
@@ -82,12 +83,12 @@ def _inherited(state: State, subject: str) -> dict[str, Any]:
 
 def level_of(state: State, subject: str) -> str:
     """The effective level of a subject."""
-    return str(_inherited(state, subject)["compatibilityLevel"])
+    return str(inherited(state, subject)["compatibilityLevel"])
 
 
 def normalizes(state: State, subject: str) -> bool:
     """Whether the subject's settings ask for normalized schemas."""
-    return bool(_inherited(state, subject).get("normalize"))
+    return bool(inherited(state, subject).get("normalize"))
 
 
 def mode_of(state: State, subject: str | None, default_to_global: bool = True) -> str:

@@ -16,8 +16,8 @@ from kbroker.http.registry.compatibility import (
     resolve,
 )
 from kbroker.http.registry.formats import InvalidSchema, Parsed
-from kbroker.http.registry.levels import check_writable, level_of, mode_of, normalizes
-from kbroker.http.registry.names import context_of, is_allowed
+from kbroker.http.registry.levels import check_writable, level_of, normalizes
+from kbroker.http.registry.names import context_of
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import Row, SchemaTopic
 from kbroker.http.registry.topic_records import (
@@ -33,9 +33,6 @@ from kbroker.http.registry.topic_records import (
 )
 
 LARGEST = 2**31 - 1
-MAX_CONTEXTS_BYTES = 256 << 10
-"""Of the names of all contexts with the highest id of each, which have to fit one record: a context
-keeps its entry when its last schema is removed."""
 
 
 def schema_of(subject: str, body: Mapping[str, Any]) -> SchemaRow:
@@ -88,73 +85,6 @@ def same(
         if normalize and comparable and parsed_row(state, one).normalized() == candidate.normalized():
             return one
     return None
-
-
-def register(
-    topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool
-) -> int:
-    """The id of a schema, which is registered if it is new. Raises Failure."""
-    if not is_allowed(subject):
-        raise failure.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject")
-    before = topic.refresh(caller)
-    parse_candidate(before, schema_of(subject, body), normalize)  # takes long at times, and is cached
-    topic.check_rights(caller)
-    with topic.locked(caller) as state:
-        normalize = normalize or normalizes(state, subject)
-        row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
-        kept = state.versions(subject)
-        importing = mode_of(state, subject) == "IMPORT"
-        number = _given(body, "id")
-        found = same(state, row, candidate, kept, normalize)
-        if found is not None and number in (None, found.id):
-            return found.id
-        check_writable(state, subject)
-        if importing != (number is not None):
-            raise failure.operation_not_permitted(
-                f"Subject {subject} is {'' if importing else 'not '}in import mode"
-            )
-        if not importing:
-            level = level_of(state, subject)
-            if reasons := reasons_against(state, level, row, candidate, kept):
-                raise failure.incompatible(subject, reasons)
-        _check_contexts(state, subject)
-        row = _numbered(state, row, number, _given(body, "version"))
-        topic.write(caller, [(row.key(), row.value())])
-        return row.id
-
-
-def _check_contexts(state: State, subject: str) -> None:
-    """Raises Failure if the subject is in a new context, and there are too many."""
-    context = context_of(subject)
-    if context in state.last_ids:
-        return
-    if len(dump({**state.last_ids, context: LARGEST})) > MAX_CONTEXTS_BYTES:
-        text = f"too many contexts: {len(state.last_ids):,}, with those whose schemas were deleted"
-        raise failure.operation_not_permitted(text)
-
-
-def _given(body: Mapping[str, Any], name: str) -> int | None:
-    number = body.get(name)
-    if number is None or number == -1 or (name == "version" and number == 0):
-        return None
-    if type(number) is not int or not 0 < number <= LARGEST:
-        raise (
-            failure.invalid_version(str(number))
-            if name == "version"
-            else failure.invalid_schema(f"id {number}")
-        )
-    return number
-
-
-def _numbered(state: State, row: SchemaRow, number: int | None, version: int | None) -> SchemaRow:
-    """Set id and version: those of an import, else the id of the same schema in its context, else
-    the next id."""
-    context = context_of(row.subject)
-    if number is None:
-        number = state.id_of(row) or state.last_ids.get(context, 0) + 1
-    elif (held := state.ids[context].get(number)) and held[0].digest != row.digest:
-        raise failure.operation_not_permitted(f"Overwrite new schema with id {number} is not permitted.")
-    return replace(row, id=number, version=version or state.next_version(row.subject))
 
 
 def lookup(

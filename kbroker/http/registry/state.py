@@ -16,8 +16,8 @@ class State:
     the topic.
 
     subjects: rows by subject and version, including deleted ones. ids: rows by context and id, the
-    oldest first. identities: ids by digest of a schema, the oldest first; imports may give them several.
-    levels, modes: by subject; None: the registry's, `:.name:`: those of a context."""
+    oldest first. identities: ids by digest of a schema, the oldest first; imports may give them
+    several. levels, modes: by subject; None: the registry's, `:.name:`: those of a context."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaRow]] = {}

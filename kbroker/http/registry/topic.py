@@ -16,6 +16,7 @@ from kbroker.http.console.refusal import Refusal, check
 from kbroker.http.registry.deadline import WAIT_S, held
 from kbroker.http.registry.failure import Failure, store_failed, unavailable
 from kbroker.http.registry.state import State
+from kbroker.http.registry.unread import UnreadRows
 from kbroker.ipc.crash_point import crash_point
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
@@ -45,12 +46,14 @@ class SchemaTopic:
     """Runs in: http. Owner: the registry. `lock` is held by a change, from its read to the end
     until its write is in the log. Reads need no lock: the broker may let a caller wait for long,
     because of a quota or of wrong guesses at its password, and others do not wait for that.
+    unread: under `lock`.
 
     It has no rights: the broker decides whether the caller may read and write the topic."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.state = State()
+        self.unread = UnreadRows()
         self._next = 0
         self._is_read = False
         self._applying = threading.Lock()

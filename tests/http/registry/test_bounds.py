@@ -17,7 +17,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 from kbroker.http import finite_json
-from kbroker.http.registry import compatibility, operations, server
+from kbroker.http.registry import compatibility, registration, server
 from kbroker.http.registry.formats import (
     MAX_CHARACTERS,
     MAX_REFERENCED,
@@ -298,7 +298,7 @@ def test_contexts_are_refused_before_their_ids_no_longer_fit_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A context keeps its entry, so that its ids are not given again."""
-    monkeypatch.setattr(operations, "MAX_CONTEXTS_BYTES", 200)
+    monkeypatch.setattr(registration, "MAX_CONTEXTS_BYTES", 200)
     desk = Desk()
     body, last = {"schema": '"string"'}, 0
     while desk("POST", f"/subjects/:.c{last}:s/versions", body)[0] == 200:

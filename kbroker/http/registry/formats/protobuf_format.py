@@ -56,6 +56,7 @@ class ProtobufSchema:
     def __init__(self, text: str, references: Resolved) -> None:
         self.canonical = text.strip() if (encoded := _decoded(text)) is None else text
         self._references = references
+        self._normal_text: str | None = None
         self.file = _compiled(text, references) if encoded is None else _checked(encoded, references)
         self.file.ClearField("source_code_info")
 
@@ -67,7 +68,9 @@ class ProtobufSchema:
 
     def normal_text(self) -> str:
         """Without a text of the same content, the schema as it was given."""
-        return normal_text(self.file, self._again) or self.canonical
+        if self._normal_text is None:
+            self._normal_text = normal_text(self.file, self._again)
+        return self._normal_text or self.canonical
 
     def _again(self, text: str) -> FileDescriptorProto | None:
         try:

@@ -1,0 +1,150 @@
+"""Registers schemas. A schema is parsed and compared without the lock of the topic, which takes
+long at times; with the lock, only what that depends on is compared, and the record written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kbroker.http.console.caller import Caller
+from kbroker.http.registry import deadline, failure
+from kbroker.http.registry.compatibility import References, reasons_against, resolve
+from kbroker.http.registry.levels import check_writable, inherited, mode_of
+from kbroker.http.registry.names import context_of, is_allowed
+from kbroker.http.registry.operations import LARGEST, parse_candidate, same, schema_of
+from kbroker.http.registry.state import State
+from kbroker.http.registry.topic import SchemaTopic
+from kbroker.http.registry.topic_records import SchemaRow, dump
+
+MAX_CONTEXTS_BYTES: Final = 256 << 10
+"""Of the names of all contexts with the highest id of each, which have to fit one record: a context
+keeps its entry when its last schema is removed."""
+TRIES: Final = 20
+"""Ids that other registries may give to other schemas at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The parts of a state that decide whether a schema can be registered, and as which text: the
+    versions of its subject, settings and mode, the schemas that it refers to."""
+
+    kept: list[SchemaRow]
+    config: dict[str, Any]
+    mode: str
+    references: References
+
+    @classmethod
+    def of(cls, state: State, row: SchemaRow) -> "Basis":
+        """Raises Failure."""
+        subject = row.subject
+        references = resolve(state, subject, row.references)
+        return cls(state.versions(subject), inherited(state, subject), mode_of(state, subject), references)
+
+
+def register(
+    topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool
+) -> int:
+    """The id of a schema, which is registered if it is new. Raises Failure."""
+    if not is_allowed(subject):
+        raise failure.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject")
+    state = topic.refresh(caller)
+    given = schema_of(subject, body)
+    limit = deadline.Deadline(deadline.WAIT_S)
+    is_checked = False
+    while True:
+        basis = Basis.of(state, given)  # before all else: another thread may change the state
+        row = _decided(state, basis, given, body, normalize)
+        if row.id:
+            return row.id
+        if not is_checked:
+            topic.check_rights(caller)
+            is_checked = True
+        with topic.locked(caller) as state:
+            if Basis.of(state, given) == basis:
+                return _written(topic, caller, state, row, body)
+        if limit.is_over:
+            raise failure.busy(f"too many changes of subject {subject} at the same time")
+
+
+def _decided(
+    state: State, basis: Basis, given: SchemaRow, body: Mapping[str, Any], normalize: bool
+) -> SchemaRow:
+    """The stored version with this schema, or a new row, without an id. Raises Failure if the
+    subject cannot have it."""
+    subject, number = given.subject, _given(body, "id")
+    normalize = normalize or bool(basis.config.get("normalize"))
+    row, candidate = parse_candidate(state, given, normalize)
+    found = same(state, row, candidate, basis.kept, normalize)
+    if found is not None and number in (None, found.id):
+        return found
+    check_writable(state, subject)
+    importing = basis.mode == "IMPORT"
+    if importing != (number is not None):
+        raise failure.operation_not_permitted(
+            f"Subject {subject} is {'' if importing else 'not '}in import mode"
+        )
+    if not importing:
+        level = str(basis.config["compatibilityLevel"])
+        if reasons := reasons_against(state, level, row, candidate, basis.kept):
+            raise failure.incompatible(subject, reasons)
+    return row
+
+
+def _written(
+    topic: SchemaTopic, caller: Caller, state: State, row: SchemaRow, body: Mapping[str, Any]
+) -> int:
+    """The id of a new row, whose record is written. Raises Failure."""
+    number = _given(body, "id")
+    _check_contexts(state, row.subject)
+    row = _numbered(topic, state, row, number, _given(body, "version"))
+    for _ in range(TRIES):
+        topic.unread.add(row)
+        state = topic.write(caller, [(row.key(), row.value())])
+        topic.unread.settle(state)
+        if number is not None or not state.is_of_another(row):
+            return row.id
+        row = replace(row, id=_next_id(topic, state, row.subject))  # another registry was first
+    raise failure.busy("other registries give the same ids")
+
+
+def _check_contexts(state: State, subject: str) -> None:
+    """Raises Failure if the subject is in a new context, and there are too many."""
+    context = context_of(subject)
+    if context in state.last_ids:
+        return
+    if len(dump({**state.last_ids, context: LARGEST})) > MAX_CONTEXTS_BYTES:
+        text = f"too many contexts: {len(state.last_ids):,}, with those whose schemas were deleted"
+        raise failure.operation_not_permitted(text)
+
+
+def _given(body: Mapping[str, Any], name: str) -> int | None:
+    number = body.get(name)
+    if number is None or number == -1 or (name == "version" and number == 0):
+        return None
+    if type(number) is not int or not 0 < number <= LARGEST:
+        raise (
+            failure.invalid_version(str(number))
+            if name == "version"
+            else failure.invalid_schema(f"id {number}")
+        )
+    return number
+
+
+def _numbered(
+    topic: SchemaTopic, state: State, row: SchemaRow, number: int | None, version: int | None
+) -> SchemaRow:
+    """Set id and version: those of an import, else the id of the same schema in its context, else
+    the next id."""
+    unread = topic.unread
+    unread.settle(state)
+    if number is None:
+        number = state.id_of(row) or unread.id_of(row) or _next_id(topic, state, row.subject)
+    elif (held := state.ids[context_of(row.subject)].get(number)) and held[0].digest != row.digest:
+        raise failure.operation_not_permitted(f"Overwrite new schema with id {number} is not permitted.")
+    next_version = max(state.next_version(row.subject), unread.last_version(row.subject) + 1)
+    return replace(row, id=number, version=version or unread.version_of(row) or next_version)
+
+
+def _next_id(topic: SchemaTopic, state: State, subject: str) -> int:
+    """The lowest id that no schema of the context got from this registry, or has in the topic."""
+    context = context_of(subject)
+    return max(state.last_ids.get(context, 0), topic.unread.last_id(context)) + 1
