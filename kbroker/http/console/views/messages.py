@@ -16,7 +16,7 @@ from kbroker.http.console.log_reader import (
     weight,
 )
 from kbroker.http.console.record_json import CUT_AT, RECORD, record_json
-from kbroker.http.console.refusal import Refusal, bad_request, not_found
+from kbroker.http.console.refusal import Refusal, bad_request, not_found, unavailable
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, INT, INT64, TEXT, Parameter, fields, many, maybe
 from kbroker.http.console.views.topics import metadata
@@ -55,6 +55,8 @@ def leaders_of(request: Request) -> dict[int, int]:
         if number not in leaders:
             raise not_found(f"{request['topic']} has no partition {number}, or it has no leader")
         return {number: leaders[number]}
+    if not leaders:
+        raise unavailable(f"no partition of {request['topic']} has a leader")
     if len(leaders) > PARTITIONS:
         raise bad_request(f"the topic has {len(leaders)} partitions: choose one")
     return leaders
