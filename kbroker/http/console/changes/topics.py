@@ -8,6 +8,7 @@ from kbroker.http.console.schema import BOOL, INT, TEXT, Parameter, fields
 from kbroker.http.console.views.settings import BROKER_RESOURCE
 from kbroker.http.console.views.topics import TOPIC_RESOURCE
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kbroker.protocol.messages.create_topics import (
     CreatableTopic,
@@ -72,6 +73,9 @@ def grow(request: Request) -> dict[str, Any]:
     new_topic = CreatePartitionsTopic(name, request["partitions"], None)
     api_request = CreatePartitionsRequest([new_topic], TIMEOUT_MS, request["validate_only"])
     answer = request.caller.ask(ApiKey.CREATE_PARTITIONS, api_request).results[0]
+    unexplained = (None, ErrorCode.UNKNOWN_SERVER_ERROR.message)
+    if answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR and answer.error_message not in unexplained:
+        raise bad_request(f"{name}: {answer.error_message}")  # Kafka's code for too many at once
     check(answer.error_code, name, answer.error_message)
     return {"name": name, "validated_only": request["validate_only"]}
 
