@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.chaos.pauses import Pauses
+from tests.peer.program import program
 
 TREE = (
     "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'input()']);"
@@ -21,7 +22,7 @@ def test_descendants_are_stopped_and_resumed(monkeypatch: pytest.MonkeyPatch) ->
     sent: list[tuple[int, int]] = []
     kill = os.kill
     monkeypatch.setattr(os, "kill", lambda pid, number: (sent.append((pid, number)), kill(pid, number)))
-    with subprocess.Popen([sys.executable, "-c", TREE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+    with program([sys.executable, "-c", TREE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         child = int(run.stdout.readline())
         pauses = Pauses(random.Random(1), 0.03)

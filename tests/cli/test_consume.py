@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.cli.conftest import Shell, Target, offered
+from tests.peer.program import program
 
 END = ("--until-end", "--quiet")
 
@@ -37,7 +38,7 @@ def test_a_reader_that_waits_says_so_on_a_terminal(cli: Shell, filled: str, targ
     """Without a start it prints nothing of a topic that is full."""
     terminal, other_end = pty.openpty()
     consume = [sys.executable, "-m", "kbroker", "consume", filled, "-b", target.bootstrap]
-    with subprocess.Popen(consume, stdout=other_end, stderr=other_end) as running:
+    with program(consume, stdout=other_end, stderr=other_end) as running:
         os.close(other_end)
         assert os.read(terminal, 1000).startswith(b"waiting for new records; --from-beginning")
         running.send_signal(signal.SIGINT)
@@ -158,7 +159,7 @@ def test_read_committed_leaves_out_what_was_aborted(
 def test_a_reader_of_the_output_that_leaves_ends_it_quietly(cli: Shell, topic: str, target: Target) -> None:
     cli("produce", topic, "-q", stdin=b"".join(b"%d %s\n" % (n, b"x" * 100) for n in range(20_000)))
     consume = [sys.executable, "-m", "kbroker", "consume", topic, "--from-beginning", "-b", target.bootstrap]
-    with subprocess.Popen(consume, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with program(consume, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stdout.readline().endswith(b"x\n")
         running.stdout.close()
@@ -172,7 +173,7 @@ def test_ctrl_c_is_the_ordinary_end_and_commits_what_was_printed(
 ) -> None:
     options = ("-g", group, "--from-beginning", "-b", target.bootstrap)
     consume = [sys.executable, "-m", "kbroker", "consume", filled, *options]
-    with subprocess.Popen(consume, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with program(consume, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         for _ in range(11):
             assert running.stdout.readline()

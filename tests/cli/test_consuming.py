@@ -1,6 +1,5 @@
 """A reader ends when it must, and needs no more rights than reading takes."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from kbroker.cli.consuming import Bounds, Reader
 from kbroker.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
 from tests.conftest import BrokerFactory
+from tests.peer.program import program
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SETTINGS = {
@@ -39,7 +39,7 @@ def test_a_reader_that_must_end_does_not_wait_for_a_dead_broker(
     )  # more than a client prefetches
     shell("produce", "many", "-q", "-b", node.bootstrap, stdin=lines)
     consume = [sys.executable, "-m", "kbroker", "consume", "many", "-e", "-q", "--timeout", "2"]
-    with subprocess.Popen([*consume, "-b", node.bootstrap], stdout=PIPE, stderr=PIPE) as running:
+    with program([*consume, "-b", node.bootstrap], stdout=PIPE, stderr=PIPE) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"0 ")
         node.kill9()

@@ -4,12 +4,14 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 
 import pytest
 
 from kbroker.cli.describe_groups import CLEAR, with_interval
 from tests.cli.conftest import Shell, Target
 from tests.conftest import BrokerFactory
+from tests.peer.program import program
 
 
 def test_an_idle_group_lags_in_partitions_where_it_never_committed(
@@ -29,7 +31,7 @@ def test_an_idle_group_lags_in_partitions_where_it_never_committed(
     assert found["partitions"][1]["lag_seconds"] >= 0
 
 
-def watching(target: Target, *options: str) -> "subprocess.Popen[bytes]":
+def watching(target: Target, *options: str) -> AbstractContextManager["subprocess.Popen[bytes]"]:
     command = [
         sys.executable,
         "-m",
@@ -41,7 +43,7 @@ def watching(target: Target, *options: str) -> "subprocess.Popen[bytes]":
         "--watch",
         "0.5",
     ]
-    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return program([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def test_a_watched_group_is_a_line_of_json_at_each_look(

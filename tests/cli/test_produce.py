@@ -14,6 +14,7 @@ from kafka.partitioner.default import murmur2
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.produce import _failure
 from tests.cli.conftest import Shell, Target
+from tests.peer.program import program
 
 
 def records(cli: Shell, topic: str) -> list[dict[str, object]]:
@@ -93,7 +94,7 @@ def test_documents_of_consume_can_be_produced_again(cli: Shell, topic: str, grou
 def test_lines_can_be_typed_on_a_terminal(cli: Shell, topic: str, target: Target) -> None:
     terminal, other_end = pty.openpty()
     produce = [sys.executable, "-m", "kbroker", "produce", topic, "-q", "-b", target.bootstrap]
-    with subprocess.Popen(produce, stdin=other_end, stderr=subprocess.PIPE) as running:
+    with program(produce, stdin=other_end, stderr=subprocess.PIPE) as running:
         os.close(other_end)
         assert running.stderr is not None
         assert running.stderr.readline() == b"each line becomes a record; Ctrl-D ends\n"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kbroker.cli.topic_list import short_of_replicas
 from tests.cli.conftest import Shell
+from tests.peer.side_work import beside
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,8 @@ def test_rates_count_what_came_between_two_looks(cli: Shell, topic: str) -> None
     cli("produce", topic, "-q", stdin=b"before\n" * 50)
     (still,) = cli("topics", "list", topic, "--rates", 0.1, "--json").json
     assert (still["records"], still["records_per_second"], still["bytes_per_second"]) == (50, 0, 0)
-    stop = threading.Event()
-    writer = threading.Thread(target=write_until, args=(stop, topic))
-    writer.start()
-    try:
+    with beside(lambda stop: write_until(stop, topic)):
         (busy,) = cli("topics", "list", topic, "--rates", 1, "--json").json
-    finally:
-        stop.set()
-        writer.join()
     assert busy["records_per_second"] > 0
     assert busy["bytes_per_second"] > 0
     assert "--rates" in cli("topics", "list", "--rates", "nan", code=2).stderr

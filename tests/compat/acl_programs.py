@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.compat.neighbours.building import run
+from tests.peer.side_work import in_time
 from tests.peer.tools import run_tool
 
 Row = tuple[Any, ...]
@@ -130,8 +131,11 @@ class KafkaPython:
 
     @contextlib.contextmanager
     def _admin(self) -> Iterator[Any]:
-        with contextlib.closing(kp.KafkaAdminClient(bootstrap_servers=self._bootstrap)) as admin:
+        admin = kp.KafkaAdminClient(bootstrap_servers=self._bootstrap)
+        try:
             yield admin
+        finally:
+            in_time(admin.close)
 
     def create(self, rows: Sequence[Row]) -> None:
         made = [kp.ACL(*self._who(row), kp.ResourcePattern(*self._what(row))) for row in rows]

@@ -95,7 +95,7 @@ class Mover:
         self.said: list[str] = []
         self.in_step = threading.Event()
         self.copied: list[int] = []
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:

@@ -1,7 +1,6 @@
 """ACLs made and deleted with an unmodified client, and felt by a producer that was connected
 before."""
 
-import contextlib
 import time
 from typing import Any
 
@@ -12,6 +11,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from tests.compat.acl_programs import EVERY, ORDERS, KafkaPython
 from tests.conftest import BrokerFactory
 from tests.peer.ports import free_port
+from tests.peer.side_work import in_time
 
 pytestmark = pytest.mark.compat
 
@@ -66,8 +66,9 @@ def test_a_connected_producer_feels_what_kafka_python_changes(broker_factory: Br
         }
     )
     acls = KafkaPython(f"127.0.0.1:{plain}")
-    with contextlib.closing(KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{plain}")) as admin:
-        admin.create_topics([NewTopic("orders", 1, 1)])
+    admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{plain}")
+    admin.create_topics([NewTopic("orders", 1, 1)])
+    in_time(admin.close)
     becomes(producer, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     acls.create([ORDERS])
     becomes(producer, 0)

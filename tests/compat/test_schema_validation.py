@@ -19,6 +19,7 @@ from tests.compat.raw import SocketPeer
 from tests.compat.registry_requests import LISTEN, ORDER, url_of
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
+from tests.peer.side_work import beside
 
 pytestmark = pytest.mark.compat
 
@@ -205,24 +206,18 @@ def test_an_id_is_taken_as_soon_as_the_registry_has_answered(case: Case) -> None
     """While others produce: every connection may be of another network process."""
     case.create("orders")
     first = named(case.register("orders-value"))
-    done = threading.Event()
     answers: list[Answer] = []
 
-    def load() -> None:
+    def load(done: threading.Event) -> None:
         while not done.is_set():
             answers.extend(case.produce("orders", *[first] * 50, linger_ms=0))
 
-    loading = threading.Thread(target=load)
-    loading.start()
-    try:
+    with beside(load):
         for number in range(10):
             schema = json.loads(ORDER)
             schema["fields"].append({"name": f"more{number}", "type": "int", "default": 0})
             new = case.register("orders-value", json.dumps(schema))
             assert case.produce("orders", named(new), linger_ms=0) == [FINE]
-    finally:
-        done.set()
-        loading.join()
     assert set(answers) == {FINE}
 
 

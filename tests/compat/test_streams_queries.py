@@ -1,7 +1,6 @@
 """Interactive queries of Kafka Streams: an application asks its own store, which a successor
 without its files restores from the changelog topic."""
 
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from tests.conftest import BrokerFactory
 from tests.peer.eventually import eventually
 from tests.peer.java import has_compiler
 from tests.peer.kbroker_node import KBroker
+from tests.peer.program import program
 from tests.peer.tools import java_command
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
@@ -40,18 +40,16 @@ def answers(node: KBroker, folder: Path, words: int) -> Iterator[dict[str, tuple
     folder.mkdir()
     output = folder / "out"
     arguments = (node.bootstrap, str(folder / "state"), TOPIC, str(words))
-    with output.open("wb") as out:
-        running = subprocess.Popen(java_command(str(PROGRAM), *arguments), stdout=out, stderr=out)
-    try:
+    with (
+        output.open("wb") as out,
+        program(java_command(str(PROGRAM), *arguments), stdout=out, stderr=out) as running,
+    ):
         eventually(lambda: "answered\n" in output.read_text() or running.poll() is not None)
         assert running.poll() is None, output.read_text()
         lines = [line.split() for line in output.read_text().splitlines()]
         yield {
             line[0]: (int(line[1]), int(line[2])) for line in lines if len(line) == 3 and line[1].isdigit()
         }
-    finally:
-        running.kill()
-        running.wait()
 
 
 def test_a_store_answers_and_is_restored_from_its_changelog(

@@ -21,10 +21,12 @@ from tests.docs.blocks import (
     Block,
     blocks,
 )
+from tests.peer.program import STALLED, run_script
 
 NAMESPACE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
 MARK = "@@ block "
-LIMIT_S = 800  # a page takes seconds; a backup gives way to whatever else the machine does
+BLOCK_S = 400  # a page takes seconds; a backup gives way to whatever else the machine does
+BLOCK = re.compile(rf"^{MARK}\d+$".encode(), re.MULTILINE)
 
 # Places that pages name and that lie in the session's folder instead.
 PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/backup")
@@ -95,18 +97,9 @@ class Session:
         (self.folder / ".venv").symlink_to(ROOT / ".venv")
         script = self.folder / ".page.sh"
         script.write_text(self._script())
-        done = subprocess.run(
-            [*NAMESPACE, "bash", str(script)],
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        self.code = done.returncode
-        self.output = re.split(rf"^{MARK}\d+\n", done.stdout, flags=re.MULTILINE)
+        printed = self.folder / ".page.out"
+        self.code = run_script([*NAMESPACE, "bash", script], printed, BLOCK, BLOCK_S, cwd=self.folder)
+        self.output = re.split(rf"^{MARK}\d+\n", printed.read_text(), flags=re.MULTILINE)
 
     def logs(self) -> str:
         """What the blocks that stay have printed, the brokers' logs among it."""
@@ -118,7 +111,10 @@ class Session:
         if number < 0:
             return f"{self.page.name}: before the first block:\n{self.output[0]}"
         block = self.blocks[number]
-        return f"{block.page}:{block.line}:\n{block.commands}\n{self.output[-1]}\n{self.logs()[-3000:]}"
+        ends = f"took more than {BLOCK_S} s" if self.code == STALLED else f"ends with {self.code}"
+        return (
+            f"{block.page}:{block.line} {ends}:\n{block.commands}\n{self.output[-1]}\n{self.logs()[-3000:]}"
+        )
 
     def _script(self) -> str:
         parts = [PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent)]

@@ -19,6 +19,7 @@ from kbroker.http.recent import Recent
 from kbroker.ipc.layout import ProcessLine
 from tests.http.evicted import keep_cached_from, resident_pages
 from tests.http.scene import NETWORK, Scene
+from tests.peer.program import program
 from tests.peer.scrape import Scrape
 
 
@@ -158,9 +159,7 @@ def test_the_cpu_time_of_a_process_that_died_stays_in_the_sum(tmp_path: Path, pr
     """Otherwise rate() takes the fall for a restart of the broker, and counts everything again."""
     scene = Scene(tmp_path)
     rows = HostRows(scene.shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc)
-    with subprocess.Popen(
-        [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as child:
+    with program([sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
         scene.shared.processes[NETWORK, ProcessLine.PID] = child.pid

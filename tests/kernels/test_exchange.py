@@ -13,6 +13,7 @@ from numba.core import types as numba_types
 from kbroker.kernels import cache
 from kbroker.kernels.exchange import Exchange, plain
 from tests.kernels.fresh import fresh_environment
+from tests.peer.program import program
 
 types: Any = numba_types
 PACKAGE = Path(cache.__file__).parent.parent
@@ -78,7 +79,7 @@ def test_the_claim_of_a_process_that_dies_is_free(tmp_path: Path) -> None:
         "import sys, time\nfrom pathlib import Path\nfrom kbroker.kernels.exchange import Exchange\n"
         "with Exchange(Path(sys.argv[1]), 1).claimed('part'):\n    print(flush=True)\n    time.sleep(600)"
     )
-    with subprocess.Popen(
+    with program(
         [sys.executable, "-c", code, str(tmp_path)], cwd=PACKAGE.parent, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout is not None

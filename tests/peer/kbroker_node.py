@@ -24,6 +24,7 @@ AS_A_CLUSTER_OF_ONE = {
 }
 """Settings for a comparison with Apache Kafka, which refuses more replicas than there are
 brokers."""
+KILLED_S = 60
 READY = re.compile(r"kbroker ready.*?bootstrap=([^\s,]+)")
 
 
@@ -96,7 +97,7 @@ class KBroker:
             self.kill9()
             raise BrokerFailed(f"kbroker did not stop within {timeout_s} s:\n{self.logs()}") from None
         self.process = None
-        _, alive = psutil.wait_procs(family, timeout=60)
+        _, alive = psutil.wait_procs(family, timeout=KILLED_S)
         for orphan in alive:
             orphan.kill()
         if code or alive:
@@ -116,9 +117,9 @@ class KBroker:
                 os.kill(member.pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        self.process.wait()
+        self.process.wait(KILLED_S)
         self.process = None
-        psutil.wait_procs(family, timeout=60)
+        psutil.wait_procs(family, timeout=KILLED_S)
 
     def kill9_child(self, role: str) -> int:
         """kill -9 of the first child whose title holds the role ("network 0", "control"); gives its

@@ -11,6 +11,7 @@ import kafka
 import kafka.codec
 
 from tests.compat.clients.record import Record
+from tests.peer.side_work import in_time
 
 # What python-snappy does, which is cramjam under another name and not among the requirements.
 kafka.codec.snappy = kafka.codec.snappy or SimpleNamespace(
@@ -95,7 +96,7 @@ class KafkaPython:
             for future in sent:
                 future.get(TIMEOUT_S)
         finally:
-            producer.close()
+            in_time(producer.close)
         return own
 
     @staticmethod
@@ -109,7 +110,7 @@ class KafkaPython:
                 for batch in consumer.poll(1000).values():
                     found += [Record(one.key, one.value, tuple(one.headers), one.timestamp) for one in batch]
         finally:
-            consumer.close()
+            in_time(consumer.close)
         return found
 
 
@@ -142,7 +143,7 @@ class AioKafka:
                 ]
                 await asyncio.wait_for(asyncio.gather(*futures), TIMEOUT_S)
             finally:
-                await producer.stop()
+                await asyncio.wait_for(producer.stop(), TIMEOUT_S)
 
         asyncio.run(send())
         return own
@@ -162,7 +163,7 @@ class AioKafka:
                             Record(one.key, one.value, tuple(one.headers), one.timestamp) for one in batch
                         )
             finally:
-                await consumer.stop()
+                await asyncio.wait_for(consumer.stop(), TIMEOUT_S)
             return found
 
         return asyncio.run(receive())

@@ -40,6 +40,7 @@ from tests.compat.clients.conftest import NameFactory, TopicFactory
 from tests.compat.clients.python_clients import TIMEOUT_S, Confluent
 from tests.compat.clients.record import Record
 from tests.peer.eventually import eventually
+from tests.peer.side_work import in_time
 
 pytestmark = pytest.mark.compat
 
@@ -256,8 +257,12 @@ class TestGroups:
         group, name = committed
         consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
         consumer.subscribe([name])
-        while not consumer.assignment():
+
+        def joined() -> bool:
             consumer.poll(0.2)
+            return bool(consumer.assignment())
+
+        eventually(joined)
         described = one(admin.describe_consumer_groups([group]))
         assert described.state == ConsumerGroupState.STABLE
         (member,) = described.members
@@ -298,7 +303,7 @@ class TestKafkaPython:
     def client(self, bootstrap: str) -> Iterator[kafka.KafkaAdminClient]:
         client = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
         yield client
-        client.close()
+        in_time(client.close)
 
     def test_topics_are_created_listed_and_deleted(
         self, client: kafka.KafkaAdminClient, fresh: NameFactory

@@ -4,7 +4,9 @@ import asyncio
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import aiokafka
 import confluent_kafka
@@ -215,6 +217,8 @@ def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, 
     found: set[bytes] = set()
 
     async def work() -> list[int]:
+        # For the threads of its own executor a loop waits at its end without a limit.
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, ThreadPoolExecutor())
         theirs = aiokafka.AIOKafkaConsumer(
             name,
             bootstrap_servers=bootstrap,
@@ -240,16 +244,15 @@ def test_different_clients_share_one_group(bootstrap: str, topic: TopicFactory, 
             while (shares != [1, 1, 1] or found != values) and time.monotonic() < deadline:
                 for batch in (await theirs.getmany(timeout_ms=50)).values():
                     found.update(one.value for one in batch)
-                batches = await asyncio.to_thread(other.poll, 50)
+                batches = await in_thread(other.poll, 50)
                 for batch in batches.values():
                     found.update(one.value for one in batch)
-                await asyncio.to_thread(own.poll)
+                await in_thread(own.poll)
                 found.update(own.values)
                 shares = [len(theirs.assignment()), len(other.assignment()), own.partitions]
         finally:
-            await asyncio.gather(
-                theirs.stop(), asyncio.to_thread(other.close), asyncio.to_thread(own.consumer.close)
-            )
+            closings = in_thread(other.close), in_thread(own.consumer.close)
+            await asyncio.wait_for(asyncio.gather(theirs.stop(), *closings), TIMEOUT_S)
         return shares
 
     assert asyncio.run(work()) == [1, 1, 1]

@@ -9,6 +9,8 @@ import pytest
 
 HERE = Path(__file__).parent
 CACHE = Path(__file__).parents[3] / ".cache" / "neighbours"
+SLOW: set[str] = set()
+"""Programs whose registry did not answer in time in this run: no test waits for it again."""
 
 
 def rust_sources(name: str) -> Path:
@@ -29,6 +31,8 @@ def built(command: list[str], folder: Path, **environment: str) -> None:
     """A program of that folder. Skips the test when it cannot be built."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]}")
+    if command[0] in SLOW:
+        pytest.skip(f"{command[0]} cannot build it: it takes too long")
     CACHE.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(
@@ -40,6 +44,7 @@ def built(command: list[str], folder: Path, **environment: str) -> None:
             env={**os.environ, **environment},
         )
     except subprocess.TimeoutExpired:  # a registry that never answers
+        SLOW.add(command[0])
         pytest.skip(f"{command[0]} cannot build it: it takes too long")
     if done.returncode:
         pytest.skip(f"{command[0]} cannot build it: {done.stderr[-300:]}")
@@ -52,6 +57,8 @@ def node_with(package: str) -> tuple[str, str]:
         pytest.skip("no Node.js")
     home = CACHE / package.rpartition("@")[0].strip("@").replace("/", "-")
     home.mkdir(parents=True, exist_ok=True)
+    if npm in SLOW:
+        pytest.skip(f"npm cannot install {package}")
     command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home), package]
     if not ends_well(command, 200):
         pytest.skip(f"npm cannot install {package}")
@@ -64,6 +71,7 @@ def ends_well(command: list[str], timeout_s: float) -> bool:
     try:
         return subprocess.run(command, capture_output=True, timeout=timeout_s).returncode == 0
     except subprocess.TimeoutExpired:
+        SLOW.add(command[0])
         return False
 
 

@@ -51,11 +51,20 @@ class Browser:
         )
         for fd in keep:
             os.close(fd)
+        os.set_blocking(self._write, False)
         self._buffer = b""
         self._number = 0
         self._session = ""
         self.problems: list[str] = []
         self.requested: list[str] = []
+        try:
+            self._attach()
+        except BaseException:
+            self._process.kill()
+            raise
+
+    def _attach(self) -> None:
+        """Talk to its page."""
         pages = [page for page in self.call("Target.getTargets")["targetInfos"] if page["type"] == "page"]
         attached = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)
         self._session = attached["sessionId"]
@@ -68,8 +77,8 @@ class Browser:
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + DEADLINE_S
+        self._send(json.dumps(message).encode() + b"\0", deadline)
         while True:
             answer = self._next(deadline)
             if answer.get("id") == self._number:
@@ -125,10 +134,20 @@ class Browser:
         self._session = ""
         try:
             self.call("Browser.close")
+            self._process.wait(DEADLINE_S)
         finally:
-            self._process.wait(10)
+            self._process.kill()
+            self._process.wait(DEADLINE_S)
             os.close(self._write)
             os.close(self._read)
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        """A browser that hangs reads nothing, and a script is larger than the pipe."""
+        while data:
+            poll = select.poll()
+            poll.register(self._write, select.POLLOUT)
+            assert poll.poll(max(0.0, deadline - time.monotonic()) * 1000), "the browser does not read"
+            data = data[os.write(self._write, data) :]
 
     def _next(self, deadline: float) -> Any:
         while b"\0" not in self._buffer:

@@ -3,7 +3,6 @@
 import http.client
 import json
 import socket
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from kbroker.http.console.static_files import load
 from kbroker.http.server import MetricsServer
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from tests.http.scene import Scene
+from tests.peer.side_work import SideWork, in_time
 
 
 class Served:
@@ -35,8 +35,7 @@ class Served:
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         self.server = MetricsServer(listener, self.scene.collector, self.scene.health, self.console)
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
+        self.work = SideWork(lambda: self.server.serve_forever(poll_interval=0.01))
 
     def ask(
         self, method: str, path: str, body: Any = None, **headers: str
@@ -60,6 +59,6 @@ class Served:
         return status, json.loads(data)
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
+        in_time(self.server.shutdown)
+        self.work.end()
         self.server.server_close()

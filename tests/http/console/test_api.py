@@ -5,6 +5,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from tests.http.console.report_samples import write_reports
 from tests.http.console.schemas import problems
 from tests.http.console.service import Service
 from tests.peer.kbroker_node import KBroker
+from tests.peer.side_work import beside
 
 pytestmark = pytest.mark.compat
 
@@ -254,17 +256,14 @@ def test_samples_show_the_load(scene: Scene) -> None:
     connection = HTTPConnection(scene.console.address, timeout=30)
     connection.request("GET", "/api/events")
     answer = connection.getresponse()
-    stop = threading.Event()
 
-    def load() -> None:
+    def load(stop: threading.Event) -> None:
         producer = Producer(scene.client)
         while not stop.wait(0.05):
             producer.produce("empty", b"x" * 1000)
             producer.flush(30)
 
-    thread = threading.Thread(target=load)
-    thread.start()
-    try:
+    with closing(answer), beside(load):
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             line = answer.readline()
@@ -275,10 +274,6 @@ def test_samples_show_the_load(scene: Scene) -> None:
                     break
         else:
             pytest.fail("no sample shows the load")
-    finally:
-        stop.set()
-        thread.join()
-        answer.close()
 
 
 def test_reports_are_listed_with_their_full_text(scene: Scene) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kbroker.cli.connection import Connection
 from kbroker.cli.group_description import read_group, read_lag
 from tests.http.console.service import Service
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.compat
@@ -36,8 +37,12 @@ def test_the_lag_is_the_same_everywhere(broker: KBroker) -> None:
     consumer = Consumer(given)
     try:
         consumer.subscribe(["orders"])
-        while len(consumer.assignment()) < 3:
+
+        def joined() -> bool:
             consumer.poll(0.1)
+            return len(consumer.assignment()) == 3
+
+        eventually(joined)
         consumer.commit(offsets=[TopicPartition("orders", 0, 20)], asynchronous=False)
         for members in (1, 0):
             group = read_group(admin, admin.admin(), "half")
