@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from docs.generated import ROOT
 from kbroker.metrics.catalog import CATALOG
 from kbroker.metrics.kafka import KAFKA
 from kbroker.metrics.metric import Kind, Metric
@@ -58,6 +59,13 @@ def test_the_shipped_scrape_job_requests_every_metric_of_an_expression(title: st
     assert job["params"] == {"names": ["kbroker"]}
     assert {name for name, _ in METRIC.findall(expression)} <= set(exported(CATALOG))
     assert "recording.yml" not in config["rule_files"]  # it needs Kafka's names
+
+
+def test_the_scrape_job_of_the_page_is_the_shipped_one() -> None:
+    """Its interval, too: the times of docs/alerts.md are those of a scrape each 15 s."""
+    text = (ROOT / "docs" / "observe.md").read_text()
+    block = text.split("```yaml\n")[1].split("```")[0]
+    assert msgspec.yaml.decode(block) == msgspec.yaml.decode((FOLDER / "prometheus.yml").read_bytes())
 
 
 @pytest.mark.parametrize(("title", "expression"), EXPRESSIONS)
