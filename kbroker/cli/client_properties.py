@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.cli.failures import UsageFailed
+from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.config import properties
 from kbroker.config.setting import ConfigError
 
@@ -89,9 +90,10 @@ def _check_files(settings: Mapping[str, str]) -> None:
         path = Path(settings[key])
         try:
             if not path.is_dir():  # of certificates
-                path.open("rb").close()
-        except OSError as error:
-            raise UsageFailed(f"{key}: cannot read {path}: {error.strerror}") from error
+                open_bytes(path).close()
+        except (UsageFailed, OSError) as error:
+            reason = unreadable(path, error) if isinstance(error, OSError) else error
+            raise UsageFailed(f"{key}: {reason}") from error
 
 
 def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,6 @@ class ExitCode(IntEnum):
 
     OK = 0, "done"
     FAILED = 1, "the broker answered with an error, or something is missing or damaged"
-    USAGE = 2, "the command line is wrong: nothing was sent"
+    USAGE = 2, "the command line is wrong, or a file that it names cannot be read: nothing was sent"
     UNREACHABLE = 3, "no connection to the broker or to the store of backups, or no answer within --timeout"
     INTERRUPTED = 130, "stopped by Ctrl-C before it was done"

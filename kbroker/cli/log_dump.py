@@ -10,6 +10,7 @@ import typer
 
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import progress
@@ -77,24 +78,28 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
     """The given files and the files of the given folders, segment by segment. Raises
     UsageFailed."""
     for path in paths:
-        if path.is_dir():
-            found = [f for f in path.iterdir() if _is_of_a_log(f.name)]
-            found += path.glob("*-offset-checkpoint")
-            if not found:
-                raise UsageFailed(f"{path}: no file of a log in this folder")
-            yield from sorted(found, key=_order)
-        elif path.is_file():
-            if (
-                path.suffix not in _SUFFIXES
-                and path.name not in _NAMES
-                and not path.name.endswith("-checkpoint")
-            ):
-                raise UsageFailed(
-                    f"{path}: not a file of a log directory: {', '.join((*_SUFFIXES, *_NAMES))}"
-                )
-            yield path
-        else:
-            raise UsageFailed(f"{path}: no such file or folder")
+        try:
+            found = _files_of(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        for file in found:
+            open_bytes(file).close()
+            yield file
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The files of one argument. Raises UsageFailed, OSError."""
+    if path.is_dir():
+        found = [f for f in path.iterdir() if _is_of_a_log(f.name)]
+        found += path.glob("*-offset-checkpoint")
+        if not found:
+            raise UsageFailed(f"{path}: no file of a log in this folder")
+        return sorted(found, key=_order)
+    if not path.is_file():
+        raise UsageFailed(f"{path}: no such file or folder")
+    if path.suffix not in _SUFFIXES and path.name not in _NAMES and not path.name.endswith("-checkpoint"):
+        raise UsageFailed(f"{path}: not a file of a log directory: {', '.join((*_SUFFIXES, *_NAMES))}")
+    return [path]
 
 
 def _is_of_a_log(name: str) -> bool:

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.input_files import read_text
 from kbroker.cli.partitions import Partition
 from kbroker.config.whole_numbers import whole_number
+
+Saved = dict[str, dict[Partition, int]]
+"""Offsets by group."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +37,24 @@ def shift(committed: Mapping[Partition, int], partition: Partition, by: int) -> 
     return committed[partition] + by
 
 
-def read_csv(path: Path, group: str | None) -> dict[str, dict[Partition, int]]:
-    """Offsets by group from lines `topic,partition,offset` (of `group`) or
+def read_csv(path: Path, group: str | None) -> Saved:
+    """Offsets from lines `topic,partition,offset` (of `group`) or
     `group,topic,partition,offset`.
 
     Raises UsageFailed."""
-    found: dict[str, dict[Partition, int]] = {}
+    found: Saved = {}
+    lines = io.StringIO(read_text(path), newline="")
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if not row:
-                    continue
-                if len(row) == 3 and group is not None:
-                    row = [group, *row]
-                partition, offset = (whole_number(cell.strip()) for cell in (*row, "", "", "")[2:4])
-                if len(row) != 4 or partition is None or offset is None:
-                    expected = (
-                        "topic,partition,offset" if group is not None else "group,topic,partition,offset"
-                    )
-                    raise UsageFailed(f"{path}:{number}: expected {expected}")
-                found.setdefault(row[0], {})[row[1], partition] = offset
-    except OSError as error:
-        raise UsageFailed(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageFailed(f"{path}: not UTF-8 at byte {error.start}") from error
+        for number, row in enumerate(csv.reader(lines), 1):
+            if not row:
+                continue
+            if len(row) == 3 and group is not None:
+                row = [group, *row]
+            partition, offset = (whole_number(cell.strip()) for cell in (*row, "", "", "")[2:4])
+            if len(row) != 4 or partition is None or offset is None:
+                expected = "topic,partition,offset" if group is not None else "group,topic,partition,offset"
+                raise UsageFailed(f"{path}:{number}: expected {expected}")
+            found.setdefault(row[0], {})[row[1], partition] = offset
     except csv.Error as error:
         raise UsageFailed(f"{path}: {error}") from error
     return found

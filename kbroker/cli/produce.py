@@ -13,6 +13,7 @@ from kbroker.cli.client_properties import client_settings
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, broker_error, without_origin
+from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.cli.options import connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import Advance, progress
@@ -211,18 +212,25 @@ def produce(
     headers = parse_headers(pair.encode() for pair in header or [])
     parse = _parser(json, key_separator, headers_separator, null_marker, headers)
     cut = _separator("--delimiter", delimiter)
-    sending = Sending(broker.producer(settings), topic, partition)
-    start = time.monotonic()
-    source: BinaryIO = sys.stdin.buffer if file is None else open(file, "rb")  # noqa: SIM115
-    with source, progress(f"produce {topic}", _size(source), "bytes") as advance:
-        try:
-            _send_all(source, cut, parse, sending, advance, flush_each=file is None and source.isatty())
-        except OSError as error:
-            raise CommandFailed(f"cannot read {file or 'stdin'}: {error.strerror}") from error
-        finally:
-            sending.finish(broker.timeout_s)
+    source: BinaryIO = sys.stdin.buffer if file is None else open_bytes(file)
+    with source:
+        sending = Sending(broker.producer(settings), topic, partition)
+        start = time.monotonic()
+        with progress(f"produce {topic}", _size(source), "bytes") as advance:
+            try:
+                _send_all(source, cut, parse, sending, advance, flush_each=file is None and source.isatty())
+            except OSError as error:
+                raise _cut_short(file, error, sending.sent) from error
+            finally:
+                sending.finish(broker.timeout_s)
     if not quiet:
         say(summary(sending.sent, sending.sent_bytes, time.monotonic() - start))
+
+
+def _cut_short(file: Path | None, error: OSError, sent: int) -> CommandFailed:
+    """The failure of a reading; not of the command line if some records were sent."""
+    failure = unreadable(file or "stdin", error)
+    return CommandFailed(failure.message) if sent else failure
 
 
 def _send_all(

@@ -11,7 +11,7 @@ from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
 from kbroker.cli.group_description import Group, read_group, require
-from kbroker.cli.offset_strategies import LogRange, csv_lines, read_csv, shift
+from kbroker.cli.offset_strategies import LogRange, Saved, csv_lines, read_csv, shift
 from kbroker.cli.options import AsJson, GroupIds, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
@@ -130,8 +130,9 @@ def reset_offsets(
         to_timestamp_ms = max(now_ms - parse_duration_ms(by_duration), 0)
     strategy = Strategy(to_earliest, to_latest, to_current, to_offset, shift_by, to_timestamp_ms, from_file)
     _check(strategy, topic or [], all_topics)
+    saved = None if from_file is None else read_csv(from_file, groups[0] if len(groups) == 1 else None)
     admin = broker.admin()
-    moves = [move for name in groups for move in _plan(broker, admin, name, groups, strategy, topic or [])]
+    moves = [move for name in groups for move in _plan(broker, admin, name, saved, strategy, topic or [])]
     if execute:
         for name in groups:
             _commit(broker, admin, name, [move for move in moves if move.group == name])
@@ -157,7 +158,7 @@ def _plan(
     broker: Connection,
     admin: "AdminClient",
     name: str,
-    groups: list[str],
+    saved: Saved | None,
     strategy: Strategy,
     topics: list[str],
 ) -> list[Move]:
@@ -167,8 +168,8 @@ def _plan(
             f"group {name} is {group.state} with {counted(len(group.members), 'member')}: stop its consumers first "
             "(offsets can only be reset while a group has no members)"
         )
-    if strategy.from_file is not None:
-        from_file = read_csv(strategy.from_file, groups[0] if len(groups) == 1 else None).get(name, {})
+    if saved is not None:
+        from_file = saved.get(name, {})
         if not from_file:
             raise CommandFailed(f"{strategy.from_file} has no offsets of group {name}")
         partitions = scoped(admin, [f"{topic}:{number}" for topic, number in from_file], broker.timeout_s)

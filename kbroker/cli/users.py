@@ -68,15 +68,13 @@ PasswordFile = Annotated[
 def _password(file: Path | None) -> str:
     import sys
 
+    from kbroker.cli.input_files import first_line
+
     if file is None and not sys.stdin.isatty():
         raise UsageFailed("no terminal to ask for the password: give --password-file (- is stdin)")
     if file is None:
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
-    try:
-        text = sys.stdin.readline() if str(file) == "-" else file.read_text().partition("\n")[0]
-    except UnicodeDecodeError as error:
-        raise UsageFailed(f"--password-file {file}: not UTF-8 at byte {error.start}") from error
-    password = text.rstrip("\r\n")
+    password = first_line(file)
     if not password:
         raise UsageFailed("the password is empty")
     return password

@@ -25,17 +25,23 @@ log = logging.getLogger(__name__)
 def read(path: Path) -> dict[str, str]:
     """The pairs of one file; a key with several values is logged. Raises ConfigError when it cannot
     be read or decoded."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"cannot read {path}: not UTF-8 at byte {error.start}") from error
-    pairs = list(_pairs(text.removeprefix(_BOM)))
+    pairs = list(_pairs(read_text(path)))
     for key, values in Counter(key for key, _ in set(pairs)).items():
         if values > 1:
             log.warning("%s: %s has %d different values; the last one is used", path, key, values)
     return dict(pairs)
+
+
+def read_text(path: Path) -> str:
+    """The text of one file, with its line ends. Raises ConfigError when it cannot be read or
+    decoded."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot read {path}: not UTF-8 at byte {error.start}") from error
+    return text.removeprefix(_BOM)
 
 
 def parse(text: str) -> dict[str, str]:

@@ -75,7 +75,7 @@ def test_a_file_is_read_and_keys_go_where_javas_producer_puts_them(
     assert {r["partition"] for r in found} == {0, 1, 2}
     expected = [(murmur2(str(r["key"]).encode()) & 0x7FFFFFFF) % 3 for r in found]
     assert [r["partition"] for r in found] == expected
-    assert "No such file" in cli("produce", topic, tmp_path / "missing", code=1).stderr
+    assert "No such file" in cli("produce", topic, tmp_path / "missing", code=2).stderr
 
 
 def test_documents_of_consume_can_be_produced_again(cli: Shell, topic: str, group: str) -> None:

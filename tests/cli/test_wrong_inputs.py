@@ -124,7 +124,7 @@ WITHOUT_BROKER = [
     ("acls add --principal User:a --consumer --topic t", 2, "give --topic and --group"),
     ("acls add --principal User:a --consumer --group g", 2, "give --topic and --group"),
     ("acls remove", 2, "--principal"),
-    ("users add x --password-file /no-such-folder/file", 1, "/no-such-folder/file: No such file"),
+    ("users add x --password-file /no-such-folder/file", 2, "cannot read /no-such-folder/file: No such file"),
     ("users add x --password-file /proc/self/exe", 2, "not UTF-8 at byte"),
     ("users add x", 2, "give --password-file"),
     ("users add x --iterations 5", 2, "--iterations"),
@@ -183,7 +183,7 @@ WITH_BROKER = [
     ("groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
     ("transactions describe nosuch", 1, "TRANSACTIONAL_ID_NOT_FOUND"),
     ("cluster log-dirs --partitions --topic nosuch", 1, "nosuch: UNKNOWN_TOPIC_OR_PARTITION"),
-    ("produce here /proc/self/mem", 1, "cannot read /proc/self/mem: Input/output error"),
+    ("produce here /proc/self/mem", 2, "cannot read /proc/self/mem: Input/output error"),
 ]
 
 
