@@ -22,7 +22,8 @@ _HTTP = b"HTTP"
 _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
-HTTP_WITHIN_S = 2.0
+HTTP_AFTER_S = 2.0
+"""After so long a silence, or half of the time that is left, the listener gets a request of HTTP."""
 TRIES = 2
 """A stopping broker also closes connections, but it refuses the next one."""
 
@@ -39,15 +40,25 @@ def refusal(host: str, port: int, deadline: float) -> str:
             found = _refusal(link, deadline)
         if found not in (WANTS_TLS, WANTS_LOGIN):
             break
-    return SPEAKS_HTTP if found == SILENT and _speaks_http(host, port) else found
+    return found
 
 
-def _speaks_http(host: str, port: int) -> bool:
-    """Whether a listener that waits for more of the first request answers one of HTTP, as kbroker's
-    own port for metrics does."""
-    with suppress(OSError), socket.create_connection((host, port), HTTP_WITHIN_S) as link:
+def _answers_http_only(link: socket.socket, deadline: float) -> bool:
+    """Whether a listener that is silent, because it waits for more of the first request, answers
+    one of HTTP, as kbroker's own port for metrics does. Leaves half of the time for an answer to
+    the first."""
+    try:
+        link.settimeout(min(HTTP_AFTER_S, _left_s(deadline) / 2))
+        link.recv(1, socket.MSG_PEEK)
+        return False
+    except TimeoutError:
+        return _speaks_http(link.getpeername()[:2], deadline - _left_s(deadline) / 2)
+
+
+def _speaks_http(address: tuple[str, int], deadline: float) -> bool:
+    with suppress(OSError), socket.create_connection(address, _left_s(deadline)) as link:
         link.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
-        return _receive(link, 4) == _HTTP
+        return _receive(link, 4, deadline) == _HTTP
     return False
 
 
@@ -59,15 +70,17 @@ def _refusal(link: socket.socket, deadline: float) -> str:
         (_METADATA, 4, metadata, WANTS_LOGIN),
     ):
         header = struct.pack(">hhih", key, version, 0, len(_CLIENT)) + _CLIENT
-        link.settimeout(max(deadline - time.monotonic(), 0.1))
         try:
+            link.settimeout(_left_s(deadline))
             link.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-            size = _receive(link, 4)
+            if key == _API_VERSIONS and _answers_http_only(link, deadline):
+                return SPEAKS_HTTP
+            size = _receive(link, 4, deadline)
             if len(size) < 4 or size[0] == _TLS_ALERT:
                 return reason
             if size == _HTTP:
                 return SPEAKS_HTTP
-            _receive(link, struct.unpack(">i", size)[0])
+            _receive(link, struct.unpack(">i", size)[0], deadline)
         except TimeoutError:
             return SILENT
         except OSError:  # reset
@@ -75,10 +88,19 @@ def _refusal(link: socket.socket, deadline: float) -> str:
     return ""
 
 
-def _receive(link: socket.socket, count: int) -> bytes:
-    """`size` bytes, or fewer at the end of the stream."""
+def _left_s(deadline: float) -> float:
+    """Seconds until the deadline. Raises TimeoutError after it."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
+
+
+def _receive(link: socket.socket, count: int, deadline: float) -> bytes:
+    """`count` bytes, or fewer at the end of the stream. Raises TimeoutError at the deadline."""
     data = b""
     while len(data) < count:
+        link.settimeout(_left_s(deadline))
         part = link.recv(count - len(data))
         if not part:
             break
