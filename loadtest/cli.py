@@ -28,6 +28,7 @@ from loadtest.faults.schedule import KINDS, UnknownFault, parse_kinds, plan
 from loadtest.judging import LiveJudge, together, verdict
 from loadtest.overhead import measure
 from loadtest.settings import Settings, WrongSetting, parse_record_bytes
+from loadtest.single_values import refuse_second_values
 
 app = typer.Typer(
     cls=Program,
@@ -303,3 +304,6 @@ def _play(
     say(f"histories in {folder}; Locust's reports: {folder / 'locust.html'}, locust_*.csv")
     seen = beside.verdict() if beside is not None else CLEAN
     return together(seen, verdict(folder, bootstrap, data_dir) if judge else CLEAN)
+
+
+refuse_second_values(app)

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from kbroker.config.setting import ConfigError
+from loadtest.single_values import refuse_second_values
 from tuning import render
 from tuning.bench.run import NoRoom
 from tuning.bench.run import run as run_bench
@@ -323,3 +324,6 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
+
+
+refuse_second_values(app)

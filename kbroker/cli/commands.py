@@ -39,7 +39,7 @@ from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.help_text import flow
 from kbroker.cli.mirror import commands as mirror
 from kbroker.cli.options import examples
-from kbroker.cli.single_values import refuse_second_values
+from loadtest.single_values import refuse_second_values
 
 RECORDS = "Records"
 

@@ -9,7 +9,7 @@ import typer
 
 from kbroker.cli import client_properties
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
-from kbroker.cli.single_values import SingleValues
+from loadtest.single_values import SingleValues
 
 PATIENCE_S = 2.0
 Words = list[tuple[str, str]]

@@ -15,10 +15,10 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed, again_and_again
 from kbroker.cli.group_description import Group, read_groups, read_lag, require
 from kbroker.cli.group_members import Member
+from loadtest.single_values import SingleValues
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, printed
 from kbroker.cli.points_in_time import format_time
-from kbroker.cli.single_values import SingleValues
 
 CLEAR = "\x1b[H\x1b[2J"
 WATCH = "--watch"

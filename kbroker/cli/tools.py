@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from kbroker.cli.failures import UsageFailed
-from kbroker.cli.single_values import refuse_second_values
 
 PANEL = "Tools"
 AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -24,7 +23,6 @@ def _program(module: str, extra: str) -> Any:
 
 def _run(program: Any, context: typer.Context, name: str) -> None:
     """As a command of this program, whose errors are one line."""
-    refuse_second_values(program.app)
     code = program.app(args=context.args, prog_name=name, standalone_mode=False)
     raise typer.Exit(code if isinstance(code, int) else 0)
 

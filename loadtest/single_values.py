@@ -1,5 +1,5 @@
 """Options with one value, which a command line names once: the parser would use the last of two
-values, and a script that adds its own would not notice."""
+values, and a script that adds its own would not notice. For the load test, the tuner and kbroker."""
 
 from typing import Any
 
@@ -12,20 +12,28 @@ class SingleValues(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
-            given = self._given(ctx, args)
-            for option in given:
-                if _takes_one(option) and given.count(option) > 1:
-                    ctx.fail(_refusal(option, given.count(option)))
+            self.check(ctx, self._given(ctx, args))
         return super().parse_args(ctx, args)
 
+    def check(self, ctx: Any, given: list[Any]) -> None:
+        """Raises the parser's error for a wrong command line. given: options and arguments, in its
+        order."""
+        for option in given:
+            if _takes_one(option) and given.count(option) > 1:
+                ctx.fail(_refusal(option, given.count(option)))
+
     def _given(self, ctx: Any, args: list[str]) -> list[Any]:
-        """Options and arguments, in the order of the command line."""
         try:
             return self.make_parser(ctx).parse_args(list(args))[2]
         except Exception as error:
             if getattr(error, "ctx", ctx) is None:  # of an option without its value: names no command
                 error.ctx = ctx  # type: ignore[attr-defined]
             raise
+
+
+def name_of(option: Any) -> str:
+    """The long name of an option."""
+    return str(max(option.opts, key=len))
 
 
 def _takes_one(option: Any) -> bool:
@@ -36,17 +44,16 @@ def _takes_one(option: Any) -> bool:
 
 
 def _refusal(option: Any, times: int) -> str:
-    name = max(option.opts, key=len)
     separated = "[,...]" in (option.metavar or "")
     more = ", with commas between several" if separated else ""
-    return f"{name} is given {'twice' if times == 2 else f'{times} times'}: give it once{more}"
+    return f"{name_of(option)} is given {'twice' if times == 2 else f'{times} times'}: give it once{more}"
 
 
-def refuse_second_values(app: typer.Typer) -> None:
+def refuse_second_values(app: typer.Typer, by: type[SingleValues] = SingleValues) -> None:
     """In every command of the program that has no parser of its own."""
     for command in app.registered_commands:
         if command.cls in (None, TyperCommand):
-            command.cls = SingleValues
+            command.cls = by
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            refuse_second_values(group.typer_instance)
+            refuse_second_values(group.typer_instance, by)
