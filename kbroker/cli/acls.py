@@ -77,7 +77,16 @@ class Operation(StrEnum):
 
 
 _NUMBERS = {one: number for number, name in acls.OPERATIONS.items() for one in Operation if one.name == name}
-_ONE_OF = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user-principal"
+_OPTIONS = {
+    acls.TOPIC: "--topic",
+    acls.GROUP: "--group",
+    acls.TRANSACTIONAL_ID: "--transactional-id",
+    acls.CLUSTER: "--cluster",
+    acls.DELEGATION_TOKEN: "--delegation-token",
+    acls.USER: "--user-principal",
+}
+"""The option of each type of resource."""
+_ONE_OF = " or ".join((", ".join([*_OPTIONS.values()][:-1]), _OPTIONS[acls.USER]))
 
 Operations = Annotated[
     list[Operation] | None,
@@ -105,6 +114,17 @@ def _resources(
     )
     found = [(kind, name) for kind, names in kinds for name in names or ()]
     return [*found, (acls.CLUSTER, acls.CLUSTER_NAME)] if cluster else found
+
+
+def _pattern(kind: int, prefixed: bool) -> int:
+    """The pattern type of a resource. The cluster has one name."""
+    return acls.PREFIXED if prefixed and kind != acls.CLUSTER else acls.LITERAL
+
+
+def _refuse_idle_prefix(prefixed: bool, resources: list[tuple[int, str]]) -> None:
+    """Refuse --prefixed without a name that could be a prefix. Raises UsageFailed."""
+    if prefixed and all(kind == acls.CLUSTER for kind, _ in resources):
+        raise UsageFailed(f"--prefixed needs the beginning of names: give {_ONE_OF.replace('--cluster, ', '')}")
 
 
 def _or_any(given: Sequence[Any] | None, anything: Any) -> Sequence[Any]:
@@ -209,12 +229,12 @@ def add(
     new_acls = _convenience_acls(resources, operation, producer, consumer)
     if not principal:
         raise UsageFailed("give --principal User:NAME")
-    pattern = acls.PREFIXED if prefixed else acls.LITERAL
+    _refuse_idle_prefix(prefixed, resources)
     entries = [
         Acl(
             kind,
             name,
-            acls.LITERAL if kind == acls.CLUSTER else pattern,
+            _pattern(kind, prefixed),
             who,
             where,
             what,
@@ -253,6 +273,10 @@ def _convenience_acls(
         needed[acls.GROUP] = (acls.READ,)
         needed[acls.TOPIC] = (*needed.get(acls.TOPIC, ()), acls.READ, acls.DESCRIBE)
     found += [(kind, name, what) for kind, name in resources for what in needed.get(kind, ())]
+    if idle := sorted(kinds - {kind for kind, _, _ in found}):
+        roles = " and ".join(["--producer"] * producer + ["--consumer"] * consumer)
+        named = " and ".join(_OPTIONS[kind] for kind in idle)
+        raise UsageFailed(f"{named} would have no effect with {roles}: give --operation, too")
     return list(dict.fromkeys(found))
 
 
@@ -283,11 +307,17 @@ def remove(
     resources = _resources(topic, group, transactional_id, cluster, delegation_token, user_principal)
     if not resources and not principal:
         raise UsageFailed(f"give --principal or a resource: {_ONE_OF}")
-    pattern = acls.ANY
-    if resources:
-        pattern = acls.PREFIXED if prefixed else acls.LITERAL
+    _refuse_idle_prefix(prefixed, resources)
     filters = [
-        AclFilter(kind, name, pattern, who, where, what, acls.DENY if deny else acls.ANY)
+        AclFilter(
+            kind,
+            name,
+            _pattern(kind, prefixed) if resources else acls.ANY,
+            who,
+            where,
+            what,
+            acls.DENY if deny else acls.ANY,
+        )
         for kind, name in _or_any(resources, (acls.ANY, None))
         for who in _or_any(principal, None)
         for where in _or_any(host, None)

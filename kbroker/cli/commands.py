@@ -37,6 +37,7 @@ from kbroker.cli import (
 from kbroker.cli.backup import commands as backups
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.help_text import flow
+from kbroker.cli.idle_options import OwnCommand
 from kbroker.cli.mirror import commands as mirror
 from kbroker.cli.options import examples
 from loadtest.single_values import refuse_second_values
@@ -144,4 +145,4 @@ app.command("docs", rich_help_panel=tools.PANEL, epilog=pages.EXAMPLES)(pages.do
 app.command("move", rich_help_panel=tools.PANEL, epilog=mirror.MOVE_EXAMPLES)(mirror.move)
 app.command("import", rich_help_panel=tools.PANEL, epilog=mirror.IMPORT_EXAMPLES)(mirror.import_)
 flow(app)
-refuse_second_values(app)
+refuse_second_values(app, OwnCommand)

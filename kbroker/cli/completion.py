@@ -9,7 +9,7 @@ import typer
 
 from kbroker.cli import client_properties
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
-from loadtest.single_values import SingleValues
+from kbroker.cli.idle_options import OwnCommand
 
 PATIENCE_S = 2.0
 Words = list[tuple[str, str]]
@@ -43,7 +43,7 @@ def complete_topic_value(incomplete: str) -> Words:
     return _with_equals(_settings("topic", incomplete))
 
 
-class CompletedCommand(SingleValues):
+class CompletedCommand(OwnCommand):
     """A command whose completions of an option depend on its arguments.
 
     typer parses the words before the one that is completed. It stops at an option without a value,

@@ -15,7 +15,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed, again_and_again
 from kbroker.cli.group_description import Group, read_groups, read_lag, require
 from kbroker.cli.group_members import Member
-from loadtest.single_values import SingleValues
+from kbroker.cli.idle_options import OwnCommand
 from kbroker.cli.options import AsJson, connected, examples
 from kbroker.cli.output import print_json, print_table, printed
 from kbroker.cli.points_in_time import format_time
@@ -33,7 +33,7 @@ EXAMPLES = examples(
 )
 
 
-class DescribeCommand(SingleValues):
+class DescribeCommand(OwnCommand):
     """Accepts --watch without a number, for which typer has no option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

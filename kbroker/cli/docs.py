@@ -36,6 +36,7 @@ administration are clients that use librdkafka and kafka-python: they also work 
   an age such as `90s`, `15m`, `2h`, `7d`.
 - An option that takes one value is given once: a second value is refused. Options whose help says
   `repeatable` take several.
+- An option that would have no effect beside another one is refused: `consume --json --separator :`.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.
 - `kbroker --install-completion` makes your shell complete commands, options, the names of settings, and the
   names of topics and groups, which it gets from the broker.

@@ -32,7 +32,7 @@ def offsets(
     ] = False,
     read_committed: Annotated[
         bool,
-        typer.Option("--read-committed", help="End at the last stable offset, before any open transaction."),
+        typer.Option("--read-committed", help="Up to the last stable offset, before any open transaction."),
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -57,11 +57,11 @@ def offsets(
     for row in rows:
         row["records"] = row["latest"] - row["earliest"]
     if timestamp_ms is not None:
-        found = list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions)
+        found = list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions, committed=read_committed)
         for row, partition in zip(rows, partitions, strict=True):
             row["at"] = _held(found[partition][0])
     if max_timestamp:
-        found = list_offsets(broker, admin, OffsetSpec.max_timestamp(), partitions)
+        found = list_offsets(broker, admin, OffsetSpec.max_timestamp(), partitions, committed=read_committed)
         for row, partition in zip(rows, partitions, strict=True):
             row["max_timestamp_offset"], row["max_timestamp"] = map(_held, found[partition])
     _print(rows, json)
