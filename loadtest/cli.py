@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 
 from loadtest.brokers import NoBroker, OwnBroker, check_target
 from loadtest.conductor import Conductor, LoadFailed, describe, say
+from loadtest.examples import examples
 from loadtest.exit_codes import (
     CANNOT_JUDGE,
     CLEAN,
@@ -49,50 +50,74 @@ class BrokerKind(StrEnum):
     KAFKA = "kafka"
 
 
-Seconds = Annotated[float, typer.Option(help="Duration of the load.")]
-Target = Annotated[str, typer.Option(help="host:port of a running broker; default: start one.")]
-Broker = Annotated[BrokerKind, typer.Option(help="The broker to start.")]
+Seconds = Annotated[float, typer.Option(metavar="SECONDS", help="Duration of the load.")]
+Target = Annotated[str, typer.Option(metavar="HOST:PORT", help="A running broker.", show_default="start one")]
+Broker = Annotated[BrokerKind, typer.Option(help="The broker to start if there is no --target.")]
 Seed = Annotated[int, typer.Option(help="Seed of faults, keys and aborts; the same seed repeats them.")]
-Faults = Annotated[str, typer.Option(help=f"all, none, or some of: {','.join(KINDS)}")]
-Folder = Annotated[Path | None, typer.Option(help="New folder for the run. Default: reports/load/<time>")]
-Rate = Annotated[
-    float, typer.Option(help="Records a second of all producers together; 0: as fast as possible.")
+Faults = Annotated[str, typer.Option(metavar="WORD[,...]", help=f"all, none, or some of: {','.join(KINDS)}")]
+Folder = Annotated[
+    Path | None, typer.Option(help="New folder for the run.", show_default="reports/load/TIME")
 ]
-Shape = Annotated[str, typer.Option(help="steady, ramp, spike, peaks")]
-RecordBytes = Annotated[str, typer.Option(help="Size of a value: 256, or 100-1000 for a spread.")]
+Rate = Annotated[
+    float,
+    typer.Option(metavar="RECORDS/S", help="Rate of all producers together; 0: as fast as possible."),
+]
+Shape = Annotated[
+    str,
+    typer.Option(
+        metavar="WORD",
+        help="Rate over time: steady; ramp, from 0 to twice the rate; spike, of four times the rate for 5 s of "
+        "each 30 s; peaks, a wave of a minute between 0 and twice the rate.",
+    ),
+]
+RecordBytes = Annotated[
+    str, typer.Option(metavar="BYTES", help="Size of a value: 256, or 100-1000 for a spread.")
+]
 Keys = Annotated[int, typer.Option(help="Number of different keys.")]
 Skew = Annotated[float, typer.Option(help="Zipf's exponent of the keys; 0: all equally often.")]
-Partitions = Annotated[int, typer.Option(help="Partitions of each topic.")]
-Compression = Annotated[str, typer.Option(help="none, gzip, snappy, lz4, zstd")]
-LingerMs = Annotated[float, typer.Option(help="linger.ms of the producers.")]
-Acks = Annotated[str, typer.Option(help="acks of the plain producers: all, 1, 0.")]
-Plain = Annotated[int, typer.Option(help="Producers without idempotence.")]
-Idempotent = Annotated[int, typer.Option(help="Idempotent producers.")]
-Transactional = Annotated[int, typer.Option(help="Transactional producers.")]
+Partitions = Annotated[int, typer.Option(help="Number of partitions of each topic.")]
+Compression = Annotated[
+    str, typer.Option(metavar="WORD", help="Codec of the producers: none, gzip, snappy, lz4, zstd.")
+]
+LingerMs = Annotated[float, typer.Option(metavar="MS", help="linger.ms of the producers.")]
+Acks = Annotated[str, typer.Option(metavar="WORD", help="acks of the plain producers: all, 1, 0.")]
+Plain = Annotated[int, typer.Option(help="Number of producers without idempotence.")]
+Idempotent = Annotated[int, typer.Option(help="Number of idempotent producers.")]
+Transactional = Annotated[int, typer.Option(help="Number of transactional producers.")]
 Copiers = Annotated[
     int,
     typer.Option(
-        help="Clients that consume, transform and produce exactly once, from the transactional topic."
+        help="Number of clients that consume, transform and produce exactly once, from the transactional topic."
     ),
 ]
-Consumers = Annotated[int, typer.Option(help="Group members, spread over the topics.")]
-Sharers = Annotated[int, typer.Option(help="Members of share groups, spread over the topics.")]
+Consumers = Annotated[int, typer.Option(help="Number of group members, spread over the topics.")]
+Sharers = Annotated[int, typer.Option(help="Number of members of share groups, spread over the topics.")]
 GroupProtocol = Annotated[
-    str, typer.Option(help="Protocol of the consumer groups: classic, consumer (KIP-848).")
+    str,
+    typer.Option(metavar="WORD", help="Protocol of the consumer groups: classic, consumer (KIP-848)."),
 ]
-ConsumeRate = Annotated[float, typer.Option(help="Maximum records a second of each consumer; 0: no limit.")]
+ConsumeRate = Annotated[
+    float, typer.Option(metavar="RECORDS/S", help="Maximum rate of each consumer; 0: no limit.")
+]
 Churn = Annotated[
-    float, typer.Option(help="Seconds after which a consumer is replaced by a new one; 0: never.")
+    float,
+    typer.Option(metavar="SECONDS", help="Time after which a consumer is replaced by a new one; 0: never."),
 ]
-TransactionRecords = Annotated[int, typer.Option(help="Records per transaction.")]
-AbortShare = Annotated[float, typer.Option(help="Share of transactions that producers abort.")]
+TransactionRecords = Annotated[int, typer.Option(help="Number of records of a transaction.")]
+AbortShare = Annotated[float, typer.Option(help="Share of transactions that producers abort, 0 to 1.")]
 Workers = Annotated[
-    int, typer.Option(help="Locust workers; more than 1: a master and this number of worker processes.")
+    int, typer.Option(help="Number of Locust workers; more than 1: processes, beside a master.")
 ]
 History = Annotated[bool, typer.Option(help="Write histories (required for a judge).")]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "kbroker loadtest run --target 127.0.0.1:9092 --seconds 30",
+        "# a broker with faults, and a judge",
+        "kbroker loadtest run --faults kill,pause --seed 7 --judge",
+    )
+)
 def run(
     seconds: Seconds = DEFAULT.seconds,
     target: Target = "",
@@ -141,7 +166,12 @@ def run(
     )
 
 
-@app.command("plan")
+@app.command(
+    "plan",
+    epilog=examples(
+        "kbroker loadtest plan --seed 7 --seconds 600",
+    ),
+)
 def show_plan(
     seed: Seed = DEFAULT.seed,
     seconds: Seconds = DEFAULT.seconds,
@@ -156,10 +186,15 @@ def show_plan(
         print(fault)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "kbroker loadtest overhead --pairs 10",
+    )
+)
 def overhead(
     seconds: Annotated[
-        float, typer.Option(help="Duration of a producer's turn; a consumer's takes a fifth.")
+        float,
+        typer.Option(metavar="SECONDS", help="Duration of a producer's turn; a consumer's takes a fifth."),
     ] = 2.0,
     pairs: Annotated[
         int, typer.Option(min=1, max=10_000, help="Number of turns with and without histories.")

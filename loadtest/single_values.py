@@ -1,5 +1,6 @@
 """Options with one value, which a command line names once: the parser would use the last of two
-values, and a script that adds its own would not notice. For the load test, the tuner and kbroker."""
+values, and a script that adds its own would not notice. For the load test, the tuner and
+kbroker."""
 
 from typing import Any
 

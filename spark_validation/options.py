@@ -84,9 +84,15 @@ def judge_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--report", type=Path, help="HTML file to write; a JSON file with all findings is written beside it"
     )
-    command.add_argument("--max-visibility-ms", type=float, help="V17: limit of p99")
-    command.add_argument("--max-ack-ms", type=float, help="V18: limit of p99")
-    command.add_argument("--max-end-to-end-ms", type=float, help="V18: limit of p99")
+    command.add_argument(
+        "--max-visibility-ms", type=float, help="V17: maximum of the p99 of the visibility lag"
+    )
+    command.add_argument(
+        "--max-ack-ms", type=float, help="V18: maximum of the p99 until a record is acknowledged"
+    )
+    command.add_argument(
+        "--max-end-to-end-ms", type=float, help="V18: maximum of the p99 until a record is read"
+    )
 
 
 def evidence_options(command: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from kbroker.config.setting import ConfigError
+from loadtest.examples import examples
 from loadtest.single_values import refuse_second_values
 from tuning import render
 from tuning.bench.run import NoRoom
@@ -32,6 +33,28 @@ from tuning.given import (
     workload_of_options,
 )
 from tuning.live import NoMetrics
+from tuning.options import (
+    OF_HOST,
+    Batch,
+    Connections,
+    Consumers,
+    Copies,
+    Dirs,
+    Durable,
+    File,
+    Json,
+    Lag,
+    Lagging,
+    Metrics,
+    Override,
+    Partitions,
+    Properties,
+    Rate,
+    Remote,
+    Retention,
+    Rtt,
+    Tls,
+)
 from tuning.quantity import WrongQuantity, parse_bytes
 from tuning.script import apply_script, undo_script
 from tuning.situation import Situation
@@ -65,42 +88,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-Properties = Annotated[Path | None, typer.Option("--config", help="The broker's properties file.")]
-Override = Annotated[
-    list[str] | None,
-    typer.Option(help="key=value that overrides the file, as for kbroker serve; repeatable."),
-]
-Dirs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--dir", help="Log directory; repeatable. Default: log.dirs of the settings, else of --metrics."
-    ),
-]
-Metrics = Annotated[str, typer.Option(help="host:port or URL of a running broker's /metrics.")]
-File = Annotated[
-    Path | None,
-    typer.Option(
-        "--coefficients",
-        help="File of `tune bench`; default: kbroker.host.file of --config, else ./host.json if it exists.",
-    ),
-]
-Rate = Annotated[str | None, typer.Option(help="Bytes a second that producers write, compressed: 200MB/s.")]
-Retention = Annotated[str | None, typer.Option(help="Retention of records: 3d; forever.")]
-Partitions = Annotated[int | None, typer.Option(help="Number of partitions of all topics.")]
-Consumers = Annotated[int | None, typer.Option(help="Number of consumer groups that keep up.")]
-Lagging = Annotated[int | None, typer.Option(help="Number of groups that read from the disk.")]
-Lag = Annotated[str | None, typer.Option(help="Maximum lag of the groups that keep up: 60s.")]
-Copies = Annotated[int | None, typer.Option(help="Number of replicas on this host.")]
-Connections = Annotated[int | None, typer.Option(help="Client connections.")]
-Batch = Annotated[str | None, typer.Option(help="Size of a produce request: 16KiB.")]
-Remote = Annotated[bool | None, typer.Option("--remote/--local", help="Clients are on other hosts.")]
-Rtt = Annotated[float | None, typer.Option(help="Round trip of remote clients in ms.")]
-Durable = Annotated[
-    bool | None, typer.Option("--durable/--cached", help="Acknowledgements wait for the disk.")
-]
-Tls = Annotated[bool | None, typer.Option("--tls/--plain", help="Clients use TLS.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-
 
 def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
     """The situation from the common options; ends the program with a line about an invalid one."""
@@ -126,7 +113,12 @@ def _end(code: int, error: object) -> typer.Exit:
     return typer.Exit(code)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "kbroker tune check",
+        "kbroker tune check --config server.properties --metrics 127.0.0.1:9404",
+    )
+)
 def check(
     config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
     coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
@@ -134,7 +126,9 @@ def check(
     connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
     durable: Durable = None, tls: Tls = None, json_: Json = False,
     everything: Annotated[bool, typer.Option("--all", help="Also show findings without a problem.")] = False,
-    watch: Annotated[float, typer.Option(help="Seconds between two readings of --metrics; 0 for one reading.")] = 5,
+    watch: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time between two readings of --metrics; 0: one reading.")
+    ] = 5,
 ) -> None:  # fmt: skip
     """Check this host, the settings and a running broker. Ends with 1 if a finding is serious."""
     try:
@@ -153,7 +147,11 @@ def check(
     raise typer.Exit(exit_code(findings))
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "kbroker tune propose --config server.properties --rate 2MB/s --retention 1d > more.properties",
+    )
+)
 def propose(
     config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
     coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
@@ -170,7 +168,12 @@ def propose(
         typer.echo(render.properties_text(proposals, left_out(situation)), nl=False)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "kbroker tune script --config server.properties > repairs.sh",
+        "kbroker tune script --config server.properties --undo > undo.sh",
+    )
+)
 def script(
     config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
     coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
@@ -185,19 +188,30 @@ def script(
     typer.echo(undo_script(findings) if undo else apply_script(findings), nl=False)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "kbroker tune size --rate 200MB/s --retention 3d --partitions 500 --consumers 3",
+        "# another host, and the months until a resource ends",
+        "kbroker tune size --rate 20MB/s --disk 4TB --memory 64GiB --nic 10Gbit/s --growth 5%",
+    )
+)
 def size(
     config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
     coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
     consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
     connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
     durable: Durable = None, tls: Tls = None, json_: Json = False,
-    disk: Annotated[str | None, typer.Option(help="Disk size instead of this host's: 4TB.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory instead of this host's: 64GiB.")] = None,
-    nic: Annotated[str | None, typer.Option(help="Network speed instead of this host's: 10Gbit/s.")] = None,
-    cores: Annotated[float | None, typer.Option(help="Number of cores instead of this host's.")] = None,
+    disk: Annotated[str | None, typer.Option(metavar="BYTES", help="Disk size: 4TB.", show_default=OF_HOST)] = None,
+    memory: Annotated[str | None, typer.Option(metavar="BYTES", help="Memory: 64GiB.", show_default=OF_HOST)] = None,
+    nic: Annotated[
+        str | None, typer.Option(metavar="BITS/S", help="Network speed: 10Gbit/s.", show_default=OF_HOST)
+    ] = None,
+    cores: Annotated[float | None, typer.Option(help="Number of cores.", show_default=OF_HOST)] = None,
     growth: Annotated[
-        str | None, typer.Option(help="Growth of the rate each month, 5%: show the months until a resource ends.")
+        str | None,
+        typer.Option(
+            metavar="PERCENT", help="Growth of the rate each month, 5%: show the months until a resource ends."
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="File for the answer as HTML, with a plot of --growth.")] = None,
 ) -> None:  # fmt: skip
@@ -231,13 +245,20 @@ def size(
     raise typer.Exit(DONE if found.fits else SERIOUS)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "kbroker tune bench --dir /var/lib/kbroker --out host.json",
+    )
+)
 def bench(
-    folder: Annotated[Path, typer.Option("--dir", help="A folder on the disk of the logs.")],
+    folder: Annotated[
+        Path, typer.Option("--dir", metavar="FOLDER", help="A folder on the disk of the logs.")
+    ],
     out: Annotated[Path, typer.Option(help="File for the results.")] = DEFAULT_FILE,
-    seconds: Annotated[float, typer.Option(help="Approximate duration.")] = 20,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Approximate duration.")] = 20,
     most_bytes: Annotated[
-        str, typer.Option(help="Maximum size of the test file, which is removed at the end.")
+        str,
+        typer.Option(metavar="BYTES", help="Maximum size of the test file, which is removed at the end."),
     ] = "4GiB",
 ) -> None:
     """Measure disk, loopback and memory of this host, for `size` and `check`. Stop other work
@@ -257,7 +278,13 @@ def bench(
     typer.echo(f"written to {out}")
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "# show the plan",
+        "kbroker tune verify --config server.properties --minutes 5 --dry-run",
+        "kbroker tune verify --config server.properties --try num.network.threads=2 --yes",
+    )
+)
 def verify(
     config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
     coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
@@ -266,9 +293,14 @@ def verify(
     durable: Durable = None, tls: Tls = None,
     tries: Annotated[
         list[str] | None,
-        typer.Option("--try", help="key=value to try instead of the proposals of check; repeatable."),
+        typer.Option(
+            "--try",
+            metavar="KEY=VALUE",
+            help="A setting to try; repeatable.",
+            show_default="the proposals of check",
+        ),
     ] = None,
-    minutes: Annotated[float, typer.Option(help="Maximum duration.")] = 10,
+    minutes: Annotated[float, typer.Option(metavar="MINUTES", help="Maximum duration.")] = 10,
     yes: Annotated[bool, typer.Option("--yes", help="Change values of this host without confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="File for the report as JSON.")] = None,

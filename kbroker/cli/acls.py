@@ -124,7 +124,9 @@ def _pattern(kind: int, prefixed: bool) -> int:
 def _refuse_idle_prefix(prefixed: bool, resources: list[tuple[int, str]]) -> None:
     """Refuse --prefixed without a name that could be a prefix. Raises UsageFailed."""
     if prefixed and all(kind == acls.CLUSTER for kind, _ in resources):
-        raise UsageFailed(f"--prefixed needs the beginning of names: give {_ONE_OF.replace('--cluster, ', '')}")
+        raise UsageFailed(
+            f"--prefixed needs the beginning of names: give {_ONE_OF.replace('--cluster, ', '')}"
+        )
 
 
 def _or_any(given: Sequence[Any] | None, anything: Any) -> Sequence[Any]:

@@ -99,7 +99,8 @@ def alter(
         typer.Option(help="Prefixes of metric names, separated by commas; * is all, empty is none."),
     ] = None,
     interval_ms: Annotated[
-        int | None, typer.Option(metavar="MS", help="Interval between pushes, 100 to 3600000.")
+        int | None,
+        typer.Option(metavar="MS", help="Interval between pushes, 100 to 3600000; of a new one 300000."),
     ] = None,
     match: Annotated[
         list[str] | None,

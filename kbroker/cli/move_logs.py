@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, raise_first
 from kbroker.cli.log_dirs import described
-from kbroker.cli.options import ScopesOrAll, connected, examples
+from kbroker.cli.options import connected, examples
 from kbroker.cli.output import print_table, say
 from kbroker.cli.partitions import Partition, scoped
 from kbroker.cli.sizes import counted, size
@@ -95,7 +96,15 @@ class LogDirs:
 @connected
 def move_logs(
     broker: Connection,
-    scopes: ScopesOrAll = None,
+    scopes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC[:PARTITIONS]",
+            help="Default: all logs of the log dir --from.",
+            show_default=False,
+            autocompletion=complete_topic,
+        ),
+    ] = None,
     source: Annotated[
         str | None, typer.Option("--from", metavar="LOG-DIR", help="Only logs in this log dir.")
     ] = None,

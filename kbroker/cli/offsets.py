@@ -57,7 +57,9 @@ def offsets(
     for row in rows:
         row["records"] = row["latest"] - row["earliest"]
     if timestamp_ms is not None:
-        found = list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions, committed=read_committed)
+        found = list_offsets(
+            broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions, committed=read_committed
+        )
         for row, partition in zip(rows, partitions, strict=True):
             row["at"] = _held(found[partition][0])
     if max_timestamp:

@@ -14,6 +14,7 @@ from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.long_names import checks_of, refuse_long
+from loadtest.examples import examples as examples
 
 P = ParamSpec("P")
 Command = Callable[..., None]
@@ -131,18 +132,6 @@ def _refuse_empty(named: dict[str, str], arguments: dict[str, Any]) -> None:
         value = arguments.get(name)
         if value == "" or (isinstance(value, list | tuple) and "" in value):
             raise UsageFailed(f"{shown} is empty; is a shell variable not set?")
-
-
-def examples(*lines: str) -> str:
-    """The examples below the help: command lines to copy, and "# ..." lines that explain them."""
-    shown = [
-        f"  [dim]{_escaped(line)}[/dim]" if line.startswith("#") else f"  {_escaped(line)}" for line in lines
-    ]
-    return "[bold]Examples[/bold]\n" + "\n".join(shown)
-
-
-def _escaped(line: str) -> str:
-    return line.replace("[", "\\[")
 
 
 def confirm(question: str, yes: bool) -> None:

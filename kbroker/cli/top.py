@@ -25,7 +25,9 @@ EXAMPLES = examples("kbroker top", "kbroker top --url http://127.0.0.1:9404/", "
 
 def top(
     url: Annotated[str, typer.Option(metavar="URL", help="URL of the broker's console.")] = DEFAULT_URL,
-    interval: Annotated[float, typer.Option(min=0.5, max=60, help="Seconds between two updates.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option(min=0.5, max=60, metavar="SECONDS", help="Time between two updates.")
+    ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each sample as a line of JSON.")] = False,
 ) -> None:

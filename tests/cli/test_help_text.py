@@ -1,9 +1,21 @@
 """--help breaks lines at the terminal's width, not where the source does."""
 
+import shlex
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
 import typer
 from typer.testing import CliRunner
 
+from kbroker.cli.commands import app as kbroker
 from kbroker.cli.help_text import flow, flowed
+from loadtest.cli import app as loadtest
+from tuning.cli import app as tuning
+
+PROGRAMS = {"kbroker": kbroker, "kbroker tune": tuning, "kbroker loadtest": loadtest}
+PLAIN_NUMBERS = ("--skew", "--abort-share", "--cores")
+"""An exponent, a share, a count: numbers without a unit."""
 
 
 def test_each_paragraph_becomes_one_line() -> None:
@@ -32,3 +44,42 @@ def test_help_of_nested_commands_flows() -> None:
     flow(app)
     reported = CliRunner().invoke(app, ["parts", "part", "--help"]).stdout
     assert "It is said over two lines." in reported
+
+
+def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Every command of a program that has options of its own."""
+    inner = getattr(command, "commands", {})
+    if not inner and not command.context_settings.get("ignore_unknown_options"):  # else another program's
+        yield path, command
+    for name, each in inner.items():
+        yield from commands(f"{path} {name}", each)
+
+
+def one_or_more(annotation: Any) -> tuple[Any, ...]:
+    """The types of a value: of `float | None` both."""
+    return get_args(annotation) or (annotation,)
+
+
+ALL = dict(pair for name, app in PROGRAMS.items() for pair in commands(name, typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_option_has_a_meaning_and_a_number_its_unit(path: str) -> None:
+    options = [one for one in ALL[path].params if one.param_type_name == "option"]
+    assert [one.opts for one in options if not one.help] == []
+    floats = [one for one in options if float in one_or_more(one.type_descriptor.annotation)]
+    without = [one.opts[0] for one in floats if not one.metavar]
+    assert [name for name in without if name not in PLAIN_NUMBERS] == []
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_command_has_examples_with_options_that_exist(path: str) -> None:
+    lines = [line.strip() for line in (ALL[path].epilog or "").splitlines()[1:]]
+    own = [line for line in lines if line.startswith(path)]
+    assert own
+    name = max((name for name in PROGRAMS if path.startswith(name)), key=len)
+    for line in own:
+        words = shlex.split(line.replace("\\[", "["), comments=True)
+        until = next((n for n, word in enumerate(words) if word in ("|", "||", ">", "<", "&&")), len(words))
+        done = CliRunner().invoke(PROGRAMS[name], [*words[len(name.split()) : until], "--help"])
+        assert done.exit_code == 0, (line, done.output)

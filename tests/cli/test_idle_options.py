@@ -13,7 +13,10 @@ from tests.cli.conftest import Shell
 
 CLOSED = "127.0.0.1:1"
 REFUSED = [
-    ("consume t --json --separator X", "--json does not allow --separator: it would have no effect; see `kbroker"),
+    (
+        "consume t --json --separator X",
+        "--json does not allow --separator: it would have no effect; see `kbroker",
+    ),
     ("consume t --json -D X", "--json does not allow --delimiter"),
     ("consume t --separator X -D X --json", "--json does not allow --separator and --delimiter: they would"),
     ("consume t -f %s --print-key", "--format does not allow --print-key"),
@@ -30,7 +33,10 @@ REFUSED = [
     ("acls add --principal User:a --cluster --prefixed -o read", "--prefixed needs the beginning of names"),
     ("acls remove --principal User:a --prefixed --yes", "--prefixed needs the beginning of names"),
     ("acls remove --principal User:a --prefixed --cluster --yes", "--prefixed needs the beginning of names"),
-    ("acls add --principal User:a --producer --topic t --group g", "--group would have no effect with --producer: give --operation"),
+    (
+        "acls add --principal User:a --producer --topic t --group g",
+        "--group would have no effect with --producer: give --operation",
+    ),
     (
         "acls add --principal User:a --producer --consumer --topic t --group g --cluster",
         "--cluster would have no effect with --producer and --consumer",
@@ -70,7 +76,9 @@ def test_a_bootstrap_address_of_the_environment_is_not_refused(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("KBROKER_BOOTSTRAP", CLOSED)
-    done = shell("users", "add", "x", "--offline", f"{tmp_path}/none", "--password-file", "-", stdin=b"a\n", code=2)
+    done = shell(
+        "users", "add", "x", "--offline", f"{tmp_path}/none", "--password-file", "-", stdin=b"a\n", code=2
+    )
     assert "No such file" in done.stderr
 
 

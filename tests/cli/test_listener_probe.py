@@ -111,9 +111,7 @@ def test_a_probe_ends_at_the_deadline(
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(listener_probe, "time", clock)
-    monkeypatch.setattr(
-        listener_probe.socket, "create_connection", lambda _, seconds: SilentLink(clock, seconds, content)
-    )
+    monkeypatch.setattr(socket, "create_connection", lambda _, seconds: SilentLink(clock, seconds, content))
     deadline = clock.now_s + timeout_s
     assert refusal("192.0.2.1", 9404, deadline) == SILENT
     assert clock.now_s == pytest.approx(deadline)
