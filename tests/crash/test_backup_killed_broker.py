@@ -1,116 +1,39 @@
 """Backups under load while processes of the broker are killed: restored elsewhere, the
 whole run is clean up to its point."""
 
-import random
-import subprocess
-import threading
-import time
 from pathlib import Path
-from typing import Self
 
 import pytest
 
-from loadtest.settings import Settings
-from tests.compat.moving import Trickle
+from loadtest.history import SendStatus
+from loadtest.run import load_run
 from tests.conftest import BrokerFactory
-from tests.crash.backup_load import command, restored, values
-from tests.loadtest.plain_judge import judge
-from tests.loadtest.played_load import CATCH_UP, PlayedLoad
-from tests.peer.eventually import eventually
-from tests.peer.kbroker_node import ROOT, KBroker
+from tests.crash.killed_backups import restored_run
+from tests.loadtest.plain_judge import judge, rows
+from tests.loadtest.spark_verdict import clean_verdict
 
-pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(600)]
-
-LOAD = Settings(
-    seconds=600,
-    rate=300,
-    partitions=3,
-    plain=0,
-    idempotent=1,
-    transactional=1,
-    copiers=0,
-    churn_seconds=0,
-    segment_bytes=1 << 20,
-)
-ROLES = ("network 0", "io 0", "control")
-PAUSE_S = (0.3, 2.0)
-KILLS = 10
-ATTEMPTS = 30
-CALM = 3  # attempts, after which the pauses between the kills grow
+pytestmark = pytest.mark.timeout(600)
 
 
-class Killer:
-    """Kills one process of a broker after the other, in a thread; the run notes each."""
-
-    def __init__(self, broker: KBroker, load: PlayedLoad) -> None:
-        self.kills = 0
-        self.pace = 1.0
-        self._broker = broker
-        self._load = load
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._kill)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _kill(self) -> None:
-        chance = random.Random(23)
-        while not self._stop.wait(chance.uniform(*PAUSE_S) * self.pace):
-            role = chance.choice(ROLES)
-            self._broker.kill9_running(role)
-            self._load.note_fault("kill", role)
-            self.kills += 1
-
-
-def taken(source: KBroker, dest: Path, killer: Killer) -> int:
-    """Attempts until a backup is complete: a killed process may have owed it an answer. On a
-    machine where a backup takes long, the kills become rarer until one is through."""
-    for attempt in range(1, ATTEMPTS + 1):
-        killer.pace = max(1.0, attempt / CALM)
-        words = command("backup", str(dest), "--bootstrap", source.bootstrap)
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
-        assert "Traceback" not in done.stderr, done.stderr
-        if done.returncode == 0:
-            killer.pace = 1.0
-            return attempt
-        assert done.stderr.strip(), "a backup that fails names its reason"
-        time.sleep(0.1)
-    raise AssertionError(done.stderr)
-
-
+@pytest.mark.crash
 def test_a_backup_while_processes_are_killed_is_clean_up_to_its_point(
     broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
-    settings = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
-    source, dest, target = broker_factory(settings), tmp_path / "backups", tmp_path / "restored"
-    load, beside = PlayedLoad(tmp_path / "run", source.bootstrap, LOAD), Trickle(source.bootstrap, "beside")
-    try:
-        load.start()
-        with Killer(source, load) as killer:
-            eventually(lambda: load.acknowledged() > 300)
-            attempts = [taken(source, dest, killer) for _ in range(3)]
-            eventually(lambda: killer.kills >= KILLS)
-            load.stop("produce")
-            load.stop("consume", CATCH_UP)
-            known = {partition: len(sent) for partition, sent in beside.acknowledged.items()}
-            attempts.append(
-                taken(source, dest, killer)
-            )  # the judged run is over, the kills and `beside` are not
-    finally:
-        load.kill()
-        beside.stop()
-    source.stop()
-    print(f"{killer.kills} kills, {attempts} attempts until a backup was complete")
-    copy = restored(broker_factory, dest, target)
-    for partition, acknowledged in known.items():
-        found = values(copy.bootstrap, "beside", partition)
-        assert found == list(range(len(found)))
-        assert acknowledged <= len(found) <= len(beside.acknowledged[partition])
-    load.go_to(copy.bootstrap)
-    assert load.finish()
+    load, _ = restored_run(broker_factory, tmp_path)
     assert not any(judge(load.folder).values()), judge(load.folder)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_segments_of_a_restored_broker_are_judged_clean(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    """By the judge of `make prove`, which reads the restored log dir itself."""
+    pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
+    load, copy = restored_run(broker_factory, tmp_path)
+    copy.stop()
+    figures = clean_verdict(load.folder, "--segments", copy.settings["log.dirs"])
+    acknowledged = rows(load.folder, "sends")["status"] == SendStatus.ACKED
+    assert figures["records"]["sends"] == acknowledged.sum() > 0
+    assert load_run(load.folder).faults, "no kill was noted"
