@@ -93,9 +93,7 @@ def restored_run(broker_factory: BrokerFactory, folder: Path) -> tuple[PlayedLoa
             load.stop("produce")
             load.stop("consume", CATCH_UP)
             known = {partition: len(sent) for partition, sent in beside.acknowledged.items()}
-            attempts.append(
-                taken(source, dest, killer)
-            )  # the run is over, the kills and `beside` are not
+            attempts.append(taken(source, dest, killer))  # the run is over, the kills and `beside` are not
     finally:
         load.kill()
         beside.stop()
