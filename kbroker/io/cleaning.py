@@ -5,14 +5,12 @@ Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all work
 work.
 """
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import Segment
+from kbroker.io.log_dirs.cleaner_offsets import CleanerOffsets
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.cleaning_messages import (
@@ -25,10 +23,7 @@ from kbroker.ipc.cleaning_messages import (
     SwapSegments,
 )
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +109,7 @@ class Cleaning:
         self._cleaner_runs = False  # it has requested the dirty logs of this worker
         # Slots that were checked before the sync of all closed segments.
         self._wait_for_sync: set[int] = set()
-        self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
-        self._executor: ThreadPoolExecutor | None = None
-        self._syncing: Future[None] | None = None
+        self._offsets = CleanerOffsets(logs.log_dir)
         self._cuts: dict[int, int] = {}  # truncations of each log when its cleaning began
         logs.configured_listeners.append(self._configured)
 
@@ -198,41 +191,22 @@ class Cleaning:
             self._notify(body.slot)
 
     def end(self, body: EndCleaning) -> None:
-        """Record how far a log is clean. The checkpoint is written now and synced later with those
-        of other logs. A power failure may lose it; then a part of the log is cleaned twice."""
+        """Record how far a log is clean; `write_checkpoints` writes it soon, with other logs'."""
         log = self._log(body.slot, body.generation)
         cut = self._is_cut(log)
         self._cuts.pop(log.slot, None)
-        if cut:
-            return
-        log.cleaned_up_to(body.first_dirty)
-        log_dir = files.log_dir_of(log.folder)
-        try:
-            offsets = {(log.topic, log.partition): body.first_dirty}
-            self._logs.log_dir(log_dir).update_cleaner_offsets(offsets, sync=False)
-            self._unsynced.add(log_dir)
-        except OSError as error:
-            logger.warning("%s: cannot write its first dirty offset: %s", log.folder, error)
+        if not cut:
+            log.cleaned_up_to(body.first_dirty)
+            self._offsets.cleaned(log)
 
-    def sync_checkpoints(self) -> None:
-        """Begin to sync the checkpoints of cleanings that ended since the last call, unless that is
-        in progress. A thread syncs them: appends do not wait for the disk."""
-        if self._unsynced and (self._syncing is None or self._syncing.done()):
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, "cleaner-offsets")
-            self._syncing = self._executor.submit(_sync, self._written())
+    def write_checkpoints(self) -> None:
+        """Begin to write the checkpoints of cleanings that ended since the last call, unless that
+        is in progress. A thread writes them: appends do not wait for the disk."""
+        self._offsets.write()
 
     def close(self) -> None:
-        """Sync the checkpoints that are not on disk. No cleaning ends after this."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-        _sync(self._written())
-
-    def _written(self) -> list[LogDir]:
-        """The log dirs whose checkpoints were written since the last call."""
-        found = [self._logs.log_dir(path) for path in self._unsynced]
-        self._unsynced.clear()
-        return found
+        """Write the checkpoints that are not on disk. No cleaning ends after this."""
+        self._offsets.close()
 
     def _is_cut(self, log: UnifiedLog) -> bool:
         """Whether a log was truncated since its cleaning began: other records may be in place of
@@ -244,14 +218,3 @@ class Cleaning:
         if log.published.generation != generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return log
-
-
-def _sync(log_dirs: Iterable[LogDir]) -> None:
-    """Sync first dirty offsets."""
-    for log_dir in log_dirs:
-        try:
-            log_dir.sync_cleaner_offsets()
-        except OSError as error:
-            logger.warning(
-                "%s: cannot sync first dirty offsets, logs may be cleaned again: %s", log_dir.path, error
-            )

@@ -164,7 +164,7 @@ class Housekeeping:
         self._logs.reservations.free_unused(now)
         self._logs.recovery_notes.write()
         self._logs.take_checkpoint()
-        self._cleaning.sync_checkpoints()
+        self._cleaning.write_checkpoints()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
         self._flushing = self._due_for_flush(now)

@@ -53,7 +53,7 @@ class Logs:
         folder."""
         self.configured_listeners: list[Callable[[UnifiedLog], None]] = []
         """Called with each partition that was opened or has new settings."""
-        self._checkpoints = OffsetCheckpoints(self._dirs, self.failures.checkpoint_failed)
+        self._checkpoints = OffsetCheckpoints(self._dirs, self.failures.checkpoint_failed, notify)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self.failures.checkpoint_failed)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
         most = context.config.get_int("kbroker.log.reserve.bytes")
@@ -274,12 +274,20 @@ class Logs:
         self._checkpoints.write_copy(self._partitions[slot], log_dir)
 
     def delete_records(self, slot: int, offset: int) -> int:
-        """Advance the log start and write it; returns the new log start. Raises KafkaError."""
-        partition = self.require(slot)
-        start = partition.delete_records(offset)
-        # before the answer: a crash must not restore deleted records
-        self._checkpoints.write_starts([(partition, start)])
-        return start
+        """Advance the log start; returns the new one, which `begin_log_starts` writes. Raises
+        KafkaError."""
+        return self.require(slot).delete_records(offset)
+
+    def begin_log_starts(self, slots: Iterable[int]) -> None:
+        """Begin to write the log starts of partitions. A thread writes them: appends do not wait
+        for the disk. No such write is in progress."""
+        opened = [partition for slot in slots if (partition := self._partitions.get(slot)) is not None]
+        self._checkpoints.begin_starts(opened)
+
+    def take_log_starts(self) -> bool:
+        """Whether the log starts of the last `begin_log_starts` are written; reports the log dirs
+        that could not be written."""
+        return self._checkpoints.take_starts()
 
     def advance_log_starts(self, starts: Mapping[int, int]) -> None:
         """Advance log starts to those of the leaders, up to the high watermarks here; starts: by

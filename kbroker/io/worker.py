@@ -23,13 +23,14 @@ from kbroker.io.held_entries import HeldEntries
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.log_dirs.file_handles import FileHandles, process_limit
 from kbroker.io.log_dirs.moves import Moves
+from kbroker.io.log_start_replies import LogStartReplies
 from kbroker.io.logs import Logs
 from kbroker.io.replication.replicas import Replicas
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.layout import ProcessLine
-from kbroker.ipc.messages import ClosePartition, Hello, OpenPartition, Reply
+from kbroker.ipc.messages import ClosePartition, DeleteRecords, Hello, OpenPartition, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.metrics import layout as ml
 
@@ -87,6 +88,7 @@ class Worker:
         self.deletions = DeletionCalls(
             self.logs, (self.moves.drop, self.replicas.forget), self.durability.forget
         )
+        self.log_start_replies = LogStartReplies(self.logs)
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
             self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]
@@ -194,6 +196,7 @@ class Worker:
             log.debug("no link to control yet")
         self.link.take(self._serve_messages)
         self.link.reply(self.logs.take_opened(self.replicas.begin))
+        self.link.reply(self.log_start_replies.run())
         self.link.reply(self.deletions.run())
         self.held.answer_read()
         self.durability.answer_late()
@@ -214,7 +217,8 @@ class Worker:
 
     def _handle(self, call_id: int, body: object) -> Reply | None:
         """The reply to a message. None if it follows later: for OpenPartition when a thread has
-        loaded the log, for ClosePartition when the log is deleted."""
+        loaded the log, for ClosePartition when the log is deleted, for DeleteRecords when the new
+        log start is on disk."""
         if isinstance(body, OpenPartition):
             self.moves.reopened(body.slot, body.log_dir)
             self.logs.open(body, call_id)
@@ -222,11 +226,16 @@ class Worker:
         if isinstance(body, ClosePartition):
             self.deletions.add(call_id, body)
             return None
-        return self.commands.handle(call_id, body)
+        reply = self.commands.handle(call_id, body)
+        if isinstance(body, DeleteRecords) and not reply.error:
+            self.log_start_replies.hold(body.slot, reply)
+            return None
+        return reply
 
     def _control_died(self) -> None:
         self.logs.forget_calls()
         self.deletions.clear()
+        self.log_start_replies.clear()
 
     # --- appends -----------------------------------------------------------------------------------
 

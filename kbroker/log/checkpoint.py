@@ -74,10 +74,10 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     return found
 
 
-def write_offsets(path: str, offsets: Mapping[TopicPartition, int], sync: bool = True) -> None:
+def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace an offset checkpoint as a whole."""
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
-    _write(path, lines, sync)
+    _write(path, lines)
 
 
 def entries(path: str) -> frozenset[str]:
@@ -94,7 +94,6 @@ def update_offsets(
     path: str,
     changed: Changes | Callable[[Offsets], Changes],
     dropped: Iterable[TopicPartition] = (),
-    sync: bool = True,
 ) -> None:
     """Change some entries of an offset checkpoint. Several IO workers share a log dir and so its
     checkpoints: the folder is locked meanwhile, also while `changed` is called with the offsets in
@@ -115,7 +114,7 @@ def update_offsets(
             else:
                 offsets[partition] = offset
         if offsets != before or not Path(path).exists():
-            write_offsets(path, offsets, sync)
+            write_offsets(path, offsets)
     finally:
         os.close(folder)
 

@@ -1,13 +1,10 @@
 """What of a log may be cleaned, and which logs are due."""
 
-import errno
-import threading
 from pathlib import Path
 
 import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
-from kbroker.io.files.log_dir import LogDir
 from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLogs, EndCleaning, SwapSegments
 from kbroker.ipc.layout import Slot
 from kbroker.log import checkpoint, files
@@ -146,16 +143,19 @@ def test_a_cleaning_during_which_the_log_was_truncated_does_not_count(
     assert not case.cleaning.swap(SwapSegments(3, generation, ((0, 1, 1),), 1, 1, NOW, NOW))
     case.cleaning.end(EndCleaning(3, generation, bases[-1]))
     assert cleanable_range(case.partition, NOW).first_dirty == 0
-    assert LogDir(str(tmp_path)).cleaner_offsets() == {}
+    case.cleaning.write_checkpoints()
+    assert case.cleaning._offsets._due == {}
+    assert not case.cleaning._offsets._thread.is_busy
     assert case.cleaning.begin(BeginCleaning(3, generation)) is not None
     case.cleaning.end(EndCleaning(3, generation, bases[-1]))
     assert cleanable_range(case.partition, NOW).first_dirty == bases[-1]
 
 
-def test_the_checkpoint_is_kafkas_and_written_when_a_cleaning_ends(tmp_path: Path) -> None:
+def test_the_checkpoint_is_kafkas(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 3)
     case.clean()
+    case.cleaning.close()
     path = tmp_path / files.CLEANER_OFFSETS
     assert path.read_text() == "0\n1\nt 0 6\n"
     assert checkpoint.read_offsets(str(path)) == {("t", 0): 6}
@@ -169,9 +169,9 @@ def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_cleaning(
     (tmp_path / files.CLEANER_OFFSETS).touch()
     (tmp_path / (files.CLEANER_OFFSETS + ".tmp")).mkdir()
     case.clean()
+    case.cleaning.close()
     assert case.partition.first_dirty == 6
-    assert "cannot write its first dirty offset" in caplog.text
-    case.cleaning.close()  # nothing there to sync
+    assert "cannot write first dirty offsets" in caplog.text
 
 
 def test_another_generation_is_refused(tmp_path: Path) -> None:
@@ -290,63 +290,3 @@ def test_a_job_has_the_last_offset_and_epoch_of_each_producer(tmp_path: Path) ->
     job = case.cleaning.begin(BeginCleaning(3, int(case.log.words[Slot.GENERATION])))
     assert job is not None
     assert job.last_records == {21: (1, 1)}
-
-
-def slow_syncs(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event]:
-    """Log dirs whose checkpoint has been synced; each sync waits for the event."""
-    synced: list[str] = []
-    disk_continues = threading.Event()
-
-    def sync(log_dir: LogDir) -> None:
-        assert disk_continues.wait(10)
-        synced.append(log_dir.path)
-
-    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", sync)
-    return synced, disk_continues
-
-
-def test_checkpoints_of_ended_cleanings_are_synced_once_by_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = Compacted(tmp_path)
-    with_segments(case, 2)
-    case.clean()
-    synced, disk_continues = slow_syncs(monkeypatch)
-    case.cleaning.sync_checkpoints()
-    case.cleaning.sync_checkpoints()
-    assert synced == []  # nobody waits for the disk
-    disk_continues.set()
-    case.cleaning.close()
-    assert synced == [str(tmp_path)]
-
-
-def test_a_checkpoint_written_while_a_disk_is_slow_is_synced_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = Compacted(tmp_path)
-    with_segments(case, 2)
-    case.clean()
-    synced, disk_continues = slow_syncs(monkeypatch)
-    case.cleaning.sync_checkpoints()
-    with_segments(case, 2)
-    case.clean()
-    case.cleaning.sync_checkpoints()
-    disk_continues.set()
-    case.cleaning.close()
-    assert synced == [str(tmp_path)] * 2
-
-
-def test_a_checkpoint_that_cannot_be_synced_is_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    case = Compacted(tmp_path)
-    with_segments(case, 2)
-    case.clean()
-
-    def fail(_: LogDir) -> None:
-        raise OSError(errno.EIO, "the disk is gone")
-
-    monkeypatch.setattr(LogDir, "sync_cleaner_offsets", fail)
-    case.cleaning.sync_checkpoints()
-    case.cleaning.close()
-    assert "cannot sync first dirty offsets" in caplog.text

@@ -65,7 +65,7 @@ class Scene:
 
     def nothing(self) -> None: ...
 
-    write = begin_checkpoint = take_checkpoint = check_dirs = heal = measure = sync_checkpoints = nothing
+    write = begin_checkpoint = take_checkpoint = check_dirs = heal = measure = write_checkpoints = nothing
 
     def free_unused(self, now_ms: int) -> None:
         self.reservations_freed_at.append(now_ms)
@@ -242,12 +242,12 @@ def test_each_second_due_files_are_removed_and_full_disks_are_checked(
     monkeypatch.setattr(housekeeping, "wall_clock_ms", lambda: NOW)
     calls: list[object] = []
     monkeypatch.setattr(scene.deletions, "remove_due", calls.append)
-    for name in ("check_dirs", "heal", "write", "take_checkpoint", "sync_checkpoints", "measure"):
+    for name in ("check_dirs", "heal", "write", "take_checkpoint", "write_checkpoints", "measure"):
         monkeypatch.setattr(scene, name, lambda name=name: calls.append(name))
     scene.housekeeping.run(999)
     assert calls == []
     scene.housekeeping.run(1000)
-    assert calls == ["check_dirs", NOW, "heal", "write", "take_checkpoint", "sync_checkpoints", "measure"]
+    assert calls == ["check_dirs", NOW, "heal", "write", "take_checkpoint", "write_checkpoints", "measure"]
 
 
 def test_a_log_is_due_for_a_flush_when_flush_ms_has_passed(

@@ -31,8 +31,8 @@ def test_a_slot_without_a_log_has_no_leader_here(scene: ThreeLogs) -> None:
     assert scene.refusal(EMPTY) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_deleted_records_are_on_disk_as_deleted_when_it_is_answered(scene: ThreeLogs) -> None:
-    assert scene.logs.delete_records(0, 2) == 2
+def test_deleted_records_are_on_disk_as_deleted_when_their_log_start_is_written(scene: ThreeLogs) -> None:
+    assert scene.delete_records(0, 2) == 2
     assert scene.starts(scene.paths[0]) == {("t0", 0): 2}
     assert scene.shared.slots[0, Slot.LOG_START] == 2
     with pytest.raises(KafkaError):
@@ -58,7 +58,7 @@ def test_a_leaders_log_start_is_on_disk_before_others_see_it_and_within_the_high
 
 
 def test_a_deleted_log_leaves_its_folder_and_its_lines_in_checkpoints(scene: ThreeLogs) -> None:
-    scene.logs.delete_records(0, 2)
+    scene.delete_records(0, 2)
     scene.logs.begin_checkpoint()
     scene.logs._checkpoints.close()
     assert LogDir(scene.paths[0]).recovery_points().keys() == {("t0", 0), ("t1", 0)}

@@ -1,5 +1,6 @@
 """Three open logs of an IO worker, in two log dirs."""
 
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +18,12 @@ from tests.io.append.plain_append import Log
 from tests.log.batch_bytes import batch
 
 EMPTY = 7  # a slot without a log
+WAIT_S = 60
 
 
 class ThreeLogs:
-    """Logs of three records: two in log dir "a", in slots 0 and 1, and one in "b", in slot 2."""
+    """Logs of three records: two in log dir "a", in slots 0 and 1, and one in "b", in slot 2.
+    interrupted: set when a thread has something for the loop."""
 
     def __init__(self, root: Path) -> None:
         self.paths = [str(root / name) for name in "ab"]
@@ -35,7 +38,8 @@ class ThreeLogs:
             config=SimpleNamespace(log_dirs=tuple(self.paths), get_int=lambda name: 1),
         )  # fmt: skip
         self.drain = Drain(self.shared, 0, producers=16)
-        self.logs = Logs(context, self.drain, lambda: None)
+        self.interrupted = threading.Event()
+        self.logs = Logs(context, self.drain, self.interrupted.set)
         self.gone: list[int] = []
         self.logs.failures.offline_listeners.append(self.gone.append)
         self.opened = [self._open(slot, self.paths[slot // 2]) for slot in range(3)]
@@ -58,6 +62,18 @@ class ThreeLogs:
         with pytest.raises(KafkaError) as refused:
             self.logs.require(slot)
         return refused.value.code
+
+    def delete_records(self, slot: int, offset: int) -> int:
+        """As the loop does when it has no other work: the log start is on disk afterwards."""
+        start = self.logs.delete_records(slot, offset)
+        self.logs.begin_log_starts([slot])
+        self.wait_for_log_starts()
+        return start
+
+    def wait_for_log_starts(self) -> None:
+        while not self.logs.take_log_starts():
+            assert self.interrupted.wait(WAIT_S)
+            self.interrupted.clear()
 
     def starts(self, log_dir: str) -> dict[tuple[str, int], int]:
         return LogDir(log_dir).log_start_offsets()

@@ -139,16 +139,21 @@ def test_a_file_is_on_disk_before_it_takes_the_old_ones_place_and_then_its_name_
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_checkpoint_is_synced_unless_its_writer_says_otherwise(
+def test_leader_epochs_are_synced_unless_their_writer_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
 ) -> None:
     syncs = Syncs(tmp_path, monkeypatch)
-    epochs = "leader-epoch-checkpoint.tmp"
     checkpoint.write_leader_epochs(str(tmp_path), [(0, 0)], sync)
-    assert syncs.taken() == [epochs, "."] * sync
-    checkpoint.write_offsets(str(tmp_path / "c"), {("t", 0): 1}, sync)
-    assert syncs.taken() == ["c.tmp", "."] * sync
-    checkpoint.update_offsets(str(tmp_path / "c"), {("t", 0): 2}, sync=sync)
-    assert syncs.taken() == ["c.tmp", "."] * sync
-    checkpoint.update_offsets(str(tmp_path / "c"), {("t", 0): 2}, sync=sync)
+    assert syncs.taken() == ["leader-epoch-checkpoint.tmp", "."] * sync
+
+
+def test_an_offset_checkpoint_is_synced_when_something_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = Syncs(tmp_path, monkeypatch)
+    checkpoint.write_offsets(str(tmp_path / "c"), {("t", 0): 1})
+    assert syncs.taken() == ["c.tmp", "."]
+    checkpoint.update_offsets(str(tmp_path / "c"), {("t", 0): 2})
+    assert syncs.taken() == ["c.tmp", "."]
+    checkpoint.update_offsets(str(tmp_path / "c"), {("t", 0): 2})
     assert syncs.taken() == [], "nothing has changed"

@@ -137,21 +137,14 @@ class LogDir:
 
     def update_cleaner_offsets(
         self,
-        changed: dict[TopicPartition, int],
+        changed: Changes | Callable[[Offsets], Changes],
         dropped: tuple[TopicPartition, ...] = (),
-        sync: bool = True,
     ) -> None:
         """Write changed first dirty offsets into the checkpoint that all workers of this log dir
         share."""
         path = f"{self.path}/{files.CLEANER_OFFSETS}"
         if changed or Path(path).exists():
-            checkpoint.update_offsets(path, changed, dropped, sync)
-
-    def sync_cleaner_offsets(self) -> None:
-        """Sync what `update_cleaner_offsets` wrote without a sync. Raises OSError."""
-        with suppress(FileNotFoundError):
-            files.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
-            files.sync_folder(self.path)
+            checkpoint.update_offsets(path, changed, dropped)
 
     def lower_offsets(
         self, key: TopicPartition, recovery_point: int, first_dirty: int, log_start: int
@@ -163,6 +156,7 @@ class LogDir:
         self.update_recovery_points(partial(_lowered, key, recovery_point))
         self.update_log_start_offsets(partial(_lowered, key, log_start))
         path = f"{self.path}/{files.CLEANER_OFFSETS}"
+        # last: a thread that has read the old first dirty offset under the lock has written it now
         if Path(path).exists():
             checkpoint.update_offsets(path, partial(_lowered, key, first_dirty))
 

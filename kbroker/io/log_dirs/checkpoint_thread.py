@@ -1,8 +1,12 @@
 """A thread that writes checkpoints, and waits for the disk in place of the loop of appends."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+
+from kbroker.io.files.log_dir import LogDir
+from kbroker.io.partition.unified_log import UnifiedLog
+from kbroker.log import files
 
 Failures = list[tuple[str, OSError]]
 """Log dirs that could not be written."""
@@ -11,11 +15,17 @@ Failures = list[tuple[str, OSError]]
 class CheckpointThread:
     """One job at a time. Runs in: io. Owner: the part whose files it writes. Not thread-safe, only
     the jobs run in the thread. failed: called in the loop with each log dir that a job could not
-    write."""
+    write. ended: called by the thread when `take` can report the end of a job."""
 
-    def __init__(self, name: str, failed: Callable[[str, OSError], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        failed: Callable[[str, OSError], None],
+        ended: Callable[[], object] | None = None,
+    ) -> None:
         self._name = name
         self._failed = failed
+        self._call_when_ended = ended
         self._executor: ThreadPoolExecutor | None = None
         self._job: Future[tuple[Failures, float]] | None = None
         self._seconds = 0.0
@@ -36,6 +46,8 @@ class CheckpointThread:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, self._name)
         self._job = self._executor.submit(_timed, job)
+        if (ended := self._call_when_ended) is not None:
+            self._job.add_done_callback(lambda _: ended())
 
     def take(self) -> None:
         """Report the failures of the job if it has ended."""
@@ -57,3 +69,33 @@ def _timed(job: Callable[[], Failures]) -> tuple[Failures, float]:
     """Runs in the thread. Returns the failures of a job, and the seconds that it took."""
     began = time.monotonic()
     return job(), time.monotonic() - began
+
+
+def by_dir(
+    log_dir: Callable[[str], LogDir], partitions: Iterable[UnifiedLog]
+) -> list[tuple[LogDir, list[UnifiedLog]]]:
+    """The log dirs that have not failed, each with its partitions. log_dir: the one of a path."""
+    found: dict[str, list[UnifiedLog]] = {}
+    for partition in partitions:
+        found.setdefault(files.log_dir_of(partition.folder), []).append(partition)
+    dirs = [(log_dir(path), logs) for path, logs in found.items()]
+    return [(folder, logs) for folder, logs in dirs if folder.failed is None]
+
+
+def write_each(
+    dirs: Sequence[tuple[LogDir, list[UnifiedLog]]], write: Callable[[LogDir, list[UnifiedLog]], None]
+) -> Failures:
+    """Write a checkpoint of each log dir. Runs in the thread."""
+    failures = []
+    for folder, partitions in dirs:
+        try:
+            write(folder, partitions)
+        except OSError as error:
+            failures.append((folder.path, error))
+    return failures
+
+
+def is_open_in(log_dir: str, partition: UnifiedLog) -> bool:
+    """Whether a partition is open in a log dir. The thread checks this after it has read the
+    offsets: those of a closed one may be of the next log in its slot."""
+    return partition.is_open and files.log_dir_of(partition.folder) == log_dir

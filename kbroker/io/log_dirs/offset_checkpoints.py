@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread, Failures
+from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread, by_dir, is_open_in, write_each
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
 from kbroker.log.checkpoint import Changes, TopicPartition
@@ -21,14 +21,20 @@ Offsets = dict[tuple[str, int], int]
 
 class OffsetCheckpoints:
     """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with an unwritable log
-    dir.
+    dir. written: called by a thread when the log starts of `begin_starts` are written.
 
-    A thread writes the checkpoints of all logs. It reads the offsets while the log dir's
-    checkpoints are locked. So an offset that the loop has written meanwhile, because of a deletion
-    or a truncation, is not replaced by an older one.
+    A thread writes the checkpoints of all logs, another one the log starts of deleted records: that
+    one waits while the first, or another IO worker, has the log dir's checkpoints locked and waits
+    for the disk. They read the offsets while the checkpoints are locked. So an offset that was
+    written meanwhile, because of a deletion or a truncation, is not replaced by an older one.
     """
 
-    def __init__(self, dirs: Mapping[str, LogDir], failed: Callable[[str, OSError], None]) -> None:
+    def __init__(
+        self,
+        dirs: Mapping[str, LogDir],
+        failed: Callable[[str, OSError], None],
+        written: Callable[[], object] | None = None,
+    ) -> None:
         self._dirs = dirs
         self._failed = failed
         self._at_start: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
@@ -37,6 +43,7 @@ class OffsetCheckpoints:
         self._imminent: dict[str, int] = {}
         """Log starts by folder that are on disk before the logs advance to them."""
         self._thread = CheckpointThread("checkpoints", failed)
+        self._starts_thread = CheckpointThread("log-starts", failed, written)
 
     def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
         """Recovery points, log starts and first dirty offsets of a log dir as they were when this
@@ -53,7 +60,7 @@ class OffsetCheckpoints:
     def write(self, partitions: Iterable[UnifiedLog]) -> None:
         """Write recovery points and log starts of open partitions."""
         self._written_starts.clear()
-        for folder, logs in _by_dir(self._dirs, partitions):
+        for folder, logs in by_dir(self._dirs.__getitem__, partitions):
             self._write(folder, logs)
 
     def _write(self, folder: LogDir, partitions: Iterable[UnifiedLog]) -> None:
@@ -79,21 +86,48 @@ class OffsetCheckpoints:
         if self._thread.is_busy:
             return
         logs = list(partitions)
-        firsts = {partition.slot: partition.segments.first_base for partition in logs}
+        write_starts = self._writer_of_starts(logs)
 
         def write(folder: LogDir, logs: Sequence[UnifiedLog]) -> None:
             _write_points(folder, logs)
-            folder.update_log_start_offsets(partial(self._log_starts, folder.path, logs, firsts))
+            write_starts(folder, logs)
 
-        self._thread.begin(partial(_write_each, _by_dir(self._dirs, logs), write))
+        self._thread.begin(partial(write_each, by_dir(self._dirs.__getitem__, logs), write))
 
-    def take(self) -> None:
-        """Report the log dirs that the thread could not write."""
+    def take(self) -> bool:
+        """Whether the last `begin` has ended; reports the log dirs that could not be written."""
         self._thread.take()
+        return not self._thread.is_busy
+
+    def begin_starts(self, partitions: Iterable[UnifiedLog]) -> None:
+        """Begin to write the log starts of open partitions in a thread. No such write is in
+        progress."""
+        logs = list(partitions)
+        dirs = by_dir(self._dirs.__getitem__, logs)
+        self._starts_thread.begin(partial(write_each, dirs, self._writer_of_starts(logs)))
+
+    def take_starts(self) -> bool:
+        """Whether the last `begin_starts` has ended; reports the log dirs that could not be
+        written."""
+        self._starts_thread.take()
+        return not self._starts_thread.is_busy
 
     def close(self) -> None:
-        """Wait for the write in progress; the thread writes nothing after this."""
+        """Wait for the writes in progress; the threads write nothing after this."""
         self._thread.close()
+        self._starts_thread.close()
+
+    def _writer_of_starts(
+        self, partitions: Iterable[UnifiedLog]
+    ) -> Callable[[LogDir, Sequence[UnifiedLog]], None]:
+        """Writes the log starts of some of these partitions, in one log dir, when a thread calls
+        it."""
+        firsts = {partition.slot: partition.segments.first_base for partition in partitions}
+
+        def write(folder: LogDir, logs: Sequence[UnifiedLog]) -> None:
+            folder.update_log_start_offsets(partial(self._log_starts, folder.path, logs, firsts))
+
+        return write
 
     def _log_starts(
         self, log_dir: str, logs: Sequence[UnifiedLog], firsts: Mapping[int, int], _: InFile
@@ -109,7 +143,7 @@ class OffsetCheckpoints:
             imminent = self._imminent.get(folder, 0)
             start = max(imminent, partition.log_start)
             now_first = partition.segments.first_base  # a truncated log may begin earlier
-            if _is_open_in(log_dir, partition):
+            if is_open_in(log_dir, partition):
                 is_in_checkpoint = start > min(firsts[partition.slot], now_first)
                 found[partition.topic, partition.partition] = start if is_in_checkpoint else None
         return found
@@ -221,35 +255,12 @@ class RecoveryNotes:
             return
         due = [partition for slot in self._due if (partition := self._find(slot)) is not None]
         self._due.clear()
-        self._thread.begin(partial(_write_each, _by_dir(self._dirs, due), _write_points))
+        self._thread.begin(partial(write_each, by_dir(self._dirs.__getitem__, due), _write_points))
 
     def close(self) -> None:
         """Finish the writes in progress; nothing is written after this."""
         self._thread.close()
         self._due.clear()
-
-
-def _by_dir(
-    dirs: Mapping[str, LogDir], partitions: Iterable[UnifiedLog]
-) -> list[tuple[LogDir, list[UnifiedLog]]]:
-    """The log dirs that have not failed, each with its partitions."""
-    found: dict[str, list[UnifiedLog]] = {}
-    for partition in partitions:
-        found.setdefault(files.log_dir_of(partition.folder), []).append(partition)
-    return [(dirs[path], logs) for path, logs in found.items() if dirs[path].failed is None]
-
-
-def _write_each(
-    by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]], write: Callable[[LogDir, list[UnifiedLog]], None]
-) -> Failures:
-    """Runs in a thread."""
-    failures = []
-    for folder, partitions in by_dir:
-        try:
-            write(folder, partitions)
-        except OSError as error:
-            failures.append((folder.path, error))
-    return failures
 
 
 def _write_points(folder: LogDir, partitions: Sequence[UnifiedLog]) -> None:
@@ -262,15 +273,9 @@ def _points(log_dir: str, partitions: Sequence[UnifiedLog], _: InFile) -> InFile
     found: dict[TopicPartition, int] = {}
     for partition in partitions:
         point = partition.recovery_point
-        if _is_open_in(log_dir, partition):
+        if is_open_in(log_dir, partition):
             found[partition.topic, partition.partition] = point
     return found
-
-
-def _is_open_in(log_dir: str, partition: UnifiedLog) -> bool:
-    """Whether a partition is open in a log dir. A thread checks this after it has read the offsets:
-    those of a closed one may be of the next log in its slot."""
-    return partition.is_open and files.log_dir_of(partition.folder) == log_dir
 
 
 class DeletedEntries:

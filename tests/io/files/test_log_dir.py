@@ -230,15 +230,11 @@ def test_the_marker_of_a_clean_stop_is_gone_from_the_disk_before_anything_else_h
     assert syncs.taken() == ["."]
 
 
-def test_first_dirty_offsets_are_synced_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_dirty_offsets_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_dir = LogDir(str(tmp_path))
     syncs = Syncs(tmp_path, monkeypatch)
-    log_dir.sync_cleaner_offsets()
-    assert syncs.taken() == []
-    log_dir.update_cleaner_offsets({("t", 0): 5}, sync=False)
-    assert syncs.taken() == []
-    log_dir.sync_cleaner_offsets()
-    assert syncs.taken() == [files.CLEANER_OFFSETS, "."]
+    log_dir.update_cleaner_offsets({}, (("t", 0),))
+    assert not (tmp_path / files.CLEANER_OFFSETS).exists()
     log_dir.update_cleaner_offsets({("t", 0): 6})
     assert syncs.taken() == [f"{files.CLEANER_OFFSETS}.tmp", "."]
     assert log_dir.cleaner_offsets() == {("t", 0): 6}

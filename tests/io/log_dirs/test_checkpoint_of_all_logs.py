@@ -3,7 +3,6 @@
 import errno
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +12,16 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.ipc.layout import Slot
 from kbroker.log import checkpoint
 from tests.io.append.plain_append import NOW
-from tests.io.three_logs import A_IS_OFFLINE, ALL_ONLINE, ThreeLogs
+from tests.io.log_dirs.gate import Gate
+from tests.io.three_logs import A_IS_OFFLINE, ALL_ONLINE, WAIT_S, ThreeLogs
 from tests.log.batch_bytes import batch
 
-WAIT_S = 60
+THREAD = "checkpoints"
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> ThreeLogs:
     return ThreeLogs(tmp_path)
-
-
-class Gate:
-    """Stops the thread before a call until it is opened. Calls of the loop pass."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-        self._open = threading.Event()
-        self._reached = threading.Event()
-        call: Callable[..., Any] = getattr(owner, name)
-
-        def guarded(*arguments: Any, **settings: Any) -> Any:
-            if threading.current_thread() is not threading.main_thread():
-                self._reached.set()
-                assert self._open.wait(WAIT_S)
-            return call(*arguments, **settings)
-
-        monkeypatch.setattr(owner, name, guarded)
-
-    def wait(self) -> None:
-        assert self._reached.wait(WAIT_S)
-
-    def open(self) -> None:
-        self._open.set()
 
 
 def sync_all(scene: ThreeLogs) -> None:
@@ -99,10 +76,10 @@ def test_each_checkpoint_has_the_offsets_of_its_time(scene: ThreeLogs) -> None:
 def test_records_deleted_during_a_checkpoint_stay_deleted(
     scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = Gate(monkeypatch, LogDir, "update_log_start_offsets")
+    gate = Gate(monkeypatch, THREAD, LogDir, "update_log_start_offsets")
     scene.logs.begin_checkpoint()
     gate.wait()
-    scene.logs.delete_records(0, 2)
+    scene.delete_records(0, 2)
     gate.open()
     finish(scene)
     assert scene.starts(scene.paths[0]) == {("t0", 0): 2}
@@ -112,7 +89,7 @@ def test_a_log_start_that_is_on_disk_before_its_log_advances_is_not_replaced(
     scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = scene.opened[0].partition
-    scene.logs.delete_records(0, 1)
+    scene.delete_records(0, 1)
     advance = partition.advance_log_start
 
     def late(offset: int) -> None:
@@ -133,8 +110,8 @@ def test_a_log_start_stays_on_disk_until_the_segments_before_it_are_renamed(
     partition = scene.opened[0].partition
     partition.roll(NOW)
     scene.opened[0].append(batch(0, [b"v"]))
-    scene.logs.delete_records(0, 3)
-    gate = Gate(monkeypatch, LogDir, "update_log_start_offsets")
+    scene.delete_records(0, 3)
+    gate = Gate(monkeypatch, THREAD, LogDir, "update_log_start_offsets")
     scene.logs.begin_checkpoint()
     gate.wait()
     starts: list[dict[tuple[str, int], int]] = []
@@ -155,7 +132,7 @@ def test_a_log_start_stays_on_disk_until_the_segments_before_it_are_renamed(
 def test_a_log_start_in_the_name_of_the_first_file_leaves_the_checkpoint(scene: ThreeLogs) -> None:
     partition = scene.opened[0].partition
     partition.roll(NOW)
-    scene.logs.delete_records(0, 3)
+    scene.delete_records(0, 3)
     assert scene.starts(scene.paths[0]) == {("t0", 0): 3}
     assert partition.retention(NOW) == 1
     scene.logs.begin_checkpoint()
@@ -168,7 +145,7 @@ def test_a_point_that_was_lowered_during_a_checkpoint_stays_low(
 ) -> None:
     sync_all(scene)
     scene.logs._checkpoints.write(scene.logs)
-    gate = Gate(monkeypatch, LogDir, "update_recovery_points")
+    gate = Gate(monkeypatch, THREAD, LogDir, "update_recovery_points")
     scene.logs.begin_checkpoint()
     gate.wait()
     scene.opened[0].partition.truncate_to(1, NOW)
@@ -181,12 +158,12 @@ def test_a_point_that_was_lowered_during_a_checkpoint_stays_low(
 def test_records_deleted_again_after_a_truncation_are_on_disk_as_deleted(scene: ThreeLogs) -> None:
     """The lower log start is on disk before the log grows again: a start would remove new records
     below the old one."""
-    scene.logs.delete_records(0, 2)
+    scene.delete_records(0, 2)
     scene.opened[0].partition.truncate_to(1, NOW)
     scene.logs.truncated(0)
     assert scene.starts(scene.paths[0]) == {("t0", 0): 1}
     scene.opened[0].append(batch(0, [b"v"]))
-    scene.logs.delete_records(0, 2)
+    scene.delete_records(0, 2)
     assert scene.starts(scene.paths[0]) == {("t0", 0): 2}
 
 
@@ -197,17 +174,17 @@ def test_records_deleted_from_a_log_that_begins_earlier_since_a_truncation_stay_
     partition = scene.opened[0].partition
     partition.roll(NOW)
     scene.opened[0].append(batch(0, [b"v"]))
-    scene.logs.delete_records(0, 3)
+    scene.delete_records(0, 3)
     partition.retention(NOW)
     assert partition.base_offsets == [3]
-    gate = Gate(monkeypatch, LogDir, "update_log_start_offsets")
+    gate = Gate(monkeypatch, THREAD, LogDir, "update_log_start_offsets")
     scene.logs.begin_checkpoint()
     gate.wait()
     partition.truncate_to(1, NOW)
     scene.logs.truncated(0)
     for _ in range(2):
         scene.opened[0].append(batch(0, [b"w"]))
-    scene.logs.delete_records(0, 2)
+    scene.delete_records(0, 2)
     gate.open()
     finish(scene)
     assert scene.starts(scene.paths[0]) == {("t0", 0): 2}
@@ -217,8 +194,8 @@ def test_records_deleted_from_a_log_that_begins_earlier_since_a_truncation_stay_
 def test_a_log_that_is_deleted_during_a_checkpoint_leaves_no_entry(
     scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    scene.logs.delete_records(0, 2)
-    gate = Gate(monkeypatch, LogDir, name)
+    scene.delete_records(0, 2)
+    gate = Gate(monkeypatch, THREAD, LogDir, name)
     scene.logs.begin_checkpoint()
     gate.wait()
     assert scene.logs.delete([0]) == {}
@@ -233,14 +210,14 @@ def test_a_stop_waits_for_the_checkpoint_and_writes_the_last_one_after_it(
     scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync_all(scene)
-    gate = Gate(monkeypatch, LogDir, "update_recovery_points")
+    gate = Gate(monkeypatch, THREAD, LogDir, "update_recovery_points")
     writers: list[bool] = []
     write = checkpoint.write_offsets
 
-    def watched(path: str, offsets: dict[tuple[str, int], int], sync: bool) -> None:
+    def watched(path: str, offsets: dict[tuple[str, int], int]) -> None:
         if path.startswith(scene.paths[0]) and offsets:
             writers.append(threading.current_thread() is threading.main_thread())
-        write(path, offsets, sync)
+        write(path, offsets)
 
     monkeypatch.setattr(checkpoint, "write_offsets", watched)
     scene.logs.begin_checkpoint()

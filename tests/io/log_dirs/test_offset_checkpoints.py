@@ -25,9 +25,9 @@ def test_a_log_start_is_written_before_the_answer_and_not_again(
     writes: list[object] = []
     write = checkpoint.write_offsets
 
-    def counted(path: str, offsets: dict[tuple[str, int], int], sync: bool) -> None:
+    def counted(path: str, offsets: dict[tuple[str, int], int]) -> None:
         writes.append(dict(offsets))
-        write(path, offsets, sync)
+        write(path, offsets)
 
     monkeypatch.setattr(checkpoint, "write_offsets", counted)
     for offset in (1, 1, 2, 1):
