@@ -32,6 +32,7 @@ from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.messages import ClosePartition, DeleteRecords, Hello, OpenPartition, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
+from kbroker.ipc.scheduling import let_threads_give_way
 from kbroker.metrics import layout as ml
 
 log = logging.getLogger(__name__)
@@ -317,4 +318,5 @@ def _with_crash_points(drain: Drain) -> Callable[[], int]:
 
 def main(context: ChildContext) -> None:
     """Entry of the role "io"."""
+    let_threads_give_way()
     Worker(context).run()

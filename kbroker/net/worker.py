@@ -2,7 +2,6 @@
 shutdown."""
 
 import asyncio
-import sys
 
 import uvloop
 
@@ -11,6 +10,7 @@ from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import Hello
+from kbroker.ipc.scheduling import let_threads_give_way
 from kbroker.net.api_versions import VersionAnswers
 from kbroker.net.dispatch import Dispatch, Versions
 from kbroker.net.fetch import residency
@@ -21,9 +21,6 @@ from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
 
 TICK_SECONDS = 1.0
-SWITCH_S = 0.0005
-"""Time until a thread in Python code, as that of a long check of records, gives way to the loop; it
-waits this long after each kernel and each system call."""
 GIVE_BACK_SECONDS = 0.02  # between two released chunks of memory
 OLD_ENTRIES_SECONDS = 0.001
 DRAIN_SECONDS = 5.0
@@ -36,7 +33,7 @@ def main(context: ChildContext, version_answers: VersionAnswers | None, served: 
     version_answers: answers ApiVersions; None leaves that to control. served: the versions answered
     of every API; control gets all but ApiVersions, Produce and Fetch.
     """
-    sys.setswitchinterval(SWITCH_S)
+    let_threads_give_way()
     uvloop.run(_serve(context, version_answers, served))
 
 
