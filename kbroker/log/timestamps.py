@@ -9,7 +9,7 @@ from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
 from kbroker.log.reader import LogReader, SegmentView, Walked, place_of
 from kbroker.log.walk import PlacedBatch, read_batch
-from kbroker.protocol.records import read_records
+from kbroker.protocol.records import read_times
 
 NO_TIMESTAMP = -1
 LATEST = (1 << 62) - 1
@@ -74,9 +74,9 @@ def max_timestamp(
     if placed is None:
         return None
     batch = placed.batch
-    for record in read_records(batch):
-        if record.timestamp_ms == best[0]:
-            return TimestampOffset(record.timestamp_ms, record.offset, batch.partition_leader_epoch)
+    for offset, timestamp in read_times(batch):
+        if timestamp == best[0]:
+            return TimestampOffset(timestamp, offset, batch.partition_leader_epoch)
     return TimestampOffset(best[0], batch.last_offset, batch.partition_leader_epoch)  # an emptied batch
 
 
@@ -138,11 +138,9 @@ def _first_record(
 ) -> TimestampOffset | None:
     position = _position(reader, view, timestamp, start_offset)
     while placed := _next_batch(reader, view, position, timestamp):
-        for record in read_records(placed.batch):
-            if record.timestamp_ms >= timestamp and record.offset >= start_offset:
-                return TimestampOffset(
-                    record.timestamp_ms, record.offset, placed.batch.partition_leader_epoch
-                )
+        for offset, found in read_times(placed.batch):
+            if found >= timestamp and offset >= start_offset:
+                return TimestampOffset(found, offset, placed.batch.partition_leader_epoch)
         position = placed.position + placed.batch.size
     return None
 

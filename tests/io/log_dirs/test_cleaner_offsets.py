@@ -1,4 +1,5 @@
-"""First dirty offsets are written by a thread, with the offsets of the time when it has the lock."""
+"""First dirty offsets are written by a thread, with the offsets of the time when it has the
+lock."""
 
 import errno
 import fcntl
