@@ -43,7 +43,7 @@ class Live:
         for name, values in self.series.items():
             before = earlier.series.get(name, {}) if name.endswith(TOTALS) else {}
             series[name] = {
-                key: value - before[key] if before.get(key, math.inf) <= value else value
+                key: value - before[key] if key in before and before[key] <= value else value
                 for key, value in values.items()
             }
         return Live(series, seconds)

@@ -34,6 +34,13 @@ def test_series_are_summed_by_labels() -> None:
     assert live.most("no_such") is None
 
 
+def test_a_value_without_a_limit_has_no_earlier_one() -> None:
+    """A log dir that will never be full, now and before."""
+    never = parse('kbroker_info{version="1"} 1\nkbroker_log_dir_full_seconds{dir="/d"} +Inf\n')
+    found = never.since(never, 3.0).values("kbroker_log_dir_full_seconds", dir="/d")
+    assert list(found.values()) == [float("inf")]
+
+
 def test_a_quantile_is_the_bound_of_its_bucket() -> None:
     live = parse(PAGE)
     assert live.quantile("kbroker_flush_seconds", 0.5) == 0.1
