@@ -55,6 +55,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
         faulthandler.dump_traceback(file=item.config.stash[STANDARD_ERROR])
         pytest.fail(f"the teardown of {item.nodeid} took more than {TEARDOWN_S} s")
 
+    # pytest's own plugin stops the timer in C at a test's first exception, as pytest-timeout does.
+    _end_after(BEYOND_S + TEARDOWN_S, item.config)
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, TEARDOWN_S, TEARDOWN_S)
     try:
@@ -65,8 +67,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A thread that nobody ends, or a destructor in C, must not keep the process."""
-    _end_after(END_S, session.config)
+    """A thread that nobody ends, or a destructor in C, must not keep the process. A worker of
+    pytest-xdist waits for its controller, which ends it in time."""
+    if not hasattr(session.config, "workerinput"):
+        _end_after(END_S, session.config)
 
 
 def _end_after(seconds: float, config: pytest.Config) -> None:

@@ -11,8 +11,8 @@ CONFTEST = """
 from tests import hangs
 
 hangs.TEARDOWN_S = 1.0
-hangs.BEYOND_S = 2.0
-hangs.END_S = 2.0
+hangs.BEYOND_S = 8.0
+hangs.END_S = 15.0
 
 
 def pytest_configure(config):
@@ -52,6 +52,23 @@ def test_that_hangs():
     library.pthread_mutex_lock(mutex)
     library.pthread_mutex_lock(mutex)
 """
+HANGS_IN_C_AFTER_A_FAILURE = """
+import ctypes
+
+import pytest
+
+
+@pytest.fixture
+def stuck():
+    yield
+    library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
+
+
+def test_that_fails(stuck):
+    assert False, "the cause"
+"""
 HANGS_AT_THE_END = """
 import threading
 
@@ -68,9 +85,10 @@ def test_that_passes():
     [
         (HANGS_AFTER_A_FAILURE, ("the cause", "ERROR", "1 failed, 1 passed, 1 error")),
         (HANGS_IN_C, ("Timeout", "in test_that_hangs")),
-        (HANGS_AT_THE_END, ("1 passed", "Timeout")),
+        (HANGS_IN_C_AFTER_A_FAILURE, ("Timeout", "in stuck")),
+        (HANGS_AT_THE_END, ("1 passed",)),
     ],
-    ids=["teardown", "in C", "at the end"],
+    ids=["teardown", "in C", "in C after a failure", "at the end"],
 )
 def test_a_hanging_test_is_named_and_ends(
     tmp_path: Path, tests: str, printed: tuple[str, ...], parallel: tuple[str, ...]
@@ -98,5 +116,5 @@ def test_a_hanging_test_is_named_and_ends(
     )
     said = ran.stdout + ran.stderr
     assert [each for each in printed if each not in said] == [], said
-    if "Timeout" not in printed or not parallel:
-        assert ran.returncode != 0, said
+    ended_by_its_controller = tests == HANGS_AT_THE_END and bool(parallel)
+    assert (ran.returncode == 0) == ended_by_its_controller, said

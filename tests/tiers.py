@@ -98,8 +98,9 @@ PROCESS_DIED = 99  # not of pytest: it counts what ran in a process that died as
 PASSED = re.compile(r"(\d+) passed")
 DIED = re.compile(r"^worker '\w+' crashed while running ")
 TIER_LIMIT_S = 1800.0  # the longest takes half of it; one that hangs must not take the others' time
+CI_LIMIT_S = {"long": 3000.0}
 LONGEST_S = {"crash": 7200.0, "long": 7200.0, "fuzz": 40_000.0}  # tiers whose length is chosen by variables
-STACKS_S = 2.0  # for the stacks of processes that are ended
+STACKS_S = 3.0  # for the stacks of processes that are ended
 
 
 @dataclass
@@ -125,6 +126,9 @@ def end_with_stacks(pid: int) -> None:
             with suppress(psutil.NoSuchProcess):
                 each.send_signal(hangs.STACKS_SIGNAL)
         time.sleep(STACKS_S)  # psutil would take the exit code from the code that waits for the process
+        for each in [*family]:  # what they have started meanwhile would keep the pipes open
+            with suppress(psutil.NoSuchProcess):
+                family += each.children(recursive=True)
         for each in family:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
@@ -201,7 +205,7 @@ def run_here(name: str, in_ci: bool, arguments: tuple[str, ...]) -> Outcome:
     """Runs one tier with these arguments of pytest."""
     start = time.monotonic()
     LAST_FAILED.unlink(missing_ok=True)  # it keeps names of other tiers
-    limit_s = LONGEST_S.get(name, TIER_LIMIT_S)
+    limit_s = (CI_LIMIT_S if in_ci else LONGEST_S).get(name, TIER_LIMIT_S)
     code, passed, skipped = pytest_run(*arguments, limit_s=limit_s)
     outcome = judge(code, passed, name, in_ci)
     if code == SOME_FAILED and name not in NAMES_SEEDS:

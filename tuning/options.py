@@ -32,8 +32,8 @@ Dirs = Annotated[
 Metrics = Annotated[
     str,
     typer.Option(
-        metavar="HOST:PORT|URL",
-        help="Metrics of a running broker: 127.0.0.1:9404.",
+        metavar="ADDRESS",
+        help="Metrics of a running broker, host:port or URL: 127.0.0.1:9404.",
         show_default="none is read",
     ),
 ]

@@ -278,7 +278,9 @@ def _convenience_acls(
     if idle := sorted(kinds - {kind for kind, _, _ in found}):
         roles = " and ".join(["--producer"] * producer + ["--consumer"] * consumer)
         named = " and ".join(_OPTIONS[kind] for kind in idle)
-        raise UsageFailed(f"{named} would have no effect with {roles}: give --operation, too")
+        raise UsageFailed(
+            f"{named} would have no effect with {roles}: leave it out, or add it by another command with --operation"
+        )
     return list(dict.fromkeys(found))
 
 

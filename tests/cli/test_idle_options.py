@@ -35,7 +35,7 @@ REFUSED = [
     ("acls remove --principal User:a --prefixed --cluster --yes", "--prefixed needs the beginning of names"),
     (
         "acls add --principal User:a --producer --topic t --group g",
-        "--group would have no effect with --producer: give --operation",
+        "--group would have no effect with --producer: leave it out",
     ),
     (
         "acls add --principal User:a --producer --consumer --topic t --group g --cluster",

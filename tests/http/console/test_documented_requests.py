@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kbroker.http.console.openapi import document
 from tests.conftest import _run
-from tests.http.console.documented import JSON, Operation, Sent, ask, faults, operations, requests
+from tests.http.console.documented import JSON, Operation, Received, Sent, ask, faults, operations, requests
 from tests.http.console.report_samples import write_reports
 from tests.http.console.service import Service
 from tests.peer.kbroker_node import KBroker
@@ -102,6 +102,16 @@ def headers(console: Service) -> dict[str, str]:
     return {"Origin": f"http://{console.address}", "X-CSRF-Token": token}
 
 
+def answer(console: Service, operation: Operation, sent: Sent) -> Received:
+    """On a busy machine the tuner's checks or the broker may need longer than a request may wait:
+    that is a documented 503, and one that lasts is a failure."""
+    for _ in range(2):
+        received = ask(console.address, operation.method, sent)
+        if received.status != 503 or operation.row["tags"] == ["streams"]:
+            return received
+    return ask(console.address, operation.method, sent)
+
+
 def test_the_document_is_served(console: Service) -> None:
     assert console.get("/api/openapi.json") == json.loads(json.dumps(DOCUMENT))
     assert {str(each) for each in OPERATIONS if each.method == "POST"} == {*GOOD, NO_LOGIN}
@@ -117,7 +127,7 @@ def test_each_operation_succeeds_as_it_is_documented(console: Service, headers: 
         sent = Sent(target)
         if operation.body is not None:
             sent = Sent(target, json.dumps(body).encode(), {**headers, "Content-Type": JSON})
-        received = ask(console.address, operation.method, sent)
+        received = answer(console, operation, sent)
         assert faults(DOCUMENT, operation, sent, received) == [], f"{operation}: {received}"
         assert received.status == (400 if str(operation) == NO_LOGIN else 200), f"{operation}: {received}"
 
@@ -136,7 +146,7 @@ def test_any_answer_is_documented(
 ) -> None:
     """The broker is calm, so that it answers each request that it is sent."""
     sent = data.draw(requests(operation, headers))
-    received = ask(console.address, operation.method, sent)
+    received = answer(console, operation, sent)
     assert faults(DOCUMENT, operation, sent, received) == [], received
     is_full = received.status == 503 and operation.row["tags"] == ["streams"]
     assert received.status < 500 or is_full, received
