@@ -128,6 +128,12 @@ class Housekeeping:
         self._to_retain = [partition.slot for partition in self._logs]
         self._retaining_ns = 0
 
+    def retain_soon(self, slot: int) -> None:
+        """Let a log delete segments now, because their space is needed."""
+        if not self._to_retain:
+            self._retaining_ns = 0
+        self._to_retain.append(slot)
+
     def _retain_slice(self) -> None:
         now = wall_clock_ms()
         began = time.monotonic_ns()

@@ -289,6 +289,17 @@ class Logs:
         that could not be written."""
         return self._checkpoints.take_starts()
 
+    def require_log_start(self, slot: int, start: int) -> None:
+        """Raises KAFKA_STORAGE_ERROR if the last `begin_log_starts`, which has ended, has not put
+        this log start on disk; NOT_LEADER_OR_FOLLOWER."""
+        if not self._checkpoints.is_start_on_disk(self.require(slot), start):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log start is not on disk")
+
+    def is_full(self, slot: int) -> bool:
+        """Whether appends to logs in the log dir of an open partition are refused: it is full."""
+        partition = self._partitions.get(slot)
+        return partition is not None and self.failures.full_disks.has(files.log_dir_of(partition.folder))
+
     def advance_log_starts(self, starts: Mapping[int, int]) -> None:
         """Advance log starts to those of the leaders, up to the high watermarks here; starts: by
         slot.

@@ -89,7 +89,7 @@ class Worker:
         self.deletions = DeletionCalls(
             self.logs, (self.moves.drop, self.replicas.forget), self.durability.forget
         )
-        self.log_start_replies = LogStartReplies(self.logs)
+        self.log_start_replies = LogStartReplies(self.logs, self.housekeeping.retain_soon)
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
             self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]

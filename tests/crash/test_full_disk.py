@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.crash.load import create_topic, read_all
@@ -138,6 +138,50 @@ def test_topics_can_be_deleted_on_a_full_disk_and_that_makes_room(
     broker.start()
     assert "large" not in admin.list_topics(timeout=30).topics
     _same(broker, sender)
+
+
+def test_records_deleted_on_a_full_disk_stay_deleted_and_that_makes_room(
+    small_disk: Path, broker_factory: Callable[..., KBroker]
+) -> None:
+    """The call fails while there is no room for the new log start. It makes room, so a later one
+    succeeds."""
+    broker = broker_factory(
+        {
+            "log.dirs": str(small_disk / "data"),
+            "log.segment.bytes": "4194304",
+            "log.segment.delete.delay.ms": "1000",
+        }
+    )
+    create_topic(broker.bootstrap, "filled")
+    sender = Sender(broker.bootstrap, "filled")
+    for _ in range(450):
+        assert sender.send() is None
+    fill(small_disk / "ballast")
+    while sender.send() is None:
+        pass
+    start = 400
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    eventually(lambda: _delete_records(admin, start))
+    broker.kill9()
+    broker.start()
+    sender.acknowledged = {at: value for at, value in sender.acknowledged.items() if at >= start}
+    assert min(_values(broker.bootstrap)) == start
+    deadline = time.monotonic() + 120
+    while sender.send() is not None:
+        assert time.monotonic() < deadline, "the deleted records have made room, yet produce is refused"
+    _same(broker, sender)
+
+
+def _delete_records(admin: AdminClient, offset: int) -> bool:
+    """Whether the records before an offset are deleted; the only other answer is a full disk's."""
+    (future,) = admin.delete_records([TopicPartition("filled", 0, offset)], request_timeout=30).values()
+    try:
+        return bool(future.result(60).low_watermark == offset)
+    except KafkaException as error:
+        reason = error.args[0]
+        if isinstance(reason, KafkaError) and reason.code() == KafkaError.KAFKA_STORAGE_ERROR:
+            return False
+        raise
 
 
 def _same(broker: KBroker, sender: Sender) -> None:

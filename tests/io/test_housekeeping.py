@@ -235,6 +235,19 @@ def test_retention_counts_what_it_deletes_and_waits_for_no_disk(
     assert swept == [60_000]
 
 
+def test_a_log_whose_space_is_needed_deletes_what_lies_below_its_log_start_now(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 2)
+    for log in scene.node.logs.values():
+        log.partition.roll(log.now_ms)
+        log.partition.delete_records(1)
+    scene.housekeeping.retain_soon(1)
+    assert scene.housekeeping.next_due_ms == 0
+    scene.housekeeping.run(0)
+    assert [log.partition.base_offsets for log in scene.node.logs.values()] == [[0, 1], [1]]
+    assert scene.metrics.words[SEGMENTS_DELETED] == 1
+    assert scene.housekeeping.next_due_ms > 0
+
+
 def test_each_second_due_files_are_removed_and_full_disks_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,11 @@ class FullDisks:
         self._count()
         return True
 
+    def has(self, log_dir: str) -> bool:
+        """Whether appends to a log of a log dir are refused."""
+        logs = [partition for slot in self._slots if (partition := self._get(slot)) is not None]
+        return any(files.log_dir_of(partition.folder) == log_dir for partition in logs)
+
     def forget(self, slot: int) -> bool:
         """The log is closed or has moved; returns whether its appends were refused."""
         refused = slot in self._slots

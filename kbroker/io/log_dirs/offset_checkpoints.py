@@ -40,6 +40,8 @@ class OffsetCheckpoints:
         self._at_start: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
         self._written_starts: dict[str, int] = {}
         """Log starts by folder that `write_starts` has put on disk."""
+        self._on_disk: dict[str, int] = {}
+        """Log starts by folder that the last `begin_starts` has put on disk. Its thread fills it."""
         self._imminent: dict[str, int] = {}
         """Log starts by folder that are on disk before the logs advance to them."""
         self._thread = CheckpointThread("checkpoints", failed)
@@ -102,9 +104,9 @@ class OffsetCheckpoints:
     def begin_starts(self, partitions: Iterable[UnifiedLog]) -> None:
         """Begin to write the log starts of open partitions in a thread. No such write is in
         progress."""
-        logs = list(partitions)
+        logs, self._on_disk = list(partitions), {}
         dirs = by_dir(self._dirs.__getitem__, logs)
-        self._starts_thread.begin(partial(write_each, dirs, self._writer_of_starts(logs)))
+        self._starts_thread.begin(partial(write_each, dirs, self._writer_of_starts(logs, self._on_disk)))
 
     def take_starts(self) -> bool:
         """Whether the last `begin_starts` has ended; reports the log dirs that could not be
@@ -112,30 +114,43 @@ class OffsetCheckpoints:
         self._starts_thread.take()
         return not self._starts_thread.is_busy
 
+    def is_start_on_disk(self, partition: UnifiedLog, start: int) -> bool:
+        """Whether the last `begin_starts`, which has ended, has put a log start on disk, or a higher
+        one. Not on a full disk, and not if the log was closed or moved meanwhile."""
+        return self._on_disk.get(partition.folder, -1) >= start
+
     def close(self) -> None:
         """Wait for the writes in progress; the threads write nothing after this."""
         self._thread.close()
         self._starts_thread.close()
 
     def _writer_of_starts(
-        self, partitions: Iterable[UnifiedLog]
+        self, partitions: Iterable[UnifiedLog], on_disk: dict[str, int] | None = None
     ) -> Callable[[LogDir, Sequence[UnifiedLog]], None]:
         """Writes the log starts of some of these partitions, in one log dir, when a thread calls
-        it."""
+        it. on_disk: gets those that are on disk, by folder."""
         firsts = {partition.slot: partition.segments.first_base for partition in partitions}
 
         def write(folder: LogDir, logs: Sequence[UnifiedLog]) -> None:
-            folder.update_log_start_offsets(partial(self._log_starts, folder.path, logs, firsts))
+            found = dict[str, int]()
+            folder.update_log_start_offsets(partial(self._log_starts, folder.path, logs, firsts, found))
+            if on_disk is not None:
+                on_disk.update(found)
 
         return write
 
     def _log_starts(
-        self, log_dir: str, logs: Sequence[UnifiedLog], firsts: Mapping[int, int], _: InFile
+        self,
+        log_dir: str,
+        logs: Sequence[UnifiedLog],
+        firsts: Mapping[int, int],
+        by_folder: dict[str, int],
+        _: InFile,
     ) -> Changes:
         """Runs in the thread. Log starts of the partitions that are still open in the log dir; None
         where the first segment begins there. That of the loop may be renamed only later, so the
         segment that was the first when the loop began the write decides. firsts: its base offset by
-        slot."""
+        slot. by_folder: gets all log starts."""
         found: dict[TopicPartition, int | None] = {}
         for partition in logs:
             folder = partition.folder
@@ -146,6 +161,7 @@ class OffsetCheckpoints:
             if is_open_in(log_dir, partition):
                 is_in_checkpoint = start > min(firsts[partition.slot], now_first)
                 found[partition.topic, partition.partition] = start if is_in_checkpoint else None
+                by_folder[folder] = start
         return found
 
     @contextmanager

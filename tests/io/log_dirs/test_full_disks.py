@@ -82,6 +82,16 @@ def test_a_closed_log_is_not_counted_any_more(scene: Scene) -> None:
     assert scene.refused == 0
 
 
+def test_a_log_dir_is_full_while_one_of_its_logs_refuses_appends(scene: Scene, tmp_path: Path) -> None:
+    assert not scene.disks.has(str(tmp_path / "0"))
+    scene.refuse()
+    assert scene.disks.has(str(tmp_path / "0"))
+    assert not scene.disks.has(str(tmp_path / "1"))
+    scene.room = ROOM_TO_HEAL
+    scene.disks.heal()
+    assert not scene.disks.has(str(tmp_path / "0"))
+
+
 def test_a_log_is_forgotten_once(scene: Scene) -> None:
     scene.refuse()
     assert scene.disks.forget(0)
