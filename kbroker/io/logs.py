@@ -248,6 +248,8 @@ class Logs:
         left = partition.folder
         self._checkpoints.forget(files.log_dir_of(left), [partition])
         partition.relocate(folder, self.reservations.max_bytes(files.log_dir_of(folder)), now)
+        # a thread may have written entries of the old folder while its log was still open there
+        self._checkpoints.forget(files.log_dir_of(left), [partition])
         for listener in self.moved_listeners:
             listener(slot, left)
         if self.failures.full_disks.forget(slot):  # the failed writes of the old folder are not in the copy

@@ -4,10 +4,12 @@ lock."""
 import errno
 import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +121,26 @@ def test_a_log_that_is_deleted_meanwhile_leaves_no_entry(
     gate.open()
     scene.offsets.close()
     assert scene.written() == {("other", 0): 7, ("t1", 0): 3}
+
+
+def test_a_log_that_moves_meanwhile_leaves_no_entry(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread writes between the removal of the old entries and the move."""
+    partition, moved = scene.partitions[0], f"{scene.logs.paths[1]}/t0-0"
+    shutil.copytree(partition.folder, moved)
+    partition.role.pause()
+    relocate = partition.relocate
+
+    def slowly(*arguments: Any) -> None:
+        scene.clean(0, 3)
+        scene.offsets.write()
+        scene.wait()
+        assert scene.written() == OLD | {("t0", 0): 3}
+        relocate(*arguments)
+
+    monkeypatch.setattr(partition, "relocate", slowly)
+    scene.logs.logs.relocate(0, moved, NOW)
+    scene.offsets.close()
+    assert scene.written() == {("other", 0): 7}
 
 
 def test_a_stop_writes_what_was_cleaned_during_the_last_write(scene: Scene) -> None:
