@@ -120,14 +120,13 @@ class DeadLetters:
         config = self._broker.topic_config(topic.name)
         limit = min(config.max_message_bytes, self._broker.shared.sizes.arena_bytes // 4)
         origin = Origin(key.group_id, source.name, key.partition)
+        _check_size(origin, dead, topic.name, config)
         first = dead.first
         while first <= dead.last:
             last, records = await self._originals(key, source.partitions[key.partition], first, dead.last)
             now_ms = self._broker.now_ms()
             stamped = now_ms if config.message_timestamp_type == "LogAppendTime" else None
             for batch in batches(letters(origin, dead, first, last, records, now_ms, limit), limit, stamped):
-                if len(batch) > config.max_message_bytes:
-                    raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, _too_large(batch, topic.name, config))
                 await self._append(partition, batch, timeout_ms=APPEND_TIMEOUT_MS)
             first = last + 1
 
@@ -143,8 +142,14 @@ class DeadLetters:
         return await read_originals(self._broker, source, first, last, READ_BYTES)
 
 
-def _too_large(letter: bytes, topic: str, config: TopicConfig) -> str:
-    return (
-        f"a letter of {len(letter)} bytes is larger than max.message.bytes of {topic}, "
-        f"{config.max_message_bytes}"
-    )
+def _check_size(origin: Origin, dead: Dead, topic: str, config: TopicConfig) -> None:
+    """Raises MESSAGE_TOO_LARGE if the topic allows no letter as large as the largest without a copy:
+    the last one, whose offset has the most digits. Checked before the first is written: an attempt
+    that wrote some of the letters would write them again each time."""
+    (letter,) = batches(letters(origin, dead, dead.last, dead.last, {}, 0, 0), 0)
+    if len(letter) > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a letter of {len(letter)} bytes is larger than max.message.bytes of {topic}, "
+            f"{config.max_message_bytes}",
+        )

@@ -17,6 +17,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.share.dead_letters import AUTO_CREATE, COPY, ENABLE, PREFIX, DeadLetters
 from kbroker.control.share.dead_offsets import REJECTED, Dead
+from kbroker.control.share.letters import Origin, batches, letters
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.ipc.layout import Slot
 from kbroker.metrics.slots import bind
@@ -227,3 +228,16 @@ def test_a_letter_larger_than_its_topic_allows_is_an_error_that_may_be_temporary
     scene.alter(TOPIC, "dlq.team", "max.message.bytes", "1000")
     scene.write(3, 3)
     assert scene.offsets() == [3]
+
+
+def test_no_letter_is_written_again_and_again_while_a_later_one_is_too_large(scene: Scene) -> None:
+    """The last offset has a digit more. Its letter is in a later piece."""
+    dead = Dead(9999, 9999, 1, REJECTED)
+    (fits,) = batches(letters(Origin("team", "orders", 2), dead, 9999, 9999, {}, 0, 0), 0)
+    scene.create_dead_letter_topic(max_message_bytes=str(len(fits)))
+    scene.configure()
+    with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+        scene.write(9000, 10_000)
+    assert scene.appended == []
+    scene.write(9000, 9999)
+    assert scene.offsets() == list(range(9000, 10_000))
