@@ -143,9 +143,9 @@ class DeadLetters:
 
 
 def _check_size(origin: Origin, dead: Dead, topic: str, config: TopicConfig) -> None:
-    """Raises MESSAGE_TOO_LARGE if the topic allows no letter as large as the largest without a copy:
-    the last one, whose offset has the most digits. Checked before the first is written: an attempt
-    that wrote some of the letters would write them again each time."""
+    """Raises MESSAGE_TOO_LARGE if the topic allows no letter as large as the largest without a
+    copy: the last one, whose offset has the most digits. Checked before the first is written: an
+    attempt that wrote some of the letters would write them again each time."""
     (letter,) = batches(letters(origin, dead, dead.last, dead.last, {}, 0, 0), 0)
     if len(letter) > config.max_message_bytes:
         raise KafkaError(

@@ -41,7 +41,8 @@ class OffsetCheckpoints:
         self._written_starts: dict[str, int] = {}
         """Log starts by folder that `write_starts` has put on disk."""
         self._on_disk: dict[str, int] = {}
-        """Log starts by folder that the last `begin_starts` has put on disk. Its thread fills it."""
+        """Log starts by folder that the last `begin_starts` has put on disk. Its thread fills
+        it."""
         self._imminent: dict[str, int] = {}
         """Log starts by folder that are on disk before the logs advance to them."""
         self._thread = CheckpointThread("checkpoints", failed)
@@ -115,8 +116,8 @@ class OffsetCheckpoints:
         return not self._starts_thread.is_busy
 
     def is_start_on_disk(self, partition: UnifiedLog, start: int) -> bool:
-        """Whether the last `begin_starts`, which has ended, has put a log start on disk, or a higher
-        one. Not on a full disk, and not if the log was closed or moved meanwhile."""
+        """Whether the last `begin_starts`, which has ended, has put a log start on disk, or a
+        higher one. Not on a full disk, and not if the log was closed or moved meanwhile."""
         return self._on_disk.get(partition.folder, -1) >= start
 
     def close(self) -> None:
