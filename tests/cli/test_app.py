@@ -22,7 +22,7 @@ from tests.cli.conftest import Shell
 HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "kbroker.supervisor")
 
 
-LOG_DUMP = 307
+LOG_DUMP = 311
 """Modules beyond the standard library and numpy of a `kbroker log dump`, which takes half a second
 with them. All commands are among them, since each brings its options; what only one command uses is
 imported by that command."""
@@ -108,7 +108,7 @@ def test_the_page_lists_every_command() -> None:
 
 def test_the_page_lists_the_options_of_the_tools() -> None:
     sections = {part.partition("\n")[0]: part for part in page().split("# kbroker ")}
-    assert "| `--nic TEXT` | Network speed instead of this host's: 10Gbit/s. |  |" in sections["tune size"]
+    assert "| `--nic BITS/S` | Network speed: 10Gbit/s. | this host's |" in sections["tune size"]
     assert "| `--abort-share NUMBER` |" in sections["loadtest run"]
 
 
