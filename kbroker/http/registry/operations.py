@@ -17,12 +17,13 @@ from kbroker.http.registry.compatibility import (
 )
 from kbroker.http.registry.formats import InvalidSchema, Parsed
 from kbroker.http.registry.levels import check_writable, level_of, normalizes
-from kbroker.http.registry.names import context_of
+from kbroker.http.registry.names import context_of, qualified
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import Row, SchemaTopic
 from kbroker.http.registry.topic_records import (
     LAST_IDS,
     LAST_IDS_KEY,
+    SCHEMA_MEMBERS,
     Malformed,
     Reference,
     SchemaRow,
@@ -44,7 +45,7 @@ def schema_of(subject: str, body: Mapping[str, Any]) -> SchemaRow:
         references = tuple(Reference.from_json(one) for one in body.get("references") or ())
     except (Malformed, TypeError) as error:
         raise failure.invalid_schema(str(error)) from None
-    extra = tuple((name, body[name]) for name in ("metadata", "ruleSet") if body.get(name) is not None)
+    extra = tuple((name, body[name]) for name in SCHEMA_MEMBERS if body.get(name) is not None)
     return SchemaRow(subject, 0, 0, text, str(kind), references, False, extra)
 
 
@@ -55,16 +56,18 @@ def parse_candidate(state: State, row: SchemaRow, normalize: bool) -> tuple[Sche
     except InvalidSchema as error:
         raise failure.invalid_schema(f"Invalid schema {row.schema_type}: {error}") from None
     text = found.normal_text() if normalize else found.canonical
-    versions = tuple(
+    return replace(row, schema=text, references=with_versions(state, row)), found
+
+
+def with_versions(state: State, row: SchemaRow) -> tuple[Reference, ...]:
+    """The references of a schema, to the latest versions where it names none. Raises Failure."""
+    return tuple(
         replace(one, version=_latest(state, row.subject, one)) if one.version == -1 else one
         for one in row.references
     )
-    return replace(row, schema=text, references=versions), found
 
 
 def _latest(state: State, subject: str, reference: Reference) -> int:
-    from kbroker.http.registry.names import qualified
-
     row = state.version(qualified(context_of(subject), reference.subject), -1)
     if row is None:  # deleted since it was resolved
         raise failure.invalid_schema(f"No schema of subject {reference.subject} is left to refer to")

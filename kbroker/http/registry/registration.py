@@ -10,10 +10,10 @@ from kbroker.http.registry import deadline, failure
 from kbroker.http.registry.compatibility import References, reasons_against, resolve
 from kbroker.http.registry.levels import check_writable, inherited, mode_of
 from kbroker.http.registry.names import context_of, is_allowed
-from kbroker.http.registry.operations import LARGEST, parse_candidate, same, schema_of
+from kbroker.http.registry.operations import LARGEST, parse_candidate, same, schema_of, with_versions
 from kbroker.http.registry.state import State
-from kbroker.http.registry.topic import SchemaTopic
-from kbroker.http.registry.topic_records import SchemaRow, dump
+from kbroker.http.registry.topic import NotWritten, SchemaTopic
+from kbroker.http.registry.topic_records import Reference, SchemaRow, dump
 
 MAX_CONTEXTS_BYTES: Final = 256 << 10
 """Of the names of all contexts with the highest id of each, which have to fit one record: a context
@@ -25,19 +25,24 @@ TRIES: Final = 20
 @dataclass(frozen=True, slots=True)
 class Basis:
     """The parts of a state that decide whether a schema can be registered, and as which text: the
-    versions of its subject, settings and mode, the schemas that it refers to."""
+    versions of its subject, settings and mode, the schemas that it refers to, and as which
+    versions."""
 
     kept: list[SchemaRow]
     config: dict[str, Any]
     mode: str
     references: References
+    versions: tuple[Reference, ...]
 
     @classmethod
     def of(cls, state: State, row: SchemaRow) -> "Basis":
         """Raises Failure."""
         subject = row.subject
         references = resolve(state, subject, row.references)
-        return cls(state.versions(subject), inherited(state, subject), mode_of(state, subject), references)
+        versions = with_versions(state, row)
+        return cls(
+            state.versions(subject), inherited(state, subject), mode_of(state, subject), references, versions
+        )
 
 
 def register(
@@ -68,13 +73,14 @@ def register(
 def _decided(
     state: State, basis: Basis, given: SchemaRow, body: Mapping[str, Any], normalize: bool
 ) -> SchemaRow:
-    """The stored version with this schema, or a new row, without an id. Raises Failure if the
-    subject cannot have it."""
+    """The stored version with this schema, or a new row, without an id. The stored version has no
+    id either if another registry gave that to another schema first: it is written again. Raises
+    Failure if the subject cannot have it."""
     subject, number = given.subject, _given(body, "id")
     normalize = normalize or bool(basis.config.get("normalize"))
     row, candidate = parse_candidate(state, given, normalize)
     found = same(state, row, candidate, basis.kept, normalize)
-    if found is not None and number in (None, found.id):
+    if found is not None and (number == found.id or (number is None and not state.is_of_another(found))):
         return found
     check_writable(state, subject)
     importing = basis.mode == "IMPORT"
@@ -82,6 +88,8 @@ def _decided(
         raise failure.operation_not_permitted(
             f"Subject {subject} is {'' if importing else 'not '}in import mode"
         )
+    if found is not None and not importing:
+        return replace(found, id=0)
     if not importing:
         level = str(basis.config["compatibilityLevel"])
         if reasons := reasons_against(state, level, row, candidate, basis.kept):
@@ -97,12 +105,19 @@ def _written(
     _check_contexts(state, row.subject)
     row = _numbered(topic, state, row, number, _given(body, "version"))
     for _ in range(TRIES):
-        topic.unread.add(row)
-        state = topic.write(caller, [(row.key(), row.value())])
+        is_new = topic.unread.add(row)
+        try:
+            state = topic.write(caller, [(row.key(), row.value())])
+        except NotWritten:
+            if is_new:  # else it may have been written before
+                topic.unread.remove(row)
+            raise
         topic.unread.settle(state)
-        if number is not None or not state.is_of_another(row):
+        if not state.is_of_another(row):
             return row.id
-        row = replace(row, id=_next_id(topic, state, row.subject))  # another registry was first
+        if number is not None:
+            raise _overwrites(number)
+        row = replace(row, id=_own_id(topic, state, row))  # another registry was first
     raise failure.busy("other registries give the same ids")
 
 
@@ -133,18 +148,46 @@ def _numbered(
     topic: SchemaTopic, state: State, row: SchemaRow, number: int | None, version: int | None
 ) -> SchemaRow:
     """Set id and version: those of an import, else the id of the same schema in its context, else
-    the next id."""
-    unread = topic.unread
-    unread.settle(state)
+    the next id. A row that has a version keeps it."""
+    topic.unread.settle(state)
+    version = version or row.version or _own_version(topic, state, row)
     if number is None:
-        number = state.id_of(row) or unread.id_of(row) or _next_id(topic, state, row.subject)
-    elif (held := state.ids[context_of(row.subject)].get(number)) and held[0].digest != row.digest:
-        raise failure.operation_not_permitted(f"Overwrite new schema with id {number} is not permitted.")
-    next_version = max(state.next_version(row.subject), unread.last_version(row.subject) + 1)
-    return replace(row, id=number, version=version or unread.version_of(row) or next_version)
+        return replace(row, id=_own_id(topic, state, row), version=version)
+    row = replace(row, id=number, version=version)
+    if state.is_of_another(row) or topic.unread.is_of_another(row):
+        raise _overwrites(number)
+    return row
+
+
+def _overwrites(number: int) -> failure.Failure:
+    return failure.operation_not_permitted(f"Overwrite new schema with id {number} is not permitted.")
+
+
+def _own_version(topic: SchemaTopic, state: State, row: SchemaRow) -> int:
+    """The version that the same schema got and whose record is not read yet, unless another
+    registry has used it since; else the next one of the subject."""
+    unread = topic.unread
+    version = unread.version_of(row)
+    if version is not None:
+        stored = state.version(row.subject, version)
+        if stored is None or stored.digest == row.digest:
+            return version
+    return max(state.next_version(row.subject), unread.last_version(row.subject) + 1)
+
+
+def _own_id(topic: SchemaTopic, state: State, row: SchemaRow) -> int:
+    """The id of the same schema in its context, else the next one. Raises Failure."""
+    number = topic.unread.id_of(row)
+    if number is not None and state.is_of_another(row, number):
+        number = None
+    return state.id_of(row) or number or _next_id(topic, state, row.subject)
 
 
 def _next_id(topic: SchemaTopic, state: State, subject: str) -> int:
-    """The lowest id that no schema of the context got from this registry, or has in the topic."""
+    """The lowest id that no schema of the context got from this registry, or has in the topic.
+    Raises Failure."""
     context = context_of(subject)
-    return max(state.last_ids.get(context, 0), topic.unread.last_id(context)) + 1
+    last = max(state.last_ids.get(context, 0), topic.unread.last_id(context))
+    if last >= LARGEST:
+        raise failure.operation_not_permitted(f"no id is left in context {context}")
+    return last + 1

@@ -116,15 +116,16 @@ class State:
         return kept[-1] if kept else None
 
     def id_of(self, row: SchemaRow) -> int | None:
-        """The oldest id of a schema in its context."""
-        numbers = self.identities[context_of(row.subject)].get(row.digest)
-        return numbers[0] if numbers else None
+        """The oldest id of a schema in its context that was not another schema's before."""
+        numbers = self.identities.get(context_of(row.subject), {}).get(row.digest, ())
+        return next((one for one in numbers if not self.is_of_another(row, one)), None)
 
-    def is_of_another(self, row: SchemaRow) -> bool:
-        """Whether the id of a row is that of another schema, whose record is before it in the
-        topic."""
-        rows = self.ids.get(context_of(row.subject), {}).get(row.id)
-        return bool(rows and rows[0].digest != row.digest)
+    def is_of_another(self, row: SchemaRow, number: int = 0) -> bool:
+        """Whether an id (0: that of the row) is that of another schema, whose record is before it
+        in the topic."""
+        rows = self.ids.get(context_of(row.subject), {}).get(number or row.id, ())
+        first = next(iter(rows), None)  # readers have no lock: rows may become empty
+        return first is not None and first.digest != row.digest
 
     def ids_without_rows(self, removed: Sequence[SchemaRow]) -> dict[str, int]:
         """The highest ids by context, of those contexts where no row has it once these are

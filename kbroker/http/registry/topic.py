@@ -40,6 +40,23 @@ PAUSE_S = 0.05
 Row = tuple[bytes, bytes | None]
 _MOVING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE")
 """Errors of a topic that gets another leader."""
+_REFUSED = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""Errors of a Produce that has appended nothing. Others, such as REQUEST_TIMED_OUT, leave it
+open."""
+
+
+class NotWritten(Failure):
+    """The broker has refused records: they are not in the log, and never will be."""
 
 
 class SchemaTopic:
@@ -144,14 +161,15 @@ class SchemaTopic:
             return self.state
 
     def write(self, caller: Caller, rows: Sequence[Row]) -> State:
-        """Appends records and applies them. After a Failure they may still be in the log; the next
-        read finds them."""
+        """Appends records and applies them. Raises NotWritten; after any other Failure they may
+        still be in the log, and the next read finds them."""
         now_ms = time.time_ns() // 1_000_000
         batch = build_batch([(key, value, (), now_ms) for key, value in rows])
         request = ProduceRequest(
             None, -1, TIMEOUT_MS, [TopicProduceData(SCHEMAS, partition_data=[PartitionProduceData(0, batch)])]
         )
         with self.lock:
+            may_be_written = False
             for _ in range(TRIES):
                 try:
                     node = _leader(caller)
@@ -167,8 +185,13 @@ class SchemaTopic:
                     return self.refresh(caller)
                 if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     self._create(caller)
-                elif found.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    raise _error(ErrorCode(found.error_code), found.error_message)
+                elif found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    may_be_written = True
+                else:
+                    failure = _error(ErrorCode(found.error_code), found.error_message)
+                    if not may_be_written and found.error_code in _REFUSED:
+                        raise NotWritten(failure.status, failure.code, failure.text)
+                    raise failure
                 time.sleep(PAUSE_S)
             raise store_failed(f"the topic {SCHEMAS} cannot be written now")
 

@@ -16,6 +16,8 @@ and Karapace ignore it, and their own NOOP, which has no space, does not replace
 compares bytes. After a key whose members are in another order, Karapace would write all its keys
 in another order, and its removals would not cover the records of ours."""
 LAST_IDS = "lastIds"
+SCHEMA_MEMBERS = ("metadata", "ruleSet")
+"""Members of a schema besides its type, text and references."""
 
 
 class Malformed(ValueError):
@@ -62,11 +64,14 @@ class SchemaRow:
 
     @property
     def digest(self) -> bytes:
-        """Equal for equal schemas, which have one id in a context. Computed once: a subject may
-        have many versions with large metadata."""
+        """Equal for equal schemas, which have one id in a context. Other members that another
+        registry adds to a record, such as a time, are not part of a schema. Computed once: a
+        subject may have many versions with large metadata."""
         if not self._digest:
             found = sha256()
-            for part in (self.schema_type, self.schema, repr(self.references), repr(self.extra)):
+            members = dict(self.extra)
+            extra = [(name, members[name]) for name in SCHEMA_MEMBERS if members.get(name) is not None]
+            for part in (self.schema_type, self.schema, repr(self.references), repr(extra)):
                 data = part.encode("utf-8", "surrogatepass")
                 found.update(b"%d:" % len(data) + data)
             object.__setattr__(self, "_digest", found.digest())

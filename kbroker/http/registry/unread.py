@@ -30,13 +30,20 @@ class UnreadRows:
     def __init__(self) -> None:
         self._rows: OrderedDict[tuple[str, int], _Given] = OrderedDict()
 
-    def add(self, row: SchemaRow) -> None:
-        """The record of a row is about to be written."""
+    def add(self, row: SchemaRow) -> bool:
+        """The record of a row is about to be written; returns whether it is not among the rows
+        yet."""
         key = row.subject, row.version
-        self._rows.pop(key, None)
-        self._rows[key] = _Given(context_of(row.subject), row.digest, row.id)
+        given = _Given(context_of(row.subject), row.digest, row.id)
+        before = self._rows.pop(key, None)
+        self._rows[key] = given
         while len(self._rows) > MAX_ROWS:
             self._rows.popitem(last=False)
+        return before != given
+
+    def remove(self, row: SchemaRow) -> None:
+        """The record of a row will never be written."""
+        self._rows.pop((row.subject, row.version), None)
 
     def settle(self, state: State) -> None:
         """Drop the rows that the state has."""
@@ -57,6 +64,15 @@ class UnreadRows:
             if subject == row.subject and given.digest == row.digest:
                 return version
         return None
+
+    def is_of_another(self, row: SchemaRow) -> bool:
+        """Whether another schema got the id of a row in its context, or its version."""
+        context = context_of(row.subject)
+        return any(
+            one.digest != row.digest
+            and ((one.context, one.id) == (context, row.id) or key == (row.subject, row.version))
+            for key, one in self._rows.items()
+        )
 
     def last_id(self, context: str) -> int:
         """The highest id in a context; 0 if there is none."""

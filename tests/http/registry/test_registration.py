@@ -13,8 +13,9 @@ import pytest
 from kbroker.http.registry import compatibility, deadline
 from kbroker.http.registry.failure import unavailable
 from kbroker.http.registry.formats import parse
+from kbroker.http.registry.operations import LARGEST
 from kbroker.http.registry.state import State
-from kbroker.http.registry.topic import Row
+from kbroker.http.registry.topic import NotWritten, Row
 from kbroker.http.registry.topic_records import SchemaRow, config_key, dump
 from tests.http.registry.desk import Desk, ListTopic, record
 
@@ -102,6 +103,17 @@ def test_a_version_that_is_registered_meanwhile_is_compared(desk: Desk) -> None:
     meanwhile(desk, lambda: desk.register("s", '"long"'))
     assert desk.register("s", '"long"') == 2
     assert desk("GET", PATH) == (200, [1, 2])
+
+
+def test_a_reference_to_the_latest_version_is_that_of_the_time_of_the_write(desk: Desk) -> None:
+    """Also if both versions have the same text."""
+    schema = json.dumps(record("a", name="Part"))
+    desk.register("part", schema)
+    metadata = {"properties": {"a": "b"}}
+    meanwhile(desk, lambda: desk.register("part", schema, metadata=metadata))
+    whole = record({"name": "part", "type": "Part"}, name="Whole")
+    desk.register("s", whole, references=[{"name": "Part", "subject": "part", "version": -1}])
+    assert desk("GET", f"{PATH}/1")[1]["references"][0]["version"] == 2
 
 
 def test_a_mode_that_changes_meanwhile_applies(desk: Desk) -> None:
@@ -213,3 +225,108 @@ def test_an_id_that_another_registry_gave_first_is_replaced(schema: str) -> None
         assert each("GET", "/subjects/ours/versions/1")[1]["id"] == number
         assert each("GET", f"/schemas/ids/{number}") == (200, {"schema": schema})
         assert each.register("later", schema) == number
+
+
+def collide(desk: Desk) -> None:
+    """Version 1 of subject `ours` has the id of another registry's schema, as after a crash before
+    it was written again."""
+    rows = SchemaRow("theirs", 1, 1, '"string"'), SchemaRow("ours", 1, 1, '"int"')
+    desk.topic.write(None, [(row.key(), row.value()) for row in rows])
+
+
+def test_a_version_whose_id_is_of_another_schema_is_repaired_when_it_is_registered_again(desk: Desk) -> None:
+    collide(desk)
+    newer = SchemaRow("ours", 2, 2, '"string"')  # to which the old version is not compatible
+    desk.topic.write(None, [(newer.key(), newer.value())])
+    assert desk.register("ours", '"int"') == 3
+    for each in (desk, desk.again()):
+        assert each("GET", "/subjects/ours/versions") == (200, [1, 2])
+        assert each("GET", "/subjects/ours/versions/1")[1]["id"] == 3
+        assert each("GET", "/schemas/ids/1") == (200, {"schema": '"string"'})
+        assert each("GET", "/schemas/ids/3") == (200, {"schema": '"int"'})
+        assert each.register("ours", '"int"') == 3
+
+
+def test_an_id_of_another_schema_is_not_given_to_the_same_schema_of_another_subject(desk: Desk) -> None:
+    collide(desk)
+    assert desk.register("later", '"int"') == 2
+    assert desk("GET", "/schemas/ids/2") == (200, {"schema": '"int"'})
+
+
+def test_an_id_without_an_answer_that_another_registry_gave_meanwhile_is_not_given_again(
+    late_desk: Desk,
+) -> None:
+    lose(late_desk, "s", '"int"')
+    theirs = SchemaRow("theirs", 1, 1, '"string"')
+    late_desk.topic.write(None, [(theirs.key(), theirs.value())])
+    late_desk.topic.rows.clear()
+    assert late_desk.register("other", '"int"') == 2
+    assert len(late_desk.topic.rows) == 1, "it was written once"
+
+
+def test_a_version_without_an_answer_that_another_registry_used_meanwhile_is_not_overwritten(
+    late_desk: Desk,
+) -> None:
+    late_desk("PUT", "/config", {"compatibility": "NONE"})
+    lose(late_desk, "s", '"int"')
+    theirs = SchemaRow("s", 1, 5, '"string"')
+    late_desk.topic.write(None, [(theirs.key(), theirs.value())])
+    late_desk.register("s", '"int"')
+    assert late_desk("GET", f"{PATH}/1")[1]["schema"] == '"string"'
+    assert late_desk("GET", f"{PATH}/2")[1]["schema"] == '"int"'
+
+
+@pytest.mark.parametrize("numbers", [{"id": 1}, {"id": 7, "version": 1}])
+def test_an_import_does_not_overwrite_a_schema_that_may_be_written_later(
+    late_desk: Desk, numbers: dict[str, int]
+) -> None:
+    desk = late_desk
+    lose(desk, "s", '"int"')
+    assert desk("PUT", "/mode", {"mode": "IMPORT"})[0] == 200
+    assert desk("POST", PATH, {"schema": '"string"', **numbers})[1]["error_code"] == 42205
+    assert desk("POST", PATH, {"schema": '"string"', "id": 7, "version": 2}) == (200, {"id": 7})
+    assert desk("POST", PATH, {"schema": '"int"', "id": 1, "version": 1}) == (200, {"id": 1})
+
+
+def test_an_import_whose_id_another_registry_gave_first_is_refused() -> None:
+    desk, topic = Desk(), SharedTopic()
+    desk.topic = desk.registry.topic = topic
+    desk("PUT", "/mode", {"mode": "IMPORT"})
+    first = SchemaRow("theirs", 1, 1, '"string"')
+    topic.other = [(first.key(), first.value())]
+    assert desk("POST", PATH, {"schema": '"int"', "id": 1, "version": 1})[1]["error_code"] == 42205
+
+
+class RefusingTopic(LateTopic):
+    """While `is_late`, writes are lost; while `is_full`, the broker refuses them."""
+
+    is_full = False
+
+    def write(self, caller: Any, rows: Sequence[Row]) -> State:
+        if self.is_full:
+            raise NotWritten(HTTPStatus.INTERNAL_SERVER_ERROR, 50001, "too large")
+        return super().write(caller, rows)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_schema_that_the_broker_refuses_keeps_its_id_only_if_an_earlier_write_was_lost(
+    is_lost: bool,
+) -> None:
+    desk, topic = Desk(), RefusingTopic()
+    desk.topic = desk.registry.topic = topic
+    desk("PUT", "/config", {"compatibility": "NONE"})
+    if is_lost:
+        lose(desk, "s", '"int"')
+    topic.is_full = True
+    assert desk("POST", PATH, {"schema": '"int"'})[1]["error_code"] == 50001
+    topic.is_full = False
+    number = 2 if is_lost else 1
+    assert desk.register("s", '"string"') == number
+    assert desk("GET", PATH) == (200, [number])
+
+
+def test_a_schema_is_refused_when_no_id_is_left(desk: Desk) -> None:
+    last = SchemaRow("theirs", 1, LARGEST, '"string"')
+    desk.topic.write(None, [(last.key(), last.value())])
+    assert desk("POST", PATH, {"schema": '"int"'})[1]["error_code"] == 42205
+    assert desk.register("s", '"string"') == LARGEST

@@ -97,6 +97,13 @@ def test_schemas_that_differ_have_digests_that_differ(other: SchemaRow) -> None:
     assert other.digest != row.digest
 
 
+def test_members_that_another_registry_adds_to_a_record_make_no_other_schema() -> None:
+    given = {"subject": "s", "version": 1, "id": 1, "schema": "0", "ruleSet": None}
+    row = SchemaRow.from_json(given | {"guid": "1-2", "ts": 7})
+    assert row.digest == SchemaRow("s", 1, 1, "0").digest
+    assert b'"ts":7' in row.value()
+
+
 def test_a_version_that_is_overwritten_with_another_schema_leaves_its_id_to_that() -> None:
     state = State()
     first, second = SchemaRow("s", 1, 1, "0"), SchemaRow("s", 1, 1, "1")
@@ -114,6 +121,8 @@ def test_an_id_of_two_schemas_stays_with_the_one_that_is_not_removed() -> None:
         state.apply(row.key(), row.value())
     assert not state.is_of_another(first)
     assert state.is_of_another(second)
+    assert state.id_of(second) is None
     state.apply(second.key(), replace(second, id=2).value())
     assert (state.id_of(first), state.id_of(second)) == (1, 2)
+    assert state.is_of_another(first, 2)
     assert state.ids["."] == {1: [first], 2: [replace(second, id=2)]}

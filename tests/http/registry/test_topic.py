@@ -16,7 +16,7 @@ from kbroker.http.registry import answers, deadline
 from kbroker.http.registry import topic as module
 from kbroker.http.registry.answers import RegistryRequest
 from kbroker.http.registry.failure import Failure
-from kbroker.http.registry.topic import SchemaTopic
+from kbroker.http.registry.topic import NotWritten, SchemaTopic
 from kbroker.http.registry.topic_records import SchemaRow
 from kbroker.protocol.errors import ErrorCode
 
@@ -227,6 +227,32 @@ def test_a_caller_waits_for_its_quota_before_it_locks_the_topic(
     thread.join(LONG_S)
     assert is_free
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("codes", "is_certain"),
+    [
+        ([ErrorCode.MESSAGE_TOO_LARGE], True),
+        ([ErrorCode.TOPIC_AUTHORIZATION_FAILED], True),
+        ([ErrorCode.REQUEST_TIMED_OUT], False),
+        ([ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND], False),
+        ([ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE], False),
+    ],
+)
+def test_records_are_certainly_not_written_if_the_broker_refuses_the_first_attempt(
+    codes: list[ErrorCode], is_certain: bool, log: Log
+) -> None:
+    """An attempt before it may have appended them."""
+    found = iter(codes)
+
+    def ask(*_: object, **__: object) -> Any:
+        part = SimpleNamespace(error_code=next(found), error_message=None)
+        return SimpleNamespace(responses=[SimpleNamespace(partition_responses=[part])])
+
+    caller: Any = SimpleNamespace(ask=ask)
+    with pytest.raises(Failure, match=codes[-1].name) as refused:
+        SchemaTopic().write(caller, [(b"{}", b"{}")])
+    assert isinstance(refused.value, NotWritten) is is_certain
 
 
 class Answering:

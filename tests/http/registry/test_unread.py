@@ -47,6 +47,25 @@ def test_a_row_that_gets_another_id_has_only_that(rows: UnreadRows) -> None:
     assert rows.id_of(ROW) == 9
 
 
+def test_a_row_is_new_until_it_was_added(rows: UnreadRows) -> None:
+    assert not rows.add(ROW)
+    assert rows.add(replace(ROW, id=9))
+    assert rows.add(replace(ROW, id=9, schema='"long"'))
+    rows.remove(ROW)
+    assert rows.add(ROW)
+
+
+def test_an_id_and_a_version_belong_to_the_schema_that_got_them(rows: UnreadRows) -> None:
+    other = replace(ROW, schema='"long"')
+    assert not rows.is_of_another(ROW)
+    assert not rows.is_of_another(replace(ROW, subject="t"))
+    assert rows.is_of_another(replace(other, version=4))
+    assert rows.is_of_another(replace(other, subject="t"))
+    assert rows.is_of_another(replace(other, id=8))
+    assert not rows.is_of_another(replace(other, id=8, version=4))
+    assert not rows.is_of_another(replace(other, subject=":.blue:s"))
+
+
 def test_the_number_of_rows_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unread, "MAX_ROWS", 10)
     rows = UnreadRows()
