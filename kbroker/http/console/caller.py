@@ -3,7 +3,9 @@
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -25,8 +27,9 @@ IDLE_S = 30.0
 WAIT_S = 5.0
 """A request waits so long for its turn, then it is refused."""
 
-Address = Callable[[int], tuple[str, int]]
+_IN_HURRY: ContextVar[bool] = ContextVar("in_hurry", default=False)
 
+Address = Callable[[int], tuple[str, int]]
 
 Login = tuple[str, str]
 """Name and password of a user."""
@@ -37,7 +40,9 @@ Callers = Callable[[Login | None, str], "Caller"]
 class Caller:
     """Runs in: http. Owner: the console (anonymous) or a session (a user). Thread-safe.
 
-    address: of the chosen listener, by site number. turns: shared by all callers."""
+    address: of the chosen listener, by site number. turns: shared by all callers. When a quota is
+    used up, the broker reads nothing more from the connection for the throttle time of its answer:
+    the connection is closed, and the next request of this caller waits for that time instead."""
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class Caller:
         turns: Turns,
         login: UserLogin | None = None,
         clock_s: Callable[[], float] = time.monotonic,
+        sleep_s: Callable[[float], None] = time.sleep,
     ) -> None:
         self._address = address
         self._sites = {node: number for number, node in enumerate(sites)}
@@ -54,6 +60,8 @@ class Caller:
         self._turns = turns
         self._login = login
         self._clock_s = clock_s
+        self._sleep_s = sleep_s
+        self._throttled_until_s = clock_s()
         self._is_outdated = False
         self._idle: list[_Kept] = []
         self._lock = threading.Lock()
@@ -88,6 +96,7 @@ class Caller:
         if not self._turns.take(self.user, WAIT_S):
             raise unavailable("too many requests at the same time; try again")
         try:
+            self._wait_for_quota(deadline_s)
             return self._ask(site, api, request, version, deadline_s)
         finally:
             self._turns.leave(self.user)
@@ -104,6 +113,12 @@ class Caller:
         for kept in links:
             kept.link.close()
 
+    def _wait_for_quota(self, limit_s: float) -> None:
+        if not _IN_HURRY.get():
+            left_s = min(limit_s, self._throttled_until_s - self._clock_s())
+            if left_s > 0:
+                self._sleep_s(left_s)
+
     def _ask(self, site: int, api: ApiKey, request: Struct, version: int | None, deadline_s: float) -> Any:
         kept = self._kept(site) if api in READS else None
         if kept is not None:
@@ -112,7 +127,7 @@ class Caller:
             except LinkBroken:
                 kept.link.close()  # perhaps closed while idle: try a new one
             else:
-                self._keep(site, kept.link)
+                self._answered(site, kept.link, answer)
                 return answer
         try:
             link = self._connect(site)
@@ -130,8 +145,19 @@ class Caller:
         except BaseException:
             link.close()
             raise
-        self._keep(site, link)
+        self._answered(site, link, answer)
         return answer
+
+    def _answered(self, site: int, link: BrokerLink, answer: Any) -> None:
+        """Keep the connection of an answer, unless the broker reads nothing from it for now."""
+        throttle_ms = getattr(answer, "throttle_time_ms", 0)
+        if throttle_ms <= 0:
+            self._keep(site, link)
+            return
+        link.close()
+        with self._lock:
+            until_s = self._clock_s() + min(throttle_ms / 1000, DEADLINE_S)
+            self._throttled_until_s = max(self._throttled_until_s, until_s)
 
     def _connect(self, site: int) -> BrokerLink:
         link = BrokerLink(self._address(site), self._tls, DEADLINE_S)
@@ -166,6 +192,17 @@ class Caller:
                 self._idle.append(_Kept(self._clock_s(), site, link))
                 return
         link.close()
+
+
+@contextmanager
+def in_hurry() -> Iterator[None]:
+    """Requests of this thread do not wait for throttle times: it holds what other users wait for.
+    The next request of the caller waits instead."""
+    before = _IN_HURRY.set(True)
+    try:
+        yield
+    finally:
+        _IN_HURRY.reset(before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from kbroker.config.acls import WRITE
 from kbroker.config.topic import SCHEMAS
-from kbroker.http.console.caller import Caller
+from kbroker.http.console.caller import Caller, in_hurry
 from kbroker.http.console.log_reader import Scan
 from kbroker.http.console.refusal import Refusal, check
 from kbroker.http.registry.deadline import WAIT_S, held
@@ -87,8 +87,10 @@ class SchemaTopic:
 
     @contextmanager
     def locked(self, caller: Caller) -> Iterator[State]:
-        """Holds `lock`; gives the state. Raises Failure if the lock is not free in time."""
-        with held(self.lock, "too many changes of schemas at the same time"):
+        """Holds `lock`; gives the state. The throttle times of a caller whose quota is used up are
+        waited for by its next request, not with the lock. Raises Failure if the lock is not free in
+        time."""
+        with held(self.lock, "too many changes of schemas at the same time"), in_hurry():
             yield self.refresh(caller)
 
     def check_rights(self, caller: Caller) -> None:

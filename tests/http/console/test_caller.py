@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kbroker.http.console import caller as module
-from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.console.broker_link import DEADLINE_S, LinkBroken, LoginRefused
 from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, Caller
 from kbroker.http.console.refusal import Refusal, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramFailed
@@ -20,7 +20,9 @@ READ, CHANGE = ApiKey.METADATA, ApiKey.CREATE_TOPICS
 
 
 class Link:
-    """Stands for a BrokerLink. fails: what its next request raises."""
+    """Stands for a BrokerLink, and for its answers. fails: what its next request raises."""
+
+    throttle_time_ms = 0
 
     def __init__(self, site: int) -> None:
         self.site = site
@@ -46,10 +48,17 @@ class Scene:
         self.now_s = 1000.0
         self.links: list[Link] = []
         self.fails: BaseException | None = None
+        self.slept: list[float] = []
         self.turns = Turns(at_a_time=1)
         monkeypatch.setattr(module, "BrokerLink", lambda address, tls, deadline_s: self._made(address[1]))
         monkeypatch.setattr(module, "WAIT_S", 0.001)
-        self.caller = Caller(lambda site: ("host", site), (5, 6), None, self.turns, login, lambda: self.now_s)
+        self.caller = Caller(
+            lambda site: ("host", site), (5, 6), None, self.turns, login, lambda: self.now_s, self._sleep
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += seconds
 
     def _made(self, site: int) -> Any:
         link = Link(site)
@@ -128,6 +137,47 @@ def test_a_bounded_number_of_connections_is_kept(scene: Scene) -> None:
     assert [link.closed for link in scene.links] == [1] * (IDLE_LINKS + 1)
     scene.read()
     assert len(scene.links) == IDLE_LINKS + 2, "a closed connection is not used again"
+
+
+@pytest.mark.parametrize("ask", [Scene.read, Scene.change])
+def test_a_used_up_quota_delays_the_next_request_and_not_its_connection(
+    scene: Scene, ask: Callable[[Scene], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker reads nothing more from the connection."""
+    monkeypatch.setattr(Link, "throttle_time_ms", 3000)
+    ask(scene)
+    assert (scene.slept, scene.links[0].closed) == ([], 1)
+    monkeypatch.setattr(Link, "throttle_time_ms", 0)
+    scene.now_s += 1
+    scene.read()
+    scene.read()
+    assert scene.slept == [2.0]
+    assert [link.closed for link in scene.links] == [1, 0]
+
+
+def test_a_request_in_a_hurry_leaves_the_delay_to_the_next_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Link, "throttle_time_ms", 3000)
+    with module.in_hurry():
+        for _ in range(2):
+            scene.change()
+            scene.read()
+        monkeypatch.setattr(Link, "throttle_time_ms", 0)
+        scene.read()
+    assert scene.slept == []
+    assert [len(link.requests) for link in scene.links] == [1] * 5
+    scene.read()
+    assert scene.slept == [3.0]
+
+
+def test_a_request_waits_for_a_quota_no_longer_than_for_an_answer(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Link, "throttle_time_ms", 10**9)
+    scene.read()
+    scene.read()
+    assert scene.slept == [DEADLINE_S]
 
 
 @pytest.mark.parametrize("error", [LinkBroken("away"), ScramFailed("wrong")])

@@ -85,6 +85,15 @@ def test_damaged_records_are_a_refusal() -> None:
         Scan(Fetches(bytes(data), []), "t", 0, 1, 0, False).records()
 
 
+def test_an_answer_without_partitions_is_not_the_end_of_the_log() -> None:
+    """So the broker answers when a quota is used up."""
+    answer = SimpleNamespace(error_code=0, responses=[])
+    caller: Any = SimpleNamespace(ask=lambda *_, **__: answer)
+    with pytest.raises(Refusal, match="quota") as refused:
+        Scan(caller, "t", 0, 1, 0, False).records()
+    assert refused.value.status == 503
+
+
 def test_filters_look_for_text_in_key_value_and_headers() -> None:
     record = Record(0, 0, b"Order-1", b'{"city": "Bern"}', (("trace", b"abc"),))
     assert text_filter("order", None)(record)

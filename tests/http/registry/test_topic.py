@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kbroker.config.acls import READ, WRITE
+from kbroker.http.console import caller as caller_module
 from kbroker.http.console.refusal import Refusal, check, unavailable
 from kbroker.http.registry import answers, deadline
 from kbroker.http.registry import topic as module
@@ -227,6 +228,24 @@ def test_a_caller_waits_for_its_quota_before_it_locks_the_topic(
     thread.join(LONG_S)
     assert is_free
     assert not thread.is_alive()
+
+
+def test_requests_wait_for_no_quota_while_the_topic_is_locked(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_hurry: list[bool] = []
+
+    def leader(_: object) -> int:
+        in_hurry.append(caller_module._IN_HURRY.get())
+        return 0
+
+    monkeypatch.setattr(module, "_leader", leader)
+    ann: Any = "ann"
+    topic = SchemaTopic()
+    with topic.changing(ann):
+        versions(topic, ann)
+    versions(topic, ann)
+    assert in_hurry == [False, True, True, False]
 
 
 @pytest.mark.parametrize(
