@@ -2,7 +2,7 @@
 what counts."""
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,14 +17,12 @@ NO_OFFSETS: Mapping[int, int] = {}
 
 
 class Uncommitted(NamedTuple):
-    """A partition that counts for a group without a committed offset. rank: its place among those
-    of the group and topic, the one with the largest lag first."""
+    """A partition that counts for a group without a committed offset."""
 
     group: GroupSummary
     topic: str
     partition: int
     lag: int
-    rank: int
 
 
 class LogRanges:
@@ -67,26 +65,25 @@ class LogRanges:
         total = 0
         sources = []
         for number, group in enumerate(groups):
+            of_topics = []
             for topic in sorted(_whole(group)):
                 if count := self._uncommitted_count(group, topic):
                     total += count
-                    sources.append(self._uncommitted(group, number, topic))
+                    of_topics.append(self._uncommitted(group, topic))
+            if of_topics:
+                sources.append(_in_turns(number, of_topics))
         rows = [
-            Uncommitted(groups[number], topic, partition, -below, rank)
-            for below, rank, number, topic, partition in islice(heapq.merge(*sources), most)
+            Uncommitted(groups[number], topic, partition, -below)
+            for below, _, number, topic, partition in islice(heapq.merge(*sources), most)
         ]
         return rows, total - len(rows)
 
-    def _uncommitted(
-        self, group: GroupSummary, number: int, topic: str
-    ) -> Iterator[tuple[int, int, int, str, int]]:
-        """(-lag, rank, number of the group, topic, partition), ascending."""
+    def _uncommitted(self, group: GroupSummary, topic: str) -> Iterator[tuple[int, str, int]]:
+        """(-lag, topic, partition), ascending."""
         offsets = group.offsets.get(topic, NO_OFFSETS)
-        rank = 0
         for lag, partition in self._by_records(topic):
             if partition not in offsets:
-                yield -lag, rank, number, topic, partition
-                rank += 1
+                yield -lag, topic, partition
 
     def _by_records(self, topic: str) -> list[tuple[int, int]]:
         """(records, partition) of a topic, the partition with the most records first."""
@@ -139,6 +136,15 @@ class LogRanges:
             if (found := known.get(partition)) is not None:
                 total += records_behind(offset, *found) - (records_behind(None, *found) if whole else 0)
         return total
+
+
+def _in_turns(
+    number: int, of_topics: Iterable[Iterator[tuple[int, str, int]]]
+) -> Iterator[tuple[int, int, int, str, int]]:
+    """(-lag, place among the partitions of the group, number of the group, topic, partition),
+    ascending."""
+    for turn, (below, topic, partition) in enumerate(heapq.merge(*of_topics)):
+        yield below, turn, number, topic, partition
 
 
 def topics_of(group: GroupSummary) -> list[str]:

@@ -8,11 +8,13 @@ number of partitions. Rates are those of the last minutes.
 import logging
 import os
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from mmap import PAGESIZE
+from operator import itemgetter
 from pathlib import Path
 
 from kbroker.http.directory import Directory
@@ -32,13 +34,17 @@ log = logging.getLogger(__name__)
 
 MAX_PARTITIONS = 500
 MAX_UNCOMMITTED = 5000
-"""Partitions without a committed offset."""
+"""Partitions without a committed offset, those with the largest lag at this refresh. One that is no
+longer among them loses what was read of it: above this number, places with nearly the same lag can
+be without lag in seconds and bytes for some refreshes."""
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
 """Nothing is read when there was no scrape for so long."""
 OPEN_FILES = 64
 
 Key = tuple[str, str, int]
+Lagging = tuple[Key, int, PartitionImage]
+"""A place, and the offset of its first uncommitted record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ class GroupProgress:
         self._clock_s = clock_s
         self._places: dict[Key, Place] = {}
         self._lags: dict[str, History] = {}
-        self._next = 0
+        self._last: Key | None = None
         self._open_files = OpenFiles(OPEN_FILES)
         self.scraped_s = -inf
         self.lagging_folders: frozenset[str] = frozenset()
@@ -109,7 +115,7 @@ class GroupProgress:
         images = {
             (topic.name, image.index): image for topic in directory.topics for image in topic.partitions
         }
-        lagging: list[tuple[Key, int, PartitionImage]] = []
+        lagging: list[Lagging] = []
         lags: dict[str, History] = {}
         kept: set[Key] = set()
         ranges = LogRanges(self._shared, directory)
@@ -126,13 +132,22 @@ class GroupProgress:
         self._lags = lags
         self.lagging_folders = frozenset(image.folder for _, _, image in lagging)
         places = {key: place for key, place in self._places.items() if key in kept}
-        chosen = [lagging[(self._next + n) % len(lagging)] for n in range(min(MAX_PARTITIONS, len(lagging)))]
-        self._next = (self._next + len(chosen)) % max(1, len(lagging))
+        chosen = self._next(lagging)
         for key, offset, image in chosen:
             place = self._place(places.get(key), offset, image, now_s)
             if place is not None:
                 places[key] = place
         self._places = places
+
+    def _next(self, lagging: Iterable[Lagging]) -> list[Lagging]:
+        """Those with the next keys after the last one that was read. Their lags, and places that
+        are new or have no more lag, do not affect the turn of the others."""
+        ordered = sorted(lagging, key=itemgetter(0))
+        first = 0 if self._last is None else bisect_right(ordered, self._last, key=itemgetter(0))
+        chosen = (ordered[first:] + ordered[:first])[:MAX_PARTITIONS]
+        if chosen:
+            self._last = chosen[-1][0]
+        return chosen
 
     def _place(self, known: Place | None, offset: int, image: PartitionImage, now_s: float) -> Place | None:
         reader = LogReader(image.folder, self._open_files)

@@ -26,9 +26,9 @@ STATES = {
 }
 """The states of each type of group: each has a series, also while no group is in it."""
 OF_GROUP = "kafka_consumergroup_"
-CAUGHT_UP, WITHOUT_COMMIT, WITH_COMMIT = 0, 1, 1 << 32
-"""First ranks. Of equal lags, a partition that a group has never committed is the more suspicious
-one; without lag it is an empty one."""
+EMPTY, UNKNOWN = -0.5, -1.0
+"""Sizes of rows that have series last: an empty partition without a committed offset, and one that
+does not exist."""
 Place = tuple[str, str, str]
 """Labels: group, topic, partition."""
 
@@ -61,7 +61,7 @@ class GroupRows:
         ranges = LogRanges(self._shared, directory)
         rows, left_out, sums = _lags(groups, ranges, self._most, self._shown.keys)
         shown_groups = self._without_partitions(families, groups, sums)
-        shown = self._shown.of(rows, lambda row: row.labels, _size, lambda row: row.rank)
+        shown = self._shown.of(rows, lambda row: row.labels, _size, lambda row: row.labels[0])
         families.add("kbroker_group_partitions_left_out", (), left_out + len(rows) - len(shown))
         committed = [row for row in shown if row.offset is not None]
         labels = self._labels.of([row.labels for row in committed])
@@ -159,13 +159,11 @@ class GroupRows:
 @dataclass(frozen=True, slots=True)
 class Row:
     """A partition that counts for a group. offset: committed; None if none is. lag: None if the
-    partition does not exist. rank: of rows with the same lag, those with the lowest rank are
-    shown."""
+    partition does not exist."""
 
     labels: Place
     offset: int | None
     lag: int | None
-    rank: int
 
 
 def _labels(found: Uncommitted) -> Place:
@@ -178,16 +176,21 @@ def _is_read(row: Row, idle: AbstractSet[str]) -> bool:
     return row.offset is not None or row.labels[0] not in idle
 
 
-def _size(row: Row) -> int:
-    return -1 if row.lag is None else row.lag
+def _size(row: Row) -> float:
+    if row.lag:
+        return row.lag
+    return UNKNOWN if row.lag is None else EMPTY if row.offset is None else 0
 
 
 def _lags(
     groups: Sequence[GroupSummary], ranges: LogRanges, most: int, shown: AbstractSet[Place]
 ) -> tuple[list[Row], int, dict[tuple[str, str], list[int]]]:
-    """A row for each partition of each group with a commit, for the `most` with the largest lag of
-    those without one, and for those of them that are shown; the number of the others; and (sum of
-    offsets, sum of lags) by group and topic."""
+    """A row for each of the `most` partitions with the largest lag that a group has never
+    committed, and for those of them that are shown; for each partition of each group with a commit;
+    the number of the others; and (sum of offsets, sum of lags) by group and topic.
+
+    Of equal lags, the partitions of a group without a commit go first: they are the more suspicious
+    ones."""
     rows = []
     sums: dict[tuple[str, str], list[int]] = {}
     for group in groups:
@@ -195,16 +198,15 @@ def _lags(
             offsets = group.offsets.get(topic, NO_OFFSETS)
             for partition, offset in sorted(offsets.items()):
                 lag = ranges.lag(topic, partition, offset)
-                rank = WITH_COMMIT if lag else CAUGHT_UP
-                rows.append(Row((group.group_id, topic, str(partition)), offset, lag, rank))
+                rows.append(Row((group.group_id, topic, str(partition)), offset, lag))
             sums[group.group_id, topic] = [sum(offsets.values()), topic_lag]
     found, left_out = ranges.uncommitted(groups, most)
-    without = [Row(_labels(each), None, each.lag, WITHOUT_COMMIT + each.rank) for each in found]
+    without = [Row(_labels(each), None, each.lag) for each in found]
     if left_out:
         kept = _kept(groups, ranges, shown - {row.labels for row in (*rows, *without)})
         without += kept
         left_out -= len(kept)
-    return rows + sorted(without, key=lambda row: row.labels), left_out, sums
+    return sorted(without, key=lambda row: row.labels) + rows, left_out, sums
 
 
 def _kept(groups: Sequence[GroupSummary], ranges: LogRanges, shown: AbstractSet[Place]) -> list[Row]:
@@ -217,5 +219,5 @@ def _kept(groups: Sequence[GroupSummary], ranges: LogRanges, shown: AbstractSet[
             continue
         lag = ranges.lag_without_commit(group, topic, int(partition))
         if lag is not None:
-            rows.append(Row(labels, None, lag, WITHOUT_COMMIT))
+            rows.append(Row(labels, None, lag))
     return rows

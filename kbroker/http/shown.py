@@ -1,7 +1,7 @@
 """The choice of the rows that have series of their own: the largest ones, the same from scrape to
 scrape."""
 
-import heapq
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Generic, TypeVar
@@ -26,11 +26,10 @@ class Shown(Generic[K]):
         items: Sequence[T],
         key: Callable[[T], K],
         size: Callable[[T], float],
-        rank: Callable[[T], int] | None = None,
+        owner: Callable[[T], Hashable] | None = None,
     ) -> list[T]:
-        """The shown items, in their order; remembers their keys. rank: of items of one size, those
-        with the lowest rank are shown."""
-        chosen = largest(items, self._most, self.keys, key, size, rank)
+        """The shown items, in their order; remembers their keys. owner: see `largest`."""
+        chosen = largest(items, self._most, self.keys, key, size, owner)
         self.keys = frozenset(map(key, chosen))
         return chosen
 
@@ -41,10 +40,11 @@ def largest(
     shown: AbstractSet[K],
     key: Callable[[T], K],
     size: Callable[[T], float],
-    rank: Callable[[T], int] | None = None,
+    owner: Callable[[T], Hashable] | None = None,
 ) -> list[T]:
     """At most `most` items, in their order: those with the largest sizes. Shown ones count as
-    larger than they are. Then those with the lowest rank, and the first ones, are preferred."""
+    larger than they are, and are preferred. Of items that are still equal, each owner has one
+    before an owner has a second one; then the first ones are preferred."""
     if len(items) <= most:
         return list(items)
     places = []
@@ -52,6 +52,19 @@ def largest(
         is_shown, number = key(item) in shown, size(item)
         if is_shown and number > 0:
             number *= CLEARLY_LARGER
-        places.append((number, is_shown, -rank(item) if rank else 0))
-    chosen = heapq.nlargest(most, range(len(items)), key=places.__getitem__)
-    return [items[number] for number in sorted(chosen)]
+        places.append((number, is_shown))
+    order = sorted(range(len(items)), key=places.__getitem__, reverse=True)
+    if owner is not None and most and places[order[most - 1]] == places[order[most]]:
+        turns = _turns([owner(item) for item in items], order)
+        order.sort(key=lambda number: (places[number], -turns[number]), reverse=True)
+    return [items[number] for number in sorted(order[:most])]
+
+
+def _turns(owners: Sequence[Hashable], order: Sequence[int]) -> list[int]:
+    """The place of each item among those of its owner, in this order."""
+    counts: Counter[Hashable] = Counter()
+    turns = [0] * len(owners)
+    for number in order:
+        turns[number] = counts[owners[number]]
+        counts[owners[number]] += 1
+    return turns

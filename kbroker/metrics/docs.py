@@ -35,13 +35,14 @@ are left out.
 column, and
 the last table. A scrape can leave them out with `/metrics?names=kbroker`, or request only them with
 `/metrics?names=kafka`. With 1,000 partitions and a group on each, a scrape is 2.5 MB under both names (131
-kB compressed), and 0.96 MB without Kafka's (61 kB). In Prometheus: `params: {{names: [kbroker]}}`.
+kB compressed), and 0.95 MB without Kafka's (61 kB). In Prometheus: `params: {{names: [kbroker]}}`.
 
 A scrape is bounded: `kbroker.metrics.partitions.max` topics, partitions, groups and partitions of groups
 have series of their own: the busiest ones and those with the largest lag. A group or a partition of a group
-that has series keeps them until another one has a lag that is larger by a quarter; of equal lags, each group has
-one partition before a group has a second one, those without a committed offset first. Each of these groups
-has the sum of its lag, `kbroker_group_lag_sum`. `kbroker_topics_left_out`,
+that has series keeps them until another one has a lag that is larger by a quarter. Of equal lags, each group
+has one partition before a group has a second one: first those without a committed offset. If such a
+partition is empty, it has series only when there is room after all others. Each of these groups has the
+sum of its lag, `kbroker_group_lag_sum`. `kbroker_topics_left_out`,
 `kbroker_partitions_left_out`,
 `kbroker_groups_left_out` and `kbroker_group_partitions_left_out` count the others; sums include them.
 `kbroker_log_page_cache_bytes` has the same bound. `kbroker.metrics.details.max` partitions, the busiest,

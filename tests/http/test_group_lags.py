@@ -65,22 +65,38 @@ def test_partitions_without_an_offset_are_bounded_and_those_with_the_largest_lag
         ("mail", 0, None),
     ]
     rows, left_out = ranges.uncommitted([first, second], 2)
-    assert [(row.group is second, row.partition, row.lag, row.rank) for row in rows] == [
-        (True, 0, 90, 0),
-        (True, 1, 50, 1),
-    ]
+    assert [(row.group is second, row.partition, row.lag) for row in rows] == [(True, 0, 90), (True, 1, 50)]
     assert left_out == 2
+
+
+def places(scene: Scene, groups: list[GroupSummary], most: int) -> list[tuple[int, str, int]]:
+    """(number of the group, topic, partition)."""
+    ranges = LogRanges(scene.shared, scene.view.directory)
+    rows, left_out = ranges.uncommitted(groups, most)
+    assert left_out == len(ranges.uncommitted(groups, 1 << 20)[0]) - most
+    return [
+        (next(n for n, each in enumerate(groups) if each is row.group), row.topic, row.partition)
+        for row in rows
+    ]
 
 
 def test_of_equal_lags_each_group_has_one_before_a_group_has_two(scene: Scene) -> None:
     for slot in scene.topic("even", 4):
         scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 9
-    ranges = LogRanges(scene.shared, scene.view.directory)
-    groups = [group({}, 1, "even") for _ in range(3)]
-    rows, left_out = ranges.uncommitted(groups, 5)
-    places = [(next(n for n in range(3) if groups[n] is row.group), row.partition) for row in rows]
-    assert places == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)]
-    assert left_out == 7
+    found = places(scene, [group({}, 1, "even") for _ in range(3)], 5)
+    assert found == [(n, "even", 0) for n in range(3)] + [(n, "even", 1) for n in range(2)]
+
+
+def test_a_group_of_many_topics_has_no_more_than_another_one(scene: Scene) -> None:
+    """Also without lag."""
+    topics = [f"empty-{number}" for number in range(8)]
+    for topic in topics:
+        scene.topic(topic)
+    scene.topic("one", 8)
+    found = places(scene, [group({}, 1, *topics), group({}, 1, "one")], 6)
+    assert found == [
+        place for number in range(3) for place in ((0, f"empty-{number}", 0), (1, "one", number))
+    ]
 
 
 def test_a_partition_with_an_offset_or_of_another_topic_is_none_without_commit(scene: Scene) -> None:

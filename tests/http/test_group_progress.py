@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.http import group_progress
 from kbroker.http.group_progress import History, timestamp_of
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
@@ -108,6 +109,25 @@ def test_a_log_that_is_gone_is_no_error(scene: Scene) -> None:
     found = committed(scene, 40)
     assert found.value("kbroker_group_lag", group="billing", topic="orders", partition="0") == 60
     assert "kbroker_group_lag_seconds{" not in found.text
+
+
+def test_each_place_is_read_in_its_turn_while_lags_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two places at each refresh. The order of the lags changes, and one place has no more lag."""
+    monkeypatch.setattr(group_progress, "MAX_PARTITIONS", 2)
+    scene = Scene(tmp_path)
+    slots = scene.topic("wide", 6)
+    for number in range(6):
+        (tmp_path / f"wide-{number}" / LOG).write_bytes(batch(base_offset=0, values=[b"x"] * 20))
+    scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {}, {}, ("wide",)),)
+    scene.collector.text()
+    progress = scene.collector.progress
+    for lags in ([19, 18, 17, 16, 15, 14], [0, 16, 15, 14, 18, 17], [0, 18, 17, 16, 15, 14]):
+        scene.shared.slots[slots, Slot.HIGH_WATERMARK] = lags
+        progress.refresh(scene.view.directory, scene.view.groups)
+    read = [number for number in range(6) if progress.lag_of("billing", "wide", number) is not None]
+    assert read == [1, 2, 3, 4, 5]
 
 
 def test_groups_are_not_read_without_scrapes(scene: Scene) -> None:

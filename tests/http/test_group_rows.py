@@ -142,6 +142,33 @@ def test_each_group_of_a_wide_topic_has_series_before_one_has_many(tmp_path: Pat
     assert scrape.value("kbroker_group_partitions_left_out") == 4 * 8 - 6
 
 
+@pytest.mark.parametrize("lag", [0, 7])
+def test_each_group_with_commits_has_series_before_one_has_many(tmp_path: Path, lag: int) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "7"})
+    for slot in scene.topic("wide", 8):
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 10
+    offsets = {"wide": dict.fromkeys(range(8), 10 - lag)}
+    scene.view.summaries = tuple(members(name, "wide", offsets=offsets) for name in "abc")
+    scrape = scene.scrape()
+    shown = {(name, number) for name in "abc" for number in "01"} | {("a", "2")}
+    assert places(scrape, "kbroker_group_lag") == places(scrape, "kbroker_group_offset") == shown
+    assert scrape.value("kbroker_group_partitions_left_out") == 3 * 8 - 7
+
+
+def test_a_group_with_commits_has_series_beside_those_that_have_never_committed(tmp_path: Path) -> None:
+    """With the same lag. Of a group with both, those without a commit go first."""
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "6"})
+    for slot in scene.topic("wide", 8):
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = 10
+    scene.view.summaries = (
+        members("both", "wide", offsets={"wide": dict.fromkeys(range(7), 0)}),
+        members("commits", "wide", offsets={"wide": dict.fromkeys(range(8), 0)}),
+        members("none", "wide"),
+    )
+    shown = {("both", "7"), ("both", "0"), ("commits", "0"), ("commits", "1"), ("none", "0"), ("none", "1")}
+    assert places(scene.scrape(), "kbroker_group_lag") == shown
+
+
 def test_the_largest_lags_without_commit_are_shown_whichever_group_has_them(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "3"})
     for topic, ends in (("small", (5, 6, 7)), ("large", (10, 900, 800))):

@@ -1,15 +1,21 @@
 """The choice of the rows with series of their own."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.http.shown import CLEARLY_LARGER, Shown, largest
 
 
-def names(shown: Shown[str], sizes: dict[str, float], ranks: dict[str, int] | None = None) -> list[str]:
+def names(shown: Shown[str], sizes: dict[str, float]) -> list[str]:
     """The chosen keys of items with these sizes."""
-    rank = ranks.__getitem__ if ranks else None
-    return shown.of(list(sizes), lambda name: name, sizes.__getitem__, rank)
+    return shown.of(list(sizes), lambda name: name, sizes.__getitem__)
+
+
+def owned(shown: Shown[str], sizes: dict[str, float]) -> list[str]:
+    """The same, if the first letter of a key is its owner."""
+    return shown.of(list(sizes), lambda name: name, sizes.__getitem__, lambda name: name[0])
 
 
 def test_all_rows_within_the_bound_are_shown_in_their_order() -> None:
@@ -35,9 +41,41 @@ def test_shown_rows_stay_among_equal_ones_also_without_a_size() -> None:
     assert names(shown, {"a": -1, "b": -1, "c": -1, "d": -1}) == ["b", "c"]
 
 
-def test_of_equal_rows_those_with_the_lowest_rank_are_shown() -> None:
-    sizes = dict.fromkeys("abcd", 7.0)
-    assert names(Shown(2), sizes, {"a": 1, "b": 0, "c": 1, "d": 0}) == ["b", "d"]
+def test_of_equal_rows_each_owner_has_one_before_one_has_two() -> None:
+    sizes: dict[str, float] = dict.fromkeys(("a1", "a2", "a3", "b1", "b2", "c1"), 7)
+    assert owned(Shown(3), sizes) == ["a1", "b1", "c1"]
+    assert owned(Shown(4), sizes) == ["a1", "a2", "b1", "c1"]
+    assert owned(Shown(3), dict.fromkeys(sizes, 0.0)) == ["a1", "b1", "c1"]
+
+
+def test_a_larger_row_counts_for_its_owner() -> None:
+    assert owned(Shown(2), {"a1": 5, "a2": 9, "b1": 5}) == ["a2", "b1"]
+    assert owned(Shown(2), {"a1": 5, "a2": 9, "b1": 4}) == ["a1", "a2"]
+    assert owned(Shown(0), {"a1": 5, "b1": 5}) == []
+
+
+def test_a_shown_row_counts_for_its_owner_wherever_it_is() -> None:
+    shown: Shown[str] = Shown(2)
+    assert owned(shown, {"a1": 0, "a2": 9, "b1": 0, "c1": 9}) == ["a2", "c1"]
+    assert owned(shown, {"a1": 0, "a2": 0, "b1": 0}) == ["a2", "b1"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 3)), max_size=30),
+    st.integers(1, 12),
+    st.sets(st.integers(0, 29)),
+)
+def test_an_owner_with_an_equal_row_left_out_has_as_many_as_another(
+    rows: list[tuple[str, int]], most: int, before: set[int]
+) -> None:
+    """Of the rows without series of their own until now: shown ones stay."""
+    numbers = range(len(rows))
+    chosen = largest(numbers, most, before, lambda n: n, lambda n: rows[n][1], lambda n: rows[n][0])
+    counts = Counter(rows[n][0] for n in chosen)
+    added = [n for n in chosen if n not in before]
+    for out in (n for n in numbers if n not in chosen):
+        for other in (n for n in added if rows[n][1] == rows[out][1]):
+            assert counts[rows[other][0]] <= counts[rows[out][0]] + 1
 
 
 def test_a_row_that_is_gone_leaves_its_place() -> None:
