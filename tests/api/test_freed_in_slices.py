@@ -129,7 +129,7 @@ def test_a_long_request_is_freed_in_slices(
         async def served() -> None:
             await create_topics(made.broker, [NewTopic("n0")])
             client = client_request(api, version, body)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 answer = await Slicing().run(partial(dispatch_of(made.broker), client))
                 while isinstance(answer, Deferred) and not answer.done:
                     await asyncio.sleep(0)
