@@ -104,7 +104,7 @@ def test_a_used_up_quota_for_writing_is_waited_for_without_the_lock(
     of its answer."""
     registry.register('"int"')
     limit(node, "producer_byte_rate")
-    ask(f"{url_of(node)}/config", {"compatibility": "NONE"}, method="PUT")
+    assert ask(f"{url_of(node)}/config", {"compatibility": "NONE"}, method="PUT")[0] == 200
     numbers = iter(range(2, 1000))
 
     def has_waited() -> bool:

@@ -93,10 +93,10 @@ class Caller:
         """The answer of a node (None: any node). Raises Refusal if the broker cannot be reached, or
         no longer accepts the user."""
         site = self._sites.get(node, 0) if node is not None else 0
+        self._wait_for_quota(deadline_s)  # without a turn, for which others would wait
         if not self._turns.take(self.user, WAIT_S):
             raise unavailable("too many requests at the same time; try again")
         try:
-            self._wait_for_quota(deadline_s)
             return self._ask(site, api, request, version, deadline_s)
         finally:
             self._turns.leave(self.user)

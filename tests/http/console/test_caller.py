@@ -49,6 +49,7 @@ class Scene:
         self.links: list[Link] = []
         self.fails: BaseException | None = None
         self.slept: list[float] = []
+        self.was_free: list[bool] = []
         self.turns = Turns(at_a_time=1)
         monkeypatch.setattr(module, "BrokerLink", lambda address, tls, deadline_s: self._made(address[1]))
         monkeypatch.setattr(module, "WAIT_S", 0.001)
@@ -58,6 +59,7 @@ class Scene:
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+        self.was_free.append(self.is_free)
         self.now_s += seconds
 
     def _made(self, site: int) -> Any:
@@ -152,6 +154,7 @@ def test_a_used_up_quota_delays_the_next_request_and_not_its_connection(
     scene.read()
     scene.read()
     assert scene.slept == [2.0]
+    assert scene.was_free == [True], "a request that waits for its quota keeps nobody's turn"
     assert [link.closed for link in scene.links] == [1, 0]
 
 
