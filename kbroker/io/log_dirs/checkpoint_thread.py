@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
+from kbroker.log.checkpoint import Offsets, TopicPartition
 
 Failures = list[tuple[str, OSError]]
 """Log dirs that could not be written."""
@@ -99,3 +100,16 @@ def is_open_in(log_dir: str, partition: UnifiedLog) -> bool:
     """Whether a partition is open in a log dir. The thread checks this after it has read the
     offsets: those of a closed one may be of the next log in its slot."""
     return partition.is_open and files.log_dir_of(partition.folder) == log_dir
+
+
+def offsets_of_open(
+    log_dir: str, partitions: Iterable[UnifiedLog], offset: Callable[[UnifiedLog], int]
+) -> Offsets:
+    """Runs in the thread. An offset of each partition that is still open in a log dir; a negative
+    one is none."""
+    found: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        value = offset(partition)
+        if value >= 0 and is_open_in(log_dir, partition):
+            found[partition.topic, partition.partition] = value
+    return found

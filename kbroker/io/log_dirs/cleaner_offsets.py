@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread, by_dir, is_open_in, write_each
+from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread, by_dir, offsets_of_open, write_each
 from kbroker.io.partition.unified_log import UnifiedLog
-from kbroker.log.checkpoint import Offsets, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +39,10 @@ class CleanerOffsets:
 
     def close(self) -> None:
         """Write the offsets that are not on disk; nothing is written after this."""
-        self.write()
         self._thread.close()
-        if self._due:  # cleaned during the write that was in progress
-            for path, error in write_each(by_dir(self._log_dir, self._due.values()), _write):
-                _failed(path, error)
-            self._due.clear()
+        for path, error in write_each(by_dir(self._log_dir, self._due.values()), _write):
+            _failed(path, error)
+        self._due.clear()
 
 
 def _failed(log_dir: str, error: OSError) -> None:
@@ -54,14 +51,8 @@ def _failed(log_dir: str, error: OSError) -> None:
 
 def _write(folder: LogDir, partitions: Sequence[UnifiedLog]) -> None:
     """Runs in the thread. Raises OSError."""
-    folder.update_cleaner_offsets(partial(_first_dirty, folder.path, partitions))
+    folder.update_cleaner_offsets(lambda _: offsets_of_open(folder.path, partitions, _first_dirty))
 
 
-def _first_dirty(log_dir: str, partitions: Sequence[UnifiedLog], _: Offsets) -> Offsets:
-    """First dirty offsets of the partitions that are still open in the log dir."""
-    found: dict[TopicPartition, int] = {}
-    for partition in partitions:
-        offset = partition.first_dirty
-        if offset >= 0 and is_open_in(log_dir, partition):
-            found[partition.topic, partition.partition] = offset
-    return found
+def _first_dirty(partition: UnifiedLog) -> int:
+    return partition.first_dirty

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from functools import partial
 
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread, by_dir, is_open_in, write_each
+from kbroker.io.log_dirs.checkpoint_thread import (
+    CheckpointThread,
+    by_dir,
+    is_open_in,
+    offsets_of_open,
+    write_each,
+)
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
 from kbroker.log.checkpoint import Changes, TopicPartition
@@ -194,15 +200,15 @@ class OffsetCheckpoints:
 
     def write_starts(self, starts: Iterable[tuple[UnifiedLog, int]]) -> None:
         """Write log starts; they are on disk when this returns."""
-        by_dir: dict[str, dict[tuple[str, int], int]] = {}
+        by_path: dict[str, Offsets] = {}
         for partition, start in starts:
             if (
                 not partition.log_start_is_in_file_name(start)
                 and self._written_starts.get(partition.folder) != start
             ):
-                of_dir = by_dir.setdefault(files.log_dir_of(partition.folder), {})
+                of_dir = by_path.setdefault(files.log_dir_of(partition.folder), {})
                 of_dir[partition.topic, partition.partition] = start
-        for path, changed in by_dir.items():
+        for path, changed in by_path.items():
             try:
                 self._dirs[path].update_log_start_offsets(changed)
             except OSError as error:
@@ -282,17 +288,11 @@ class RecoveryNotes:
 
 def _write_points(folder: LogDir, partitions: Sequence[UnifiedLog]) -> None:
     """Runs in a thread. Raises OSError."""
-    folder.update_recovery_points(partial(_points, folder.path, partitions))
+    folder.update_recovery_points(lambda _: offsets_of_open(folder.path, partitions, _recovery_point))
 
 
-def _points(log_dir: str, partitions: Sequence[UnifiedLog], _: InFile) -> InFile:
-    """Recovery points of the partitions that are still open in the log dir."""
-    found: dict[TopicPartition, int] = {}
-    for partition in partitions:
-        point = partition.recovery_point
-        if is_open_in(log_dir, partition):
-            found[partition.topic, partition.partition] = point
-    return found
+def _recovery_point(partition: UnifiedLog) -> int:
+    return partition.recovery_point
 
 
 class DeletedEntries:
