@@ -2,11 +2,9 @@
 exactly once support a reader of committed records gets every line once, in order."""
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -17,6 +15,7 @@ from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.connect_worker import JARS, ConnectWorker
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
+from tests.peer.side_work import Beside
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -26,24 +25,15 @@ DELAY = {"scheduled.rebalance.max.delay.ms": "1000"}
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
 
-class Lines:
+class Lines(Beside):
     """Appends a line to a file each 5 ms, in a thread."""
 
     def __init__(self, file: Path) -> None:
+        super().__init__()
         self.written: list[str] = []
         self._file = file
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _write(self) -> None:
+    def _work(self) -> None:
         with open(self._file, "a") as out:
             for number in itertools.count():
                 out.write(f"line {number}\n")

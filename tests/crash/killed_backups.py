@@ -3,10 +3,8 @@ restored from the last backup."""
 
 import random
 import subprocess
-import threading
 import time
 from pathlib import Path
-from typing import Self
 
 from loadtest.settings import Settings
 from tests.compat.moving import Trickle
@@ -15,6 +13,7 @@ from tests.crash.backup_load import command, restored, values
 from tests.loadtest.played_load import CATCH_UP, PlayedLoad
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import ROOT, KBroker
+from tests.peer.side_work import Beside
 
 LOAD = Settings(
     seconds=600,
@@ -34,26 +33,17 @@ ATTEMPTS = 30
 CALM = 3  # attempts, after which the pauses between the kills grow
 
 
-class Killer:
+class Killer(Beside):
     """Kills one process of a broker after the other, in a thread; the run notes each."""
 
     def __init__(self, broker: KBroker, load: PlayedLoad) -> None:
+        super().__init__()
         self.kills = 0
         self.pace = 1.0
         self._broker = broker
         self._load = load
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._kill)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _kill(self) -> None:
+    def _work(self) -> None:
         chance = random.Random(23)
         while not self._stop.wait(chance.uniform(*PAUSE_S) * self.pace):
             role = chance.choice(ROLES)

@@ -5,10 +5,8 @@ import json
 import os
 import random
 import subprocess
-import threading
 import time
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -32,6 +30,7 @@ from tests.crash.backup_load import (
 from tests.crash.load import watermarks
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import ROOT
+from tests.peer.side_work import Beside
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -90,26 +89,17 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
     assert not (tmp_path / "damaged").exists()
 
 
-class Writer:
+class Writer(Beside):
     """Writes to a compacted topic and to one of short retention until it is stopped, in a
     thread."""
 
     def __init__(self, bootstrap: str) -> None:
+        super().__init__()
         self.latest: dict[bytes, int] = {}
         self.written = 0
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _write(self) -> None:
+    def _work(self) -> None:
         while not self._stop.is_set():
             for _ in range(100):
                 value, key = b"%08d" % self.written + b"y" * 900, b"k%d" % (self.written % 50)

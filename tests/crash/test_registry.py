@@ -3,9 +3,8 @@ process asks again."""
 
 import itertools
 import signal
-import threading
 import time
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -15,36 +14,31 @@ from tests.compat.registry_requests import LISTEN, ORDER, ask, url_of
 from tests.conftest import BrokerFactory
 from tests.crash.load import watermarks
 from tests.peer.kbroker_node import KBroker
+from tests.peer.side_work import Beside
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 KILLS = 5
 
 
-class Registering:
+class Registering(Beside):
     """Registers one schema after the other until it is stopped, in a thread; what gets no answer is
     asked again."""
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self.answered: dict[int, int] = {}
         self.retried = 0
         self._url = url
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._register)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         before = len(self.answered)
         deadline = time.monotonic() + 60
         while len(self.answered) == before and time.monotonic() < deadline:
             time.sleep(0.01)
-        self._stop.set()
-        self._thread.join()
+        super().__exit__()
 
-    def _register(self) -> None:
+    def _work(self) -> None:
         for number in itertools.count():
             body = {"schema": schema(number)}
             while not self._stop.is_set():

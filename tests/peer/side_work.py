@@ -5,6 +5,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 LIMIT_S = 120.0
 
@@ -39,6 +40,24 @@ class SideWork:
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._thread.ident or 0)
         return "".join(traceback.format_stack(frame)) if frame is not None else "it has just ended"
+
+
+class Beside:
+    """An object whose `_work` runs in a thread until the end of its `with`, when `_stop` is set."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._side = SideWork(self._work)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._side.end()
+
+    def _work(self) -> None:
+        raise NotImplementedError
 
 
 @contextmanager
