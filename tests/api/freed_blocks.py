@@ -8,8 +8,8 @@ import pytest
 
 from kbroker.protocol import slices
 
-ENTRIES = 3_000
-MAX_BLOCKS = 1_500
+ENTRIES = 1_000
+MAX_BLOCKS = 500
 """A slice frees at most a part of a collection; each entry has a block or more."""
 
 
@@ -25,6 +25,6 @@ def changes_by_slice(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return found
 
     monkeypatch.setattr(slices, "SLICE_NS", 0)
-    monkeypatch.setattr(slices, "UNDIVIDED", 256)
+    monkeypatch.setattr(slices, "UNDIVIDED", 64)
     monkeypatch.setattr(slices.Work, "run_slice", counted)
     return changes

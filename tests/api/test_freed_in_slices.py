@@ -46,6 +46,7 @@ from kbroker.protocol.messages.offset_delete import (
 from kbroker.protocol.schema import Struct
 from tests.api.freed_blocks import ENTRIES, MAX_BLOCKS, changes_by_slice
 from tests.api.in_process import client_request, dispatch_of
+from tests.control.coordinators_scene import ANSWER_S
 from tests.control.fakes import world
 
 pytestmark = pytest.mark.slow
@@ -129,7 +130,7 @@ def test_a_long_request_is_freed_in_slices(
         async def served() -> None:
             await create_topics(made.broker, [NewTopic("n0")])
             client = client_request(api, version, body)
-            async with asyncio.timeout(240):
+            async with asyncio.timeout(ANSWER_S):
                 answer = await Slicing().run(partial(dispatch_of(made.broker), client))
                 while isinstance(answer, Deferred) and not answer.done:
                     await asyncio.sleep(0)

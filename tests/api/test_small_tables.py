@@ -27,8 +27,8 @@ from tests.control.fakes import world
 
 pytestmark = pytest.mark.slow
 
-ENTRIES = 2_000
-MAX_ENTRIES = 500
+ENTRIES = 800
+MAX_ENTRIES = 125
 """Of one dict; in this test it is divided when it has half as many."""
 LOOK_EVERY = 25
 """Slices."""
