@@ -64,12 +64,12 @@ class Broker:
     clients may not see them yet. log_dirs: absolute paths of all log directories. dir_errors: which
     of them have failed. stores: the copies of the store. cached_answers: versions that end the
     cached answers. orphans: partitions of deleted topics that an IO worker of this run may still
-    have open. closing: topics with deleted logs that an IO worker may still have open: an orphan,
-    or it hangs. log_openings: opens the logs of new partitions. opening: partitions whose first
-    OpenPartition is being sent to an IO worker. switching: slots whose logs are being switched to
-    another log dir; they are not lost. metrics: this process's row. image_version: of the last
-    image for network processes. ownership: which IO worker writes which log. version: grows with
-    everything Metadata shows.
+    have open. closing: topics with deleted logs that an IO worker may still have open (an orphan,
+    or it hangs), or whose folders cannot be renamed yet. log_openings: opens the logs of new
+    partitions. opening: partitions whose first OpenPartition is being sent to an IO worker.
+    switching: slots whose logs are being switched to another log dir; they are not lost. metrics:
+    this process's row. image_version: of the last image for network processes. ownership: which IO
+    worker writes which log. version: grows with everything Metadata shows.
     """
 
     def __init__(

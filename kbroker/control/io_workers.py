@@ -58,7 +58,8 @@ class IoWorkers:
         partitions.
 
         At its first start it takes other calls once its internal logs are open, because it may have
-        gigabytes to check; changes of a topic wait for its logs. A successor takes them when all
+        gigabytes to check; changes of a topic wait for its logs. Logs of deleted topics are closed
+        after that: coordinators do not wait for them. A successor takes them when all
         are open: calls that its predecessor had not answered are sent again. So does each one where
         there are replica sites: who leads depends on which logs are there."""
         began = time.monotonic()
@@ -73,10 +74,10 @@ class IoWorkers:
             with broker.log_openings.opening(topic.name for topic, _, _ in others):
                 if settings := broker.dynamic_settings():
                     await link.call(Settings(settings))
-                await close_orphans(broker, hello.index, link)
                 await self._open_all(link, internal)
                 if early and not link.closed:
                     self._takes_calls(link, hello.index)
+                await close_orphans(broker, hello.index, link)
                 await self._open_all(link, others)
         except LinkClosed:
             return

@@ -53,7 +53,8 @@ class PendingTopics:
 
 
 class LogClosings(PendingTopics):
-    """Runs in: control. Owner: Broker. Pending: deleted logs that an IO worker may still have open.
+    """Runs in: control. Owner: Broker. Pending: deleted logs that an IO worker may still have open,
+    or whose folders are not renamed yet.
 
     hanging: by IO worker, the deletions that are pending because they no longer wait for it."""
 

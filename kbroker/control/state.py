@@ -19,7 +19,7 @@ from kbroker.control.broker import Broker, absolute
 from kbroker.control.changes.config_change import publish_throttles
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
-from kbroker.control.changes.retirement import rename_copy, retire_all
+from kbroker.control.changes.retirement import remnants_of, rename_copy, retire_all
 from kbroker.control.kraft.metadata_folder import folder_of
 from kbroker.control.metadata import adoption
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
@@ -207,7 +207,8 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     orphans = set(broker.orphans)  # they may be thousands
     closed = [one for one in reachable if one not in orphans]
-    store.finish_deletions([*over, *retire_all(closed, broker.nodes.log_dirs_beside())])
+    retired = retire_all(closed, broker.nodes.log_dirs_beside(), remnants_of(broker, closed))
+    store.finish_deletions([*over, *retired])
 
 
 def _has_replica_again(broker: Broker, one: Deletion) -> bool:

@@ -206,6 +206,27 @@ def test_a_worker_that_died_after_its_last_reply_does_not_replace_its_successor(
         asyncio.run(run(made, Scene(made)))
 
 
+def test_internal_logs_are_opened_before_logs_of_deleted_topics_are_closed(tmp_path: Path) -> None:
+    """They may be thousands, and the coordinators of all clients waited for them."""
+
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        worker.go.set()
+        await scene.greet(worker)
+        order = [call for call in worker.calls if isinstance(call, m.OpenPartition | m.ClosePartition)]
+        assert [getattr(call, "topic", "closed") for call in order] == [INTERNAL] * 2 + ["closed"] * 3 + ["b"]
+
+    with world(tmp_path) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", 3), NewTopic("b"), NewTopic(INTERNAL, 2)]))
+        topic = made.broker.catalogue.topics["a"]
+        gone = [Deletion(topic.topic_id, r) for p in topic.partitions for r in p.replicas]
+        change = Change(deleted_topics=["a"], deletions=gone)
+        asyncio.run(made.broker.in_store(lambda store: store.apply(change)))
+        made.broker.close()
+        made.start()
+        asyncio.run(run(made, Scene(made)))
+
+
 def test_the_log_dirs_of_logs_that_cannot_be_opened_are_not_checked(tmp_path: Path) -> None:
     async def run(made: World, scene: Scene) -> None:
         worker = StartingWorker(made)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import forget
-from kbroker.control.changes.retirement import retire_all
+from kbroker.control.changes.retirement import remnants_of, retire_all
 from kbroker.control.links.links import CALLS_AT_ONCE, bounded
 from kbroker.control.store.change import Deletion
 from kbroker.ipc.link import AsyncLink
@@ -21,11 +21,14 @@ log = logging.getLogger(__name__)
 
 CLOSE_S: Final = 5.0
 """Seconds that a deletion waits for the IO workers. Kafka waits for no broker."""
+RETRY_S: Final = 30.0
+"""Interval of the retries of a deletion that the disk refuses."""
 
 
 async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
     """Close logs and rename their folders for removal, then free their slots. A failed deletion is
-    logged, keeps its slot, and is retried at the next start.
+    logged, keeps its slot, and is retried each RETRY_S seconds; until then the topic's name is not
+    free.
 
     Logs of an IO worker that hangs or is away are closed when it continues. Until then there can be
     no new log in their folders: the worker would rename them. Only the first deletion waits for
@@ -46,20 +49,21 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
         names = {one.partition.topic for one in by_worker[worker]}
         broker.closing.begin(names)
         broker.closing.hanging[worker] += 1
-        broker.late_closings.start(_close_later(broker, worker, calls.pop(worker), names))
-    await _finish(broker, [one for call in calls.values() for one in call.result()])
+        broker.late_closings.start(_close_later(broker, by_worker[worker], calls.pop(worker), names))
+    deletions = [one for worker in calls for one in by_worker[worker]]
+    await _finish(broker, deletions, [one for call in calls.values() for one in call.result()])
 
 
 async def _close_later(
-    broker: Broker, worker: int, call: "asyncio.Task[list[Deletion]]", names: set[str]
+    broker: Broker, deletions: Sequence[Deletion], call: "asyncio.Task[list[Deletion]]", names: set[str]
 ) -> None:
     try:
         try:
             closed = await call
         finally:
-            broker.closing.hanging[worker] -= 1
+            broker.closing.hanging[deletions[0].partition.worker] -= 1
         async with broker.changing:
-            await _finish(broker, closed)
+            await _finish(broker, deletions, closed)
     finally:
         broker.closing.end(names)
 
@@ -75,7 +79,7 @@ async def close_orphans(broker: Broker, worker: int, link: AsyncLink) -> None:
     broker.orphans = [one for one in broker.orphans if one not in here]
     try:
         with suppress(KafkaError):  # the store has failed: it is logged, and the next start retries
-            await _finish(broker, [one for one in closed if one in here], orphans=True)
+            await _finish(broker, [*here], [one for one in closed if one in here], moves_known=False)
     finally:
         broker.closing.end(one.partition.topic for one in here)
 
@@ -116,14 +120,52 @@ async def _close(
     return closed
 
 
-async def _finish(broker: Broker, closed: Sequence[Deletion], orphans: bool = False) -> None:
-    """The logs are closed: rename folders that are still there, and free the slots. orphans: where
-    they were being moved is not known any more."""
+async def _finish(
+    broker: Broker, deletions: Sequence[Deletion], closed: Sequence[Deletion], moves_known: bool = True
+) -> None:
+    """Logs are closed: rename folders that are still there, and free the slots. The other deletions
+    are retried. moves_known: where the logs were being moved is known."""
+    finished = await _retired(broker, closed, moves_known)
+    if failed := _to_retry(broker, deletions, finished):
+        names = {one.partition.topic for one in failed}
+        broker.closing.begin(names)
+        broker.late_closings.start(_retry(broker, failed, names))
+
+
+async def _retry(broker: Broker, failed: Sequence[Deletion], names: set[str]) -> None:
+    """Kafka's controller retries deletions, too. Those of a log dir that goes offline wait for the
+    next start, as the log dir does."""
+    log.warning("%d logs of %d deleted topics are not removed yet; retried", len(failed), len(names))
+    try:
+        while failed:
+            await asyncio.sleep(RETRY_S)
+            closed = await _close(broker, failed)
+            async with broker.changing:
+                try:
+                    finished = await _retired(broker, closed, moves_known=False)
+                except KafkaError as error:
+                    log.error("a deletion could not be stored: %s", error)
+                    continue
+            failed = _to_retry(broker, failed, finished)
+    finally:
+        broker.closing.end(names)
+
+
+def _to_retry(
+    broker: Broker, deletions: Sequence[Deletion], finished: Sequence[Deletion]
+) -> Sequence[Deletion]:
+    done = set(finished)
+    return [one for one in deletions if one not in done and not broker.dir_errors.of(one.partition.log_dir)]
+
+
+async def _retired(broker: Broker, closed: Sequence[Deletion], moves_known: bool) -> Sequence[Deletion]:
+    """The deletions that are finished now."""
     reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
     moving = forget(broker, [one.partition for one in closed])
-    targets = broker.nodes.log_dirs_beside() if orphans else moving
-    finished = await asyncio.to_thread(retire_all, reachable, targets)
+    targets = moving if moves_known else broker.nodes.log_dirs_beside()
+    finished = await asyncio.to_thread(retire_all, reachable, targets, remnants_of(broker, reachable))
     if finished:
         await broker.in_store(lambda store: store.finish_deletions(finished))
         await broker.logs.forget([one.partition.folder for one in finished])
         broker.ownership.release(one.partition for one in finished)
+    return finished

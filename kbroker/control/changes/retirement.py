@@ -9,10 +9,12 @@ would be adopted at the next start.
 import logging
 import os
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from kbroker.control.broker import Broker
 from kbroker.control.metadata import adoption
 from kbroker.control.store.change import Deletion
 from kbroker.log import files
@@ -23,13 +25,39 @@ log = logging.getLogger(__name__)
 NOWHERE: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
+Remnants = Callable[[Deletion], Collection[str]]
+"""Other log dirs that may have a folder of the deleted log."""
+
+
+def remnants_of(broker: Broker, deletions: Iterable[Deletion]) -> Remnants:
+    """The log dirs of its site, for a log whose topic is deleted: a move may have left its former
+    folder there, which the next start would adopt. For a replica of an existing topic none: another
+    log dir may have its successor."""
+    gone = {one.topic_id for one in deletions if broker.catalogue.by_id(one.topic_id) is None}
+    usable = {log_dir for log_dir in broker.log_dirs if not broker.dir_errors.of(log_dir)}
+    beside = {
+        path: usable.intersection(site) - {path} for path, site in broker.nodes.log_dirs_beside().items()
+    }
+    return lambda one: beside.get(one.partition.log_dir, ()) if one.topic_id in gone else ()
+
+
 def retire_all(
-    deletions: Iterable[Deletion], targets: Mapping[str, Collection[str]] = NOWHERE
+    deletions: Iterable[Deletion],
+    targets: Mapping[str, Collection[str]] = NOWHERE,
+    remnants: Remnants = lambda _: (),
 ) -> list[Deletion]:
     """Rename the folders for removal; returns those that are renamed or do not exist, on disk, too.
     Blocks. targets: by log dir, the log dirs to which its logs may have been moving; their copies
     are renamed, too."""
-    done = _synced([one for one in deletions if _retire(one)])
+    errors = _Errors()
+    places = {one: (one.partition.log_dir, *remnants(one)) for one in deletions}
+    renamed = {}
+    for one, log_dirs in places.items():
+        retired = [_retire(one, log_dir, errors) for log_dir in log_dirs]
+        if all(retired):
+            renamed[one] = log_dirs
+    errors.report()
+    done = _synced(renamed)
     gone = {
         (one.topic_id, one.partition.index, target)
         for one in done
@@ -41,17 +69,17 @@ def retire_all(
     return done
 
 
-def _synced(deletions: list[Deletion]) -> list[Deletion]:
-    """Those whose log dir could be synced. A folder that is not there may have been renamed by an
+def _synced(places: Mapping[Deletion, Collection[str]]) -> list[Deletion]:
+    """Those whose log dirs could be synced. A folder that is not there may have been renamed by an
     IO worker that died before its sync, and would be adopted after a power cut."""
     unsynced = set()
-    for log_dir in {one.partition.log_dir for one in deletions}:
+    for log_dir in {log_dir for log_dirs in places.values() for log_dir in log_dirs}:
         try:
             files.sync_folder(log_dir)
         except OSError as error:
             log.error("%s could not be synced: %s", log_dir, error)
             unsynced.add(log_dir)
-    return [one for one in deletions if one.partition.log_dir not in unsynced]
+    return [one for one, log_dirs in places.items() if unsynced.isdisjoint(log_dirs)]
 
 
 def rename_copy(copy: adoption.FutureCopy, suffix: str) -> None:
@@ -64,19 +92,37 @@ def rename_copy(copy: adoption.FutureCopy, suffix: str) -> None:
         log.error("%s could not be renamed: %s", copy.folder, error)
 
 
-def _retire(one: Deletion) -> bool:
+class _Errors:
+    """Errors of renames, one line for each log dir: thousands of folders may fail, at each retry.
+    Owner: its creator."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+        self._count = Counter[str]()
+
+    def add(self, log_dir: str, folder: Path, error: OSError) -> None:
+        """A folder of the log dir could not be renamed."""
+        self._first.setdefault(log_dir, f"{folder} could not be renamed: {error}")
+        self._count[log_dir] += 1
+
+    def report(self) -> None:
+        """Log them."""
+        for log_dir, text in self._first.items():
+            more = self._count[log_dir] - 1
+            log.error("%s%s", text, f"; and {more} others of {log_dir}" if more else "")
+
+
+def _retire(one: Deletion, log_dir: str, errors: _Errors) -> bool:
     partition = one.partition
-    folder = Path(partition.folder)
+    folder = Path(log_dir, files.folder_name(partition.topic, partition.index))
     try:
         if not folder.is_dir() or adoption.topic_id_of(str(folder)) != one.topic_id:
-            return Path(
-                partition.log_dir
-            ).is_dir()  # or else the directory is offline and the folder may come back
+            return Path(log_dir).is_dir()  # or else the directory is offline and the folder may come back
         unique = uuid.uuid4().hex
         name = files.dated_folder_name(partition.topic, partition.index, unique, files.DELETE_FOLDER)
-        os.rename(folder, Path(partition.log_dir, name))  # noqa: PTH104 as short as it gets
+        os.rename(folder, Path(log_dir, name))  # noqa: PTH104 as short as it gets
     except OSError as error:
-        log.error("%s could not be renamed: %s", folder, error)
+        errors.add(log_dir, folder, error)
         return False
     log.info("%s: finished an interrupted deletion", folder)
     return True

@@ -44,7 +44,7 @@ async def reassign(
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if nodes is not None and broker.closing.pending(topic.name):
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "An IO worker hangs and has a former replica open")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "A former replica is not removed yet")
         async with replication.deciding:
             before = Leaderships([partition])
             try:

@@ -1,14 +1,20 @@
-"""Deletions beside an IO worker that hangs."""
+"""Deletions beside an IO worker that hangs, and those that a disk refuses."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, delete_topics
-from kbroker.control.metadata.topic_plan import NewTopic
-from tests.control.fakes import World, world
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
+from kbroker.ipc.messages import ClosePartition
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.changes.deleted_folders import mark
+from tests.control.fakes import FakeWorker, World, world
 
 
 def test_only_the_first_deletion_waits_for_a_worker_that_hangs(
@@ -43,6 +49,95 @@ def test_only_the_first_deletion_waits_for_a_worker_that_hangs(
         await asyncio.wait_for(delete("d"), 20)
         assert not made.broker.closing.pending("d"), "it has waited again"
         assert not made.worker.opened
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
+
+
+LIMIT_S = 60
+
+
+def refuse_once(worker: FakeWorker) -> None:
+    """The IO worker closes a log although it cannot rename the folder; then it does not know it."""
+
+    def close(call: ClosePartition) -> None:
+        if worker.opened.pop(call.slot, None) is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "read-only")
+
+    vars(worker)["_ClosePartition"] = close
+
+
+class ReadOnlyDisk:
+    """Renames fail while it is read-only."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read_only, self.refused = True, 0
+        self._rename = os.rename
+        monkeypatch.setattr(os, "rename", self)
+        monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
+        monkeypatch.setattr(log_closings, "RETRY_S", 0.01)
+
+    def __call__(self, *paths: Any) -> None:
+        if self.read_only:
+            self.refused += 1
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        self._rename(*paths)
+
+    async def refuses(self, count: int) -> None:
+        """Wait until it has refused so many renames."""
+        async with asyncio.timeout(LIMIT_S):
+            while self.refused < count:
+                await asyncio.sleep(0.001)
+
+
+def test_a_deletion_that_the_disk_refuses_is_retried_until_the_folder_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stayed as it was until the next start of the broker."""
+
+    async def test(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("a")])
+        topic = made.broker.catalogue.topics["a"]
+        mark(topic.partitions[0], topic.topic_id)
+        refuse_once(made.worker)
+        disk = ReadOnlyDisk(monkeypatch)
+        assert await delete_topics(made.broker, lambda: [topic]) == [None]
+        assert not made.broker.catalogue.topics
+        await disk.refuses(3)
+        refused = (await create_topics(made.broker, [NewTopic("a")]))["a"]
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS, (
+            "its log would be in the folder of the deleted one"
+        )
+        disk.read_only = False
+        async with asyncio.timeout(LIMIT_S):
+            await made.broker.closing.wait(["a"])
+        (left,) = Path(made.dirs[0]).glob("a-0*")
+        assert left.name.endswith("-delete")
+        assert await made.broker.in_store(lambda store: store.deletions()) == []
+        assert isinstance((await create_topics(made.broker, [NewTopic("a")]))["a"], TopicPlan)
+        assert made.broker.catalogue.topics["a"].partitions[0].slot == topic.partitions[0].slot
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
+
+
+def test_a_deletion_in_a_log_dir_that_goes_offline_waits_for_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("a")])
+        topic = made.broker.catalogue.topics["a"]
+        mark(topic.partitions[0], topic.topic_id)
+        refuse_once(made.worker)
+        disk = ReadOnlyDisk(monkeypatch)
+        assert await delete_topics(made.broker, lambda: [topic]) == [None]
+        assert made.broker.closing.pending("a")
+        await disk.refuses(2)
+        made.broker.dir_errors.fail(made.dirs[0], errno.EROFS)
+        async with asyncio.timeout(LIMIT_S):
+            await made.broker.closing.wait(["a"])
+        assert len(await made.broker.in_store(lambda store: store.deletions())) == 1
 
     with world(tmp_path) as made:
         asyncio.run(test(made))

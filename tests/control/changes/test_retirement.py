@@ -2,7 +2,6 @@
 process works with it."""
 
 import asyncio
-import base64
 from pathlib import Path
 
 import pytest
@@ -13,36 +12,19 @@ from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.links import links
-from kbroker.control.metadata.catalogue import Partition, Replica
+from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import ClosePartition
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.changes.deleted_folders import begin_deletion, mark, mark_folder, suffixes
 from tests.control.fakes import World, world
-
-
-def mark(partition: Partition | Replica, topic_id: bytes) -> None:
-    """partition.metadata, as IO workers write it."""
-    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    Path(partition.folder, files.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {text}")
 
 
 def folders(made: World) -> list[str]:
     return sorted(path.name for path in Path(made.dirs[0]).iterdir() if path.is_dir())
-
-
-def begin_deletion(made: World) -> Deletion:
-    """Create topic "a" and delete it as far as the store; then control dies."""
-    asyncio.run(create_topics(made.broker, [NewTopic("a")]))
-    topic = made.broker.catalogue.topics["a"]
-    (partition,) = topic.partitions
-    mark(partition, topic.topic_id)
-    one = Deletion(topic.topic_id, partition)
-    change = Change(deleted_topics=["a"], deletions=[one])
-    asyncio.run(made.broker.in_store(lambda store: store.apply(change)))
-    return one
 
 
 def test_a_leftover_folder_is_not_adopted_at_the_next_start(tmp_path: Path) -> None:
@@ -279,15 +261,8 @@ def begun_copy(log_dir: str, topic: str, topic_id: bytes) -> Path:
     """What a move of the first partition to a log dir has begun."""
     made = Path(log_dir, files.dated_folder_name(topic, 0, "0" * 32, files.FUTURE_FOLDER))
     made.mkdir()
-    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    (made / files.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {text}")
+    mark_folder(made, topic_id)
     return made
-
-
-def suffixes(made: World, topic: str) -> list[str]:
-    """Of a topic's dated folders."""
-    dated = (path.name for log_dir in made.dirs for path in Path(log_dir).glob(f"{topic}-0.*"))
-    return sorted(name.rpartition("-")[2] for name in dated)
 
 
 def test_the_copy_of_a_topic_that_is_deleted_goes_with_it(tmp_path: Path) -> None:

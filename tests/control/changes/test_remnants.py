@@ -1,0 +1,72 @@
+"""Folders of deleted topics in other log dirs, and those that cannot be renamed."""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from kbroker.control.changes.retirement import remnants_of, retire_all
+from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.store.change import Deletion
+from tests.control.changes.deleted_folders import begin_deletion, mark, mark_folder, suffixes
+from tests.control.fakes import World, world
+
+
+def remnant(made: World, topic_id: bytes) -> Path:
+    """The folder that a log, "a-0", has left in the other log dir."""
+    (here,) = (path.parent for log_dir in made.dirs for path in Path(log_dir).glob("a-0"))
+    folder = Path(next(log_dir for log_dir in made.dirs if Path(log_dir) != here), "a-0")
+    folder.mkdir()
+    mark_folder(folder, topic_id)
+    return folder
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_deleted_topic_leaves_no_folder_in_another_log_dir(tmp_path: Path, interrupted: bool) -> None:
+    """A move could not rename its former folder: the next start adopted it, and the topic was
+    back."""
+    with world(tmp_path, dirs=2) as made:
+        if interrupted:
+            remnant(made, begin_deletion(made).topic_id)
+        else:
+            asyncio.run(create_topics(made.broker, [NewTopic("a")]))
+            topic = made.broker.catalogue.topics["a"]
+            remnant(made, topic.topic_id)
+            assert asyncio.run(delete_topics(made.broker, lambda: [topic])) == [None]
+        made.reboot()
+        assert not made.broker.catalogue.topics
+        assert set(suffixes(made, "a")) == {"delete"}
+
+
+def test_a_folder_of_an_existing_topic_in_another_log_dir_is_kept(tmp_path: Path) -> None:
+    """Its replica may have come back to the site, in the other log dir."""
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a")]))
+        topic = made.broker.catalogue.topics["a"]
+        other = remnant(made, topic.topic_id)
+        gone = [Deletion(topic.topic_id, one) for one in topic.partitions[0].replicas]
+        assert retire_all(gone, remnants=remnants_of(made.broker, gone)) == gone
+        assert other.is_dir()
+
+
+def test_folders_that_a_disk_refuses_to_rename_are_one_line_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with world(tmp_path) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", 12)]))
+        topic = made.broker.catalogue.topics["a"]
+        gone = [Deletion(topic.topic_id, r) for p in topic.partitions for r in p.replicas]
+        for one in gone:
+            mark(one.partition, topic.topic_id)
+        monkeypatch.setattr(os, "rename", refuse)
+        with caplog.at_level(logging.ERROR):
+            assert retire_all(gone) == []
+        (line,) = caplog.messages
+        assert "a-0 could not be renamed: [Errno 30]" in line
+        assert f"and 11 others of {made.dirs[0]}" in line
