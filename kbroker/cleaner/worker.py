@@ -1,4 +1,4 @@
-"""The cleaner process: threads that each clean the dirtiest log, repeatedly, at idle IO priority.
+"""The cleaner process: threads that each clean the dirtiest log, repeatedly, at low priority.
 
 Runs in: cleaner. It may be killed at any time: the IO workers own the logs, and unfinished files
 are removed later.
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 NICENESS = 10
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
-IOPRIO_IDLE = 3 << 13
+IOPRIO_LOWEST = (2 << 13) | 7  # of the class best effort, and never idle: see `lower_priority`
 JOIN_S = 10.0
 PAUSE_FACTOR = 10  # pause after a check, in times of its length: thousands of logs may be checked
 MIN_CALL_INTERVAL_S = 0.01
@@ -150,11 +150,15 @@ class CleanerThread(threading.Thread):
 
 
 def lower_priority() -> None:
-    """Give the calling thread idle IO priority and a low CPU priority; Linux has both for each
-    thread."""
+    """Give the calling thread a low IO priority and a low CPU priority; Linux has both for each
+    thread.
+
+    Not the class idle: mq-deadline lets its requests wait for up to ten seconds while a disk is
+    busy, and the syncs of other threads wait with them, because a journal commit of ext4 waits for
+    the data of all new files."""
     number = IOPRIO_SET.get(platform.machine())
     if number is not None:
-        ctypes.CDLL(None, use_errno=True).syscall(number, 1, 0, IOPRIO_IDLE)
+        ctypes.CDLL(None, use_errno=True).syscall(number, 1, 0, IOPRIO_LOWEST)
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 

@@ -191,7 +191,8 @@ class Cleaning:
             self._notify(body.slot)
 
     def end(self, body: EndCleaning) -> None:
-        """Record how far a log is clean; `write_checkpoints` writes it soon, with other logs'."""
+        """Record how far a log is clean, in the checkpoint, too: now, or if many logs are cleaned,
+        by `write_checkpoints`."""
         log = self._log(body.slot, body.generation)
         cut = self._is_cut(log)
         self._cuts.pop(log.slot, None)
@@ -200,8 +201,8 @@ class Cleaning:
             self._offsets.cleaned(log)
 
     def write_checkpoints(self) -> None:
-        """Begin to write the checkpoints of cleanings that ended since the last call, unless that
-        is in progress. A thread writes them: appends do not wait for the disk."""
+        """Begin to write the checkpoints of ended cleanings that were not written at once, unless
+        that is in progress. A thread writes them: appends do not wait for the disk."""
         self._offsets.write()
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ from kbroker.protocol.records import (
 )
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.io.deaths import Died
+from tests.io.three_logs import WAIT_S
 
 Pair = tuple[bytes | None, bytes | None]
 DAY = 86_400_000
@@ -141,7 +142,14 @@ class Compacted:
             )
             done = cleaner.clean(job, self.clock)
             self.cleaning.end(EndCleaning(3, generation, done.end))
+            self._wait_for_checkpoint()
             return done
+
+    def _wait_for_checkpoint(self) -> None:
+        """Nothing writes into the folder after a cleaning: the test may remove it."""
+        job = self.cleaning._offsets._thread._job
+        if job is not None:
+            job.result(WAIT_S)
 
     def _step(self, name: str) -> None:
         if len(self.steps) == self._kill_at:

@@ -9,6 +9,9 @@ from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
 from kbroker.log.checkpoint import Offsets, TopicPartition
 
+BUSY_SHARE = 20
+"""A thread that may rest works at most one part in this many of the time, however many logs there
+are."""
 Failures = list[tuple[str, OSError]]
 """Log dirs that could not be written."""
 
@@ -37,9 +40,10 @@ class CheckpointThread:
         """Whether a job is in progress, or has ended and `take` has not reported its failures."""
         return self._job is not None
 
-    def rest_is_due(self, share: int) -> bool:
-        """Whether the next job would make it work more than one part in `share` of the time."""
-        return time.monotonic() < self._ended + share * self._seconds
+    @property
+    def rest_is_due(self) -> bool:
+        """Whether the next job would make it work more than one part in BUSY_SHARE of the time."""
+        return time.monotonic() < self._ended + BUSY_SHARE * self._seconds
 
     def begin(self, job: Callable[[], Failures]) -> None:
         """Begin a job. No other is in progress."""

@@ -26,8 +26,12 @@ class CleanerOffsets:
         self._thread = CheckpointThread("cleaner-offsets", _failed)
 
     def cleaned(self, partition: UnifiedLog) -> None:
-        """The first dirty offset of a log has changed: the next `write` writes it."""
+        """The first dirty offset of a log has changed: begin to write it. If many logs are cleaned,
+        the next `write` writes it with others."""
         self._due[partition.slot] = partition
+        self._thread.take()
+        if not self._thread.rest_is_due:
+            self.write()
 
     def write(self) -> None:
         """Begin to write the offsets of the logs that were cleaned since the last write, unless one

@@ -232,9 +232,6 @@ class OffsetCheckpoints:
             log.warning("checkpoints of %s: %s", log_dir, error)
 
 
-BUSY_SHARE = 20  # the thread works at most one part in this many of the time, however many logs there are
-
-
 class RecoveryNotes:
     """Writes recovery points soon after closed segments were synced, before the next checkpoint of
     all logs. A start after a crash then scans only records that were not on disk, and after a
@@ -274,7 +271,7 @@ class RecoveryNotes:
     def write(self) -> None:
         """Begin to write the points that are due, unless that is in progress."""
         self._thread.take()
-        if not self._due or self._thread.is_busy or self._thread.rest_is_due(BUSY_SHARE):
+        if not self._due or self._thread.is_busy or self._thread.rest_is_due:
             return
         due = [partition for slot in self._due if (partition := self._find(slot)) is not None]
         self._due.clear()

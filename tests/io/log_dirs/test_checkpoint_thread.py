@@ -71,11 +71,11 @@ def test_a_bug_of_a_job_is_raised_in_the_loop() -> None:
 
 def test_a_long_job_is_followed_by_a_long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
-    assert not scene.thread.rest_is_due(20)
+    assert not scene.thread.rest_is_due
     scene.continues.set()
     scene.thread.begin(scene.job)
     scene.take_when_ended()
     scene.thread._seconds, scene.thread._ended = 2.0, 100.0
     for now, rests in ((139.0, True), (140.0, False)):
         monkeypatch.setattr("kbroker.io.log_dirs.checkpoint_thread.time.monotonic", lambda now=now: now)
-        assert scene.thread.rest_is_due(20) is rests
+        assert scene.thread.rest_is_due is rests

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kbroker.io.files.log_dir import LogDir
+from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread
 from kbroker.io.log_dirs.cleaner_offsets import CleanerOffsets
 from tests.io.append.plain_append import NOW
 from tests.io.log_dirs.gate import Gate
@@ -55,8 +56,31 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(CheckpointThread, "rest_is_due", True)  # as if many logs were cleaned
     return Scene(tmp_path)
+
+
+def test_the_offset_of_one_cleaned_log_is_written_at_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CheckpointThread, "rest_is_due", False)
+    scene.clean(0, 2)
+    scene.wait()
+    assert scene.written() == OLD | {("t0", 0): 2}
+    scene.clean(0, 3)  # the first write has ended, without a check in between
+    scene.wait()
+    assert scene.written() == OLD | {("t0", 0): 3}
+    scene.offsets.close()
+
+
+def test_offsets_of_many_logs_are_written_together_later(scene: Scene) -> None:
+    scene.clean(0, 2)
+    scene.clean(1, 3)
+    assert not scene.offsets._thread.is_busy
+    assert scene.written() == OLD
+    scene.offsets.close()
+    assert scene.written() == OLD | {("t0", 0): 2, ("t1", 0): 3}
 
 
 def test_appends_do_not_wait_while_another_write_has_the_lock(

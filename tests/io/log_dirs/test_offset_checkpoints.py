@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.log_dirs import offset_checkpoints
+from kbroker.io.log_dirs import checkpoint_thread
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.recovery.loaded_log import LoadRequest
 from kbroker.io.recovery.recovery import load
@@ -70,7 +70,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(offset_checkpoints, "BUSY_SHARE", 0)  # it never rests
+    monkeypatch.setattr(checkpoint_thread, "BUSY_SHARE", 0)  # it never rests
     return Scene(tmp_path)
 
 
