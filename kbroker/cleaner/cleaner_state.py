@@ -1,7 +1,6 @@
 """State shared by the cleaner's threads: settings, logs in progress, uncleanable logs, the
 throttle, metrics."""
 
-import logging
 import threading
 from collections.abc import Sequence
 
@@ -10,8 +9,6 @@ from kbroker.cleaner.throttle import Throttle
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.cleaning_messages import CleanableLog
 from kbroker.metrics.slots import Slots, bind
-
-log = logging.getLogger(__name__)
 
 RUNS = bind("kbroker_cleaner_runs_total")
 FAILURES = bind("kbroker_cleaner_failures_total")

@@ -11,7 +11,6 @@ from typing import Final
 
 from kbroker.config.setting import ConfigError
 
-DEFAULT: Final = "DEFAULT"
 _RULE: Final = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*")
 _GROUP: Final = re.compile(r"\\(.)|\$(\d)")
 

@@ -5,7 +5,6 @@ Runs in: http. Modules that only this process needs are imported after the fork,
 the others.
 """
 
-import logging
 import os
 import threading
 import time
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from kbroker.http.registry.server import Registry
     from kbroker.http.time_to_full import TimeToFull
     from kbroker.http.tls import HttpTls
-
-log = logging.getLogger(__name__)
 
 REFRESH_S = 5.0
 

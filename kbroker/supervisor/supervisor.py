@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc import connecting
+from kbroker.ipc import connecting, fds
 from kbroker.ipc.child import EXIT_CANNOT_START, PARENT_ONLY, STOP_SIGNAL, ChildContext
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import ProcessLine
@@ -56,9 +56,7 @@ class Supervisor:
         self.config = config = with_stored_settings(config)
         self.shared = shared_memory(config)
         self._control_sockets = connecting.make()
-        self._handoffs = [
-            socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(network_count(config))
-        ]
+        self._handoffs = [fds.pair() for _ in range(network_count(config))]
         self._slots = Slots(self.shared.metrics[self.shared.supervisor_row])
         self._acceptor = Acceptor(config, [ours for ours, _ in self._handoffs], metrics=self._slots)
         self._dirs: LogDirs | None = None

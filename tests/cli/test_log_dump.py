@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.cli.conftest import Shell, Target, offered
+from tests.io.files.snapshot_bytes import encode
 from tests.peer.tools import dump_log
 
 NAME = "0" * 20
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     (folder / f"{NAME}.timeindex").write_bytes(struct.pack(">qi", 3000, 1) + bytes(120))
     (folder / f"{NAME}.txnindex").write_bytes(struct.pack(">hqqqq", 0, 7, 2, 3, 4))
     entry = ProducerEntry(7, 1, 2, 4000, -1, (BatchMetadata(5, 5, 2, 2, 4000),))
-    (folder / f"{4:020d}.snapshot").write_bytes(producer_snapshot.encode([entry]))
+    (folder / f"{4:020d}.snapshot").write_bytes(encode([entry]))
     (folder / "leader-epoch-checkpoint").write_text("0\n1\n3 2\n")
     (folder / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
     return folder

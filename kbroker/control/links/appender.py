@@ -2,7 +2,6 @@
 at the end."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,8 +16,6 @@ from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
-
-log = logging.getLogger(__name__)
 
 TAKEN_AT_ONCE = 256
 """Maximum of completions that are read from a ring in one call."""

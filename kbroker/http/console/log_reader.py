@@ -1,6 +1,6 @@
 """Records of a partition from an offset on, by Fetch, with limits for bytes, records and time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,11 +135,6 @@ class _Aborted:
         """Handle the end of a transaction."""
         if read_marker(batch)[0] is ControlType.ABORT:
             self._open.discard(batch.producer_id)
-
-
-def matching(records: list[Record], matches: Callable[[Record], bool]) -> Iterator[Record]:
-    """The records that match a filter."""
-    return (record for record in records if matches(record))
 
 
 def text_filter(key: str | None, value: str | None) -> Callable[[Record], bool]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from kbroker.http import finite_json
 
-NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
 LAST_IDS_KEY = b'{"keytype":"NOOP", "magic":0}'
 """Of the record that keeps the highest ids when no schema has them any more. Confluent's registry
 and Karapace ignore it, and their own NOOP, which has no space, does not replace it: compaction

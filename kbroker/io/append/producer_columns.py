@@ -20,7 +20,7 @@ Words = NDArray[np.int64]
 
 
 def snapshot(rows: Words, chosen: Words) -> bytes:
-    """The bytes of a snapshot file of these rows, as producer_snapshot.encode has them."""
+    """The bytes of a snapshot file of these rows."""
     body = np.zeros(len(chosen), ENTRY)
     last_offset, base_offset = (
         _of_last(rows, chosen, field, -1) for field in (ProducerBatch.LAST_OFFSET, ProducerBatch.BASE_OFFSET)

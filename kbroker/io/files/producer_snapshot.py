@@ -15,7 +15,7 @@ first. The CRC covers them; Apache Kafka reads its own fields and leaves the res
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kbroker.ipc.crash_point import crash_point, is_armed
@@ -87,14 +87,6 @@ class CorruptSnapshot(Exception):
     """A snapshot of an unknown version, a wrong length or a wrong CRC."""
 
 
-def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    """The bytes of a snapshot file."""
-    known = list(entries)
-    earlier = b"".join(_pack_earlier(known))
-    body = COUNT.pack(len(known)) + b"".join(map(_pack, known)) + (MAGIC + earlier if earlier else b"")
-    return HEADER.pack(VERSION, crc32c(body)) + body
-
-
 def decode(data: bytes) -> list[ProducerEntry]:
     """The producers of a snapshot file. Raises CorruptSnapshot."""
     if len(data) < HEADER.size + COUNT.size:
@@ -146,20 +138,6 @@ def strays(snapshots: list[int], segment_bases: Iterable[int]) -> list[int]:
     return stray
 
 
-def _pack(entry: ProducerEntry) -> bytes:
-    last = entry.batches[-1] if entry.batches else None
-    return ENTRY.pack(
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.last_sequence,
-        entry.last_offset,
-        last.offset_delta if last else 0,
-        entry.last_timestamp,
-        entry.coordinator_epoch,
-        entry.current_txn_first_offset,
-    )
-
-
 def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
     producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_first = fields
     batches: tuple[BatchMetadata, ...] = ()
@@ -167,19 +145,6 @@ def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
         first = decrement_sequence(sequence, delta)
         batches = (BatchMetadata(first, sequence, offset - delta, offset, timestamp),)
     return ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first, batches)
-
-
-def _pack_earlier(entries: list[ProducerEntry]) -> Iterator[bytes]:
-    for entry in entries:
-        for batch in entry.batches[:-1]:
-            yield EARLIER.pack(
-                entry.producer_id,
-                batch.base_sequence,
-                batch.last_sequence,
-                batch.base_offset,
-                batch.last_offset,
-                batch.timestamp,
-            )
 
 
 def _with_earlier(entries: list[ProducerEntry], trailer: memoryview) -> list[ProducerEntry]:

@@ -1,7 +1,6 @@
 """The producers of one open log (Kafka's ProducerStateManager): in the worker's table while it is
 open, in snapshots beside its segments."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from kbroker.io.partition.open_transactions import OpenTransactions
 from kbroker.io.recovery.producer_replay import ProducerReplay
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
-
-log = logging.getLogger(__name__)
 
 
 class ProducerStateManager:

@@ -78,8 +78,6 @@ class Acceptor:
         self._next_id = 1
         self._open: dict[int, tuple[int, int, str]] = {}  # id -> network process, listener, host
         self._load = Counter(dict.fromkeys(range(len(self._handoffs)), 0))
-        for handoff in self._handoffs:
-            handoff.setblocking(False)
 
     # --- listening ----------------------------------------------------------------------------------
 

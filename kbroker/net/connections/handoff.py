@@ -35,7 +35,6 @@ class Handoff:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Receive connections from now on."""
         self._loop = loop
-        self._channel.setblocking(False)
         loop.add_reader(self._channel.fileno(), self._take)
 
     def stop(self) -> None:

@@ -6,7 +6,6 @@ Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the
 through `dispatch.py`.
 """
 
-import struct
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -70,7 +69,6 @@ WATCHED: Final = frozenset((ApiKey.SHARE_FETCH, ApiKey.GET_TELEMETRY_SUBSCRIPTIO
 """When a connection that has sent one of these closes, control is notified."""
 PRODUCE_VERSIONS: Final = (ProduceVersion.FIRST, ProduceVersion.LAST)
 ANY_VERSION: Final = (-(1 << 15), (1 << 15) - 1)
-_SIZE: Final = struct.Struct("<I")
 
 
 def client_of(connection: Connection) -> Peer:

@@ -18,7 +18,6 @@ from kbroker.net.rows.count_kernel import count_answer, count_sent_late
 from kbroker.net.usage.client_use import ClientUse
 from kbroker.net.usage.slow_requests import SlowRequests
 
-FETCH = 1
 CONNECTIONS = bind("kbroker_connections")  # + number of the listener
 OPENED = bind("kbroker_connections_opened_total")
 CLOSED = bind("kbroker_connections_closed_total")

@@ -7,10 +7,11 @@ import pytest
 
 from kbroker.io.append import producer_table
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
-from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry, encode
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
 from kbroker.kernels.producer_rows import Producer
+from tests.io.files.snapshot_bytes import encode
 
 SLOTS = 5
 

@@ -17,6 +17,7 @@ from kbroker.io.files.producer_snapshot import (
     decrement_sequence,
 )
 from kbroker.kernels.crc32c import crc32c
+from tests.io.files.snapshot_bytes import encode
 
 LONG = st.integers(0, 2**62)
 
@@ -47,13 +48,13 @@ STATES = st.lists(entries(), max_size=6, unique_by=lambda entry: entry.producer_
 
 @given(STATES)
 def test_a_written_snapshot_reads_back(state: list[ProducerEntry]) -> None:
-    assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
+    assert producer_snapshot.decode(encode(state)) == state
 
 
 def test_all_five_batches_are_kept_after_kafkas_message() -> None:
     batches = tuple(BatchMetadata(n, n, n, n, 100 + n) for n in range(5))
-    five = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches)])
-    last = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches[-1:])])
+    five = encode([ProducerEntry(1, 0, -1, 104, -1, batches)])
+    last = encode([ProducerEntry(1, 0, -1, 104, -1, batches[-1:])])
     assert producer_snapshot.decode(five)[0].batches == batches
     assert five[6:].startswith(last[6:])
     assert producer_snapshot.decode(last)[0].batches == batches[-1:]  # as Apache Kafka writes it
@@ -61,7 +62,7 @@ def test_all_five_batches_are_kept_after_kafkas_message() -> None:
 
 def test_of_more_batches_the_newest_are_known() -> None:
     batches = tuple(BatchMetadata(n, n, n, n, 100 + n) for n in range(MAX_BATCHES + 2))
-    many = producer_snapshot.encode([ProducerEntry(1, 0, -1, 106, -1, batches)])
+    many = encode([ProducerEntry(1, 0, -1, 106, -1, batches)])
     assert producer_snapshot.decode(many)[0].batches == batches[-MAX_BATCHES:]
 
 
@@ -69,19 +70,19 @@ def test_a_batch_at_the_first_offset_is_known_after_a_start() -> None:
     """A retry of it would be appended again."""
     first = (BatchMetadata(0, 0, 0, 0, 100),)
     state = [ProducerEntry(1, 0, -1, 100, -1, first)]
-    assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
+    assert producer_snapshot.decode(encode(state)) == state
 
 
 def test_more_producers_than_there_are_bytes_are_damage() -> None:
-    body = producer_snapshot.COUNT.pack(2) + producer_snapshot.encode([ProducerEntry(1, 0)])[10:]
+    body = producer_snapshot.COUNT.pack(2) + encode([ProducerEntry(1, 0)])[10:]
     head = producer_snapshot.HEADER.pack(producer_snapshot.VERSION, crc32c(body))
     with pytest.raises(CorruptSnapshot, match="2 producers"):
         producer_snapshot.decode(head + body)
 
 
 def test_a_shorter_snapshot_replaces_a_longer_one(tmp_path: Path) -> None:
-    long = producer_snapshot.encode([ProducerEntry(number, 0) for number in range(5)])
-    short = producer_snapshot.encode([ProducerEntry(7, 1)])
+    long = encode([ProducerEntry(number, 0) for number in range(5)])
+    short = encode([ProducerEntry(7, 1)])
     for data in (long, short):
         producer_snapshot.write(str(tmp_path), 9, data, sync=False)
     assert producer_snapshot.read(str(tmp_path), 9) == [ProducerEntry(7, 1)]
@@ -93,14 +94,14 @@ def test_a_snapshot_is_on_disk_if_it_is_to_be(
 ) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
-    data = producer_snapshot.encode([ProducerEntry(7, 1)])
+    data = encode([ProducerEntry(7, 1)])
     producer_snapshot.write(str(tmp_path), 9, data, sync=sync)
     assert synced == [len(data)] * sync
 
 
 def test_the_bytes_are_kafkas() -> None:
     entry = ProducerEntry(7, 1, 3, 1000, 50, (BatchMetadata(8, 9, 60, 61, 1000),))
-    data = producer_snapshot.encode([entry])
+    data = encode([entry])
     assert data[:2].hex() == "0001"
     assert data[6:].hex() == (
         "000000010000000000000007000100000009000000000000003d0000000100000000000003e800000003"
@@ -110,7 +111,7 @@ def test_the_bytes_are_kafkas() -> None:
 
 @given(STATES, st.data())
 def test_any_flipped_bit_or_cut_is_found(state: list[ProducerEntry], data: st.DataObject) -> None:
-    good = producer_snapshot.encode(state)
+    good = encode(state)
     at = data.draw(st.integers(0, len(good) - 1))
     flipped = bytearray(good)
     flipped[at] ^= 1 << data.draw(st.integers(0, 7))
@@ -127,7 +128,7 @@ def test_stray_snapshots_are_those_of_no_segment_but_the_newest_at_the_end() -> 
 
 
 def test_files_are_named_by_offset(tmp_path: Path) -> None:
-    path = producer_snapshot.write(str(tmp_path), 42, producer_snapshot.encode([]), sync=True)
+    path = producer_snapshot.write(str(tmp_path), 42, encode([]), sync=True)
     assert path == f"{tmp_path}/{42:020d}.snapshot"
     assert producer_snapshot.read(str(tmp_path), 42) == []
 
@@ -146,5 +147,5 @@ def test_a_disk_that_takes_a_part_of_the_bytes_gets_the_rest(
     write = os.write
     state = [ProducerEntry(number, 0) for number in range(9)]
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:100]))
-    producer_snapshot.write(str(tmp_path), 5, producer_snapshot.encode(state), sync=False)
+    producer_snapshot.write(str(tmp_path), 5, encode(state), sync=False)
     assert producer_snapshot.read(str(tmp_path), 5) == state
