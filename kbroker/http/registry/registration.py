@@ -80,7 +80,7 @@ def _decided(
     normalize = normalize or bool(basis.config.get("normalize"))
     row, candidate = parse_candidate(state, given, normalize)
     found = same(state, row, candidate, basis.kept, normalize)
-    if found is not None and (number == found.id or (number is None and not state.is_of_another(found))):
+    if found is not None and number in (None, found.id) and not state.is_of_another(found):
         return found
     check_writable(state, subject)
     importing = basis.mode == "IMPORT"

@@ -294,7 +294,8 @@ def test_an_import_whose_id_another_registry_gave_first_is_refused() -> None:
     desk("PUT", "/mode", {"mode": "IMPORT"})
     first = SchemaRow("theirs", 1, 1, '"string"')
     topic.other = [(first.key(), first.value())]
-    assert desk("POST", PATH, {"schema": '"int"', "id": 1, "version": 1})[1]["error_code"] == 42205
+    for _ in range(2):  # its record is in the topic then
+        assert desk("POST", PATH, {"schema": '"int"', "id": 1, "version": 1})[1]["error_code"] == 42205
 
 
 class RefusingTopic(LateTopic):
