@@ -180,7 +180,7 @@ def register(request: RegistryRequest) -> dict[str, Any]:
 
 def lookup(request: RegistryRequest) -> dict[str, Any]:
     flags = request.flag("normalize"), request.flag("deleted")
-    return of_row(operations.lookup(request.topic, request.caller, request.subject, request.body, *flags))
+    return of_row(registration.lookup(request.topic, request.caller, request.subject, request.body, *flags))
 
 
 def delete_subject(request: RegistryRequest) -> list[int]:

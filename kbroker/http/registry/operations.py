@@ -16,7 +16,7 @@ from kbroker.http.registry.compatibility import (
     resolve,
 )
 from kbroker.http.registry.formats import InvalidSchema, Parsed
-from kbroker.http.registry.levels import check_writable, level_of, normalizes
+from kbroker.http.registry.levels import check_writable, level_of
 from kbroker.http.registry.names import context_of, qualified
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import Row, SchemaTopic
@@ -88,22 +88,6 @@ def same(
         if normalize and comparable and parsed_row(state, one).normalized() == candidate.normalized():
             return one
     return None
-
-
-def lookup(
-    topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool, deleted: bool
-) -> SchemaRow:
-    """The version of a subject with this schema. Raises Failure."""
-    state = topic.refresh(caller)
-    kept = state.versions(subject, deleted)
-    if not kept:
-        raise failure.subject_not_found(subject)
-    normalize = normalize or normalizes(state, subject)
-    row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
-    found = same(state, row, candidate, kept, normalize)
-    if found is None:
-        raise failure.schema_not_found()
-    return found
 
 
 def version_number(given: str) -> int:

@@ -1,14 +1,16 @@
-"""Registers schemas. A schema is parsed and compared without the lock of the topic, which takes
-long at times; with the lock, only what that depends on is compared, and the record written."""
+"""Registers schemas and looks them up. A schema is parsed and compared without the lock of the
+topic, which takes long at times; with the lock, only what that depends on is compared, and the
+record written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Final
 
 from kbroker.http.console.caller import Caller
 from kbroker.http.registry import deadline, failure
 from kbroker.http.registry.compatibility import References, reasons_against, resolve
-from kbroker.http.registry.levels import check_writable, inherited, mode_of
+from kbroker.http.registry.levels import check_writable, inherited, mode_of, normalizes
 from kbroker.http.registry.names import context_of, is_allowed
 from kbroker.http.registry.operations import LARGEST, parse_candidate, same, schema_of, with_versions
 from kbroker.http.registry.state import State
@@ -70,6 +72,42 @@ def register(
             raise failure.busy(f"too many changes of subject {subject} at the same time")
 
 
+def lookup(
+    topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool, deleted: bool
+) -> SchemaRow:
+    """The version of a subject with this schema. Raises Failure."""
+    state = topic.refresh(caller)
+    kept = state.versions(subject, deleted)
+    if not kept:
+        raise failure.subject_not_found(subject)
+    normalize = normalize or normalizes(state, subject)
+    row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
+    found = same(state, row, candidate, kept, normalize)
+    if found is None:
+        raise failure.schema_not_found()
+    return _repaired(topic, caller, found) if state.is_of_another(found) else found
+
+
+def _repaired(topic: SchemaTopic, caller: Caller, found: SchemaRow) -> SchemaRow:
+    """A stored version whose id another registry gave to another schema first, written again with
+    an id that no other schema has. A caller that may not do so does not find the schema: no answer
+    has an id that is another schema's. Raises Failure."""
+    try:
+        topic.check_rights(caller)
+        with topic.locked(caller) as state:
+            row = state.version(found.subject, found.version)
+            if row is None or row.digest != found.digest:
+                raise failure.schema_not_found()
+            if not state.is_of_another(row):
+                return row
+            _check_mode(state, row.subject, mode_of(state, row.subject) == "IMPORT", None)
+            return replace(row, id=_written(topic, caller, state, replace(row, id=0), {}))
+    except failure.Failure as refused:
+        if refused.status in (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY):
+            raise failure.schema_not_found() from refused
+        raise
+
+
 def _decided(
     state: State, basis: Basis, given: SchemaRow, body: Mapping[str, Any], normalize: bool
 ) -> SchemaRow:
@@ -82,12 +120,8 @@ def _decided(
     found = same(state, row, candidate, basis.kept, normalize)
     if found is not None and number in (None, found.id) and not state.is_of_another(found):
         return found
-    check_writable(state, subject)
     importing = basis.mode == "IMPORT"
-    if importing != (number is not None):
-        raise failure.operation_not_permitted(
-            f"Subject {subject} is {'' if importing else 'not '}in import mode"
-        )
+    _check_mode(state, subject, importing, number)
     if found is not None and not importing:
         return replace(found, id=0)
     if not importing:
@@ -95,6 +129,16 @@ def _decided(
         if reasons := reasons_against(state, level, row, candidate, basis.kept):
             raise failure.incompatible(subject, reasons)
     return row
+
+
+def _check_mode(state: State, subject: str, importing: bool, number: int | None) -> None:
+    """Raises Failure in a mode without writes, and for an import without an id or an id without an
+    import."""
+    check_writable(state, subject)
+    if importing != (number is not None):
+        raise failure.operation_not_permitted(
+            f"Subject {subject} is {'' if importing else 'not '}in import mode"
+        )
 
 
 def _written(

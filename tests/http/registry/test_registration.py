@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from kbroker.http.registry import compatibility, deadline
-from kbroker.http.registry.failure import unavailable
+from kbroker.http.registry.failure import Failure, unavailable
 from kbroker.http.registry.formats import parse
 from kbroker.http.registry.operations import LARGEST
 from kbroker.http.registry.state import State
@@ -245,6 +246,37 @@ def test_a_version_whose_id_is_of_another_schema_is_repaired_when_it_is_register
         assert each("GET", "/schemas/ids/1") == (200, {"schema": '"string"'})
         assert each("GET", "/schemas/ids/3") == (200, {"schema": '"int"'})
         assert each.register("ours", '"int"') == 3
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_version_whose_id_is_of_another_schema_is_repaired_when_it_is_looked_up(
+    desk: Desk, is_deleted: bool
+) -> None:
+    collide(desk)
+    if is_deleted:
+        desk("DELETE", "/subjects/ours/versions/1")
+    found = {"subject": "ours", "version": 1, "id": 2, "schema": '"int"'}
+    for each in (desk, desk, desk.again()):
+        assert each("POST", "/subjects/ours?deleted=true", {"schema": '"int"', "id": 1}) == (200, found)
+    assert desk("GET", "/schemas/ids/1") == (200, {"schema": '"string"'})
+    assert desk("GET", "/schemas/ids/2/versions?deleted=true") == (200, [{"subject": "ours", "version": 1}])
+    assert desk("GET", "/subjects/ours/versions") == ((404, ANY) if is_deleted else (200, [1]))
+
+
+@pytest.mark.parametrize("by", ["rights", "READONLY", "IMPORT"])
+def test_a_lookup_that_may_not_write_does_not_find_a_version_whose_id_is_of_another_schema(
+    desk: Desk, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise Failure(HTTPStatus.FORBIDDEN, 40301, "no")
+
+    collide(desk)
+    if by != "rights":
+        assert desk("PUT", "/mode?force=true", {"mode": by})[0] == 200
+    else:
+        monkeypatch.setattr(desk.topic, "check_rights", refuse)
+    assert desk("POST", "/subjects/ours", {"schema": '"int"'})[1]["error_code"] == 40403
+    assert desk("POST", "/subjects/theirs", {"schema": '"string"'})[1]["id"] == 1
 
 
 def test_an_id_of_another_schema_is_not_given_to_the_same_schema_of_another_subject(desk: Desk) -> None:
