@@ -15,7 +15,7 @@ class Failure(Exception):
     @property
     def is_busy(self) -> bool:
         """Whether another attempt may succeed: this is no verdict about a schema."""
-        return self.status is HTTPStatus.SERVICE_UNAVAILABLE
+        return self.status is HTTPStatus.SERVICE_UNAVAILABLE or self.code == TIMED_OUT
 
 
 def subject_not_found(subject: str) -> Failure:
@@ -91,6 +91,9 @@ def incompatible(subject: str, reasons: list[str]) -> Failure:
 UNAVAILABLE = 50003
 """Confluent's code for a request that another node would have to serve, which cannot be reached."""
 
+TIMED_OUT = 50002
+"""Confluent's code for an operation that has taken too long."""
+
 
 def unavailable(text: str) -> Failure:
     return Failure(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, text)
@@ -98,6 +101,10 @@ def unavailable(text: str) -> Failure:
 
 def busy(text: str) -> Failure:
     return unavailable(f"{text}; try again")
+
+
+def timed_out(text: str) -> Failure:
+    return Failure(HTTPStatus.INTERNAL_SERVER_ERROR, TIMED_OUT, f"Operation timed out: {text}")
 
 
 def store_failed(text: str) -> Failure:

@@ -15,17 +15,21 @@ import socket
 import struct
 import threading
 from collections.abc import Mapping
+from http import HTTPStatus
 
 import setproctitle
 
 from kbroker.http.registry.deadline import held
+from kbroker.http.registry.failure import Failure, unavailable
 from kbroker.http.registry.formats import InvalidSchema
 from kbroker.ipc.child import ChildContext, die_with_parent
 
 log = logging.getLogger(__name__)
 
-HEAD = struct.Struct(">?I")
-"""Of a request and of an answer: whether a descriptor follows, or else a text; and its bytes."""
+HEAD = struct.Struct(">BI")
+"""Of a request and of an answer: its kind, and its bytes."""
+QUESTION, DESCRIPTOR, INVALID, FAILED = range(4)
+"""Kinds: JSON of a schema; the answers, a descriptor, a text, or JSON of a Failure."""
 FIRST_FD = 3
 TITLE = "kbroker: protoc"
 
@@ -42,12 +46,15 @@ class Protoc:
         question = json.dumps([text, list(references.items())]).encode()
         with held(self._lock, "too many schemas to parse at the same time"):
             try:
-                self._link.sendall(HEAD.pack(False, len(question)) + question)
-                works, found = _received(self._link)
+                self._link.sendall(HEAD.pack(QUESTION, len(question)) + question)
+                kind, found = _received(self._link)
             except OSError as error:
-                raise InvalidSchema(f"protoc has ended: {error}") from None
-        if not works:
+                raise unavailable(f"protoc has ended: {error}") from error
+        if kind == INVALID:
             raise InvalidSchema(found.decode("utf-8", "replace"))
+        if kind == FAILED:
+            status, code, text = json.loads(found)
+            raise Failure(HTTPStatus(status), code, text)
         return found
 
 
@@ -81,25 +88,30 @@ def _serve_forked(link: socket.socket) -> None:
 
 
 def _serve(link: socket.socket) -> None:
-    from kbroker.http.registry.formats import protobuf_format
-
     while True:
         _, question = _received(link)
         text, references = json.loads(question)
-        try:
-            answer = True, protobuf_format.compiled(text, dict(references)).SerializeToString()
-        except (InvalidSchema, UnicodeError) as error:
-            answer = False, str(error).encode("utf-8", "replace")
-        except (OSError, RecursionError, ValueError) as error:
-            log.warning("protoc cannot run: %s", error)
-            answer = False, f"protoc cannot run: {error}".encode("utf-8", "replace")
-        link.sendall(HEAD.pack(answer[0], len(answer[1])) + answer[1])
+        kind, answer = _answer(text, dict(references))
+        link.sendall(HEAD.pack(kind, len(answer)) + answer)
 
 
-def _received(link: socket.socket) -> tuple[bool, bytes]:
-    """Raises OSError when the other side has ended."""
-    works, length = HEAD.unpack(_exactly(link, HEAD.size))
-    return works, _exactly(link, length)
+def _answer(text: str, references: Mapping[str, str]) -> tuple[int, bytes]:
+    """Its kind, and its bytes."""
+    from kbroker.http.registry.formats import protobuf_format
+
+    try:
+        return DESCRIPTOR, protobuf_format.compiled(text, references).SerializeToString()
+    except (ValueError, RecursionError) as error:  # InvalidSchema, too
+        return INVALID, str(error).encode("utf-8", "replace")
+    except Failure as failure:
+        log.warning("%s", failure.text)
+        return FAILED, json.dumps([failure.status, failure.code, failure.text]).encode()
+
+
+def _received(link: socket.socket) -> tuple[int, bytes]:
+    """Kind and bytes. Raises OSError when the other side has ended."""
+    kind, length = HEAD.unpack(_exactly(link, HEAD.size))
+    return kind, _exactly(link, length)
 
 
 def _exactly(link: socket.socket, length: int) -> bytes:

@@ -5,7 +5,9 @@ text."""
 
 import base64
 import binascii
+import errno
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
+from kbroker.http.registry import failure
 from kbroker.http.registry.deadline import Deadline
 from kbroker.http.registry.formats import InvalidSchema, Resolved
 from kbroker.http.registry.formats.protobuf_text import normal_text
@@ -36,6 +39,8 @@ MAX_PROTOC_BYTES = 1 << 30
 MAX_DESCRIPTOR_BYTES = 8 << 20
 """A descriptor has the whole name of a type at each field: a short text may have a very long
 one."""
+NO_FILE_NAME = (errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)
+"""Errors of names of references that cannot be those of files, or not at the same time."""
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 _KIND = FieldDescriptorProto
 GROUPS = (
@@ -86,7 +91,7 @@ class ProtobufSchema:
 
 
 def parse(text: str, references: Resolved) -> ProtobufSchema:
-    """Raises InvalidSchema."""
+    """Raises InvalidSchema, Failure."""
     return ProtobufSchema(text, references)
 
 
@@ -108,40 +113,74 @@ def use(compiler: Callable[[str, Resolved], bytes]) -> None:
 
 
 def _compiled(text: str, references: Resolved) -> FileDescriptorProto:
-    """The descriptor of a file. Raises InvalidSchema."""
+    """The descriptor of a file. Raises InvalidSchema, Failure."""
     if _ELSEWHERE:
         return FileDescriptorProto.FromString(_ELSEWHERE[0](text, references))
     return compiled(text, references)
 
 
 def compiled(text: str, references: Resolved) -> FileDescriptorProto:
-    """The descriptor of a file, from protoc, which is started here. Raises InvalidSchema."""
-    with tempfile.TemporaryDirectory(prefix="kbroker-proto-") as folder:
-        root = Path(folder)
-        for name, one in {**references, MAIN: text}.items():
-            file = (root / name).resolve()
-            if not file.is_relative_to(root.resolve()):
-                raise InvalidSchema(f"a reference named {name!r}")
-            if _decoded(one) is not None:
-                raise InvalidSchema(f"{name} is a descriptor; a .proto file can only refer to .proto files")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(one, encoding="utf-8")
-        out = root / "out.descriptors"
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", f"-I{WELL_KNOWN}"]
-        try:
-            done = subprocess.run(
-                [*command, f"--descriptor_set_out={out}", MAIN],
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-                check=False,
-                preexec_fn=_bounded,
-            )
-        except subprocess.TimeoutExpired:
-            raise InvalidSchema("takes too long to parse") from None
-        if done.returncode:
-            raise InvalidSchema(" ".join(_of_protoc(done.stderr, root).split()) or "protoc refuses it")
-        return FileDescriptorSet.FromString(out.read_bytes()).file[0]
+    """The descriptor of a file, from protoc, which is started here. Raises InvalidSchema, and
+    Failure if that is no verdict about the schema: protoc cannot be started, is ended, or takes too
+    long."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="kbroker-proto-") as folder:
+            root = Path(folder)
+            for name, one in {**references, MAIN: text}.items():
+                _put(root, name, one)
+            out = root / "out.descriptors"
+            done = _protoc(root, out)
+            if done.returncode:
+                raise InvalidSchema(_verdict(done, root, out))
+            return FileDescriptorSet.FromString(out.read_bytes()).file[0]
+    except subprocess.TimeoutExpired:
+        raise failure.timed_out(f"protoc has not ended in {LIMIT_S} s") from None
+    except (OSError, subprocess.SubprocessError) as error:
+        raise failure.unavailable(f"protoc cannot run: {error}") from error
+
+
+def _put(root: Path, name: str, text: str) -> None:
+    """Write a .proto file for protoc. Raises InvalidSchema, OSError."""
+    if _decoded(text) is not None:
+        raise InvalidSchema(f"{name} is a descriptor; a .proto file can only refer to .proto files")
+    try:
+        file = (root / name).resolve()
+        if not file.is_relative_to(root.resolve()):
+            raise InvalidSchema(f"a reference named {name!r}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        if error.errno in NO_FILE_NAME:
+            raise InvalidSchema(f"a reference named {name[:200]!r}") from None
+        raise
+
+
+def _protoc(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    """Raises OSError, SubprocessError."""
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", f"-I{WELL_KNOWN}"]
+    return subprocess.run(
+        [*command, f"--descriptor_set_out={out}", MAIN],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        preexec_fn=_bounded,
+    )
+
+
+def _verdict(done: subprocess.CompletedProcess[str], root: Path, out: Path) -> str:
+    """Why protoc refuses a schema. Raises Failure if it does not: it was ended, or has failed for
+    another reason."""
+    if found := " ".join(_of_protoc(done.stderr, root).split()):
+        return found
+    if f"{out}: File too large" in done.stderr:
+        return f"its descriptor has more than {MAX_DESCRIPTOR_BYTES} bytes"
+    if done.returncode == -signal.SIGABRT and "bad_alloc" in done.stderr:
+        return f"protoc needs more than {MAX_PROTOC_BYTES} bytes of memory"
+    if done.returncode < 0:
+        raise failure.unavailable(f"protoc was ended by signal {-done.returncode}; try again")
+    lines = done.stderr.strip().splitlines() or ["no reason given"]
+    raise failure.unavailable(f"protoc has failed: {lines[-1][:500]}")
 
 
 def _bounded() -> None:
@@ -161,13 +200,14 @@ def _of_protoc(stderr: str, root: Path) -> str:
 
 
 def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorProto:
-    """The descriptor, after a check that all of its types are defined. Raises InvalidSchema."""
+    """The descriptor, after a check that all of its types are defined. Raises InvalidSchema,
+    Failure."""
     pool = DescriptorPool()
     deadline = Deadline(LIMIT_S)
     try:
         for name in dict.fromkeys((*references, *file.dependency)):
             if deadline.is_over:
-                raise InvalidSchema("takes too long to parse")
+                raise failure.timed_out(f"not parsed in {LIMIT_S} s")
             known = well_known(name) if name not in references else _decoded(references[name])
             if known is None and name in references:
                 earlier = dict(list(references.items())[: list(references).index(name)])
