@@ -9,8 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kbroker.control import failpoint
-from kbroker.control.links.append_queue import Append, AppendQueue, Ended, Settled
-from kbroker.control.links.arena_queue import ArenaQueue, Space
+from kbroker.control.links.append_queue import Append, AppendQueue, ArenaQueue, Ended, Settled, Space
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process

@@ -4,18 +4,21 @@ returns (Kafka's FetchManager and FetchContext).
 Runs in: network. Owner: the Fetches.
 """
 
+from dataclasses import dataclass
+
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.net.connections.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.fetch.answer import Selected
-from kbroker.net.fetch.fetch import Fetch
 from kbroker.net.fetch.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    FetchedPartition,
     FetchSession,
     FetchSessionCache,
+    Key,
     requested_partitions,
 )
 from kbroker.net.fetch.session_table import SessionTable
@@ -29,6 +32,27 @@ from kbroker.protocol.slices import paced
 MAX_SLOTS = 1 << 17
 """Fetch sessions of a network process, whatever the setting allows: each has a row from the start,
 and the rest of the 31 bits of its id is random."""
+
+
+@dataclass(slots=True)
+class Fetch:
+    """One fetch that Python serves.
+
+    create: create a session from the partitions that were read."""
+
+    connection: Connection
+    header: RequestHeader
+    partitions: dict[Key, FetchedPartition]
+    isolation: int
+    min_bytes: int
+    max_bytes: int
+    session: FetchSession | None = None
+    create: bool = False
+
+    @property
+    def session_id(self) -> int:
+        """Id of the session that the answer names, NO_SESSION for none."""
+        return NO_SESSION if self.session is None else self.session.id
 
 
 class FetchManager:

@@ -20,8 +20,7 @@ from kbroker.net.connections.connection import Connection, FilePart
 from kbroker.net.context import Context
 from kbroker.net.fetch.answer import FetchAnswer, Selected
 from kbroker.net.fetch.cold_reads import ColdReads
-from kbroker.net.fetch.fetch import Fetch
-from kbroker.net.fetch.fetch_manager import FetchManager
+from kbroker.net.fetch.fetch_manager import Fetch, FetchManager
 from kbroker.net.fetch.fetch_purgatory import FetchPurgatory
 from kbroker.net.fetch.fetch_session import FetchedPartition
 from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kbroker.io.append.producer_table import EndTxnMarker
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.partition.open_transactions import FEW
+from kbroker.io.partition.producer_state import FEW
 from kbroker.ipc.layout import Slot
 from kbroker.log import transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
