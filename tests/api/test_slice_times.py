@@ -5,7 +5,7 @@ result.
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from kbroker.protocol.schema import Field, Struct
 from kbroker.protocol.slices import is_sliced
 from tests.api.in_process import client_request, dispatch_of
 from tests.callbacks import LongestCallback, Tries
+from tests.control.coordinators_scene import ANSWER_S
 from tests.control.fakes import World, world
 
 pytestmark = pytest.mark.slow
@@ -87,30 +88,26 @@ def _value(field: Field, count: int, number: int) -> Any:
     return number % 100 if field.wire in ("int16", "int32", "int64") and count == 1 else None
 
 
-def long_request(api: Any) -> bytes:
-    return encode(filled(api.request, ENTRIES, 0, api.max_version), api.max_version)
-
-
 def settings(count: int, prefix: str = "k") -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
-DEEP: dict[str, tuple[ApiKey, Struct]] = {
+DEEP: dict[str, tuple[ApiKey, Callable[[], Struct]]] = {
     "settings of one topic": (
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        IncrementalAlterConfigsRequest(
+        lambda: IncrementalAlterConfigsRequest(
             [AlterConfigsResource(2, "n0", [AlterableConfig(name, 0, "1") for name in settings(100_000)])]
         ),
     ),
     "settings to replace": (
         ApiKey.ALTER_CONFIGS,
-        AlterConfigsRequest(
+        lambda: AlterConfigsRequest(
             [ReplacedResource(2, "n0", [ReplacedConfig(name, "1") for name in settings(100_000)])]
         ),
     ),
     "settings of a new topic": (
         ApiKey.CREATE_TOPICS,
-        CreateTopicsRequest(
+        lambda: CreateTopicsRequest(
             [
                 CreatableTopic(
                     "new", 1, -1, [], [CreatableTopicConfig(name, "1") for name in settings(100_000)]
@@ -120,43 +117,33 @@ DEEP: dict[str, tuple[ApiKey, Struct]] = {
     ),
     "names of topics to delete": (
         ApiKey.DELETE_TOPICS,
-        DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in settings(200_000)]),
+        lambda: DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in settings(200_000)]),
     ),
     "ids of topics to delete": (
         ApiKey.DELETE_TOPICS,
-        DeleteTopicsRequest(topics=[DeleteTopicState(None, n.to_bytes(16)) for n in range(1, 200_000)]),
+        lambda: DeleteTopicsRequest(
+            topics=[DeleteTopicState(None, n.to_bytes(16)) for n in range(1, 200_000)]
+        ),
     ),
     "ACLs of no known kind": (
         ApiKey.CREATE_ACLS,
-        CreateAclsRequest([AclCreation(0, name, 3, "User:a", "*", 3, 3) for name in settings(300_000)]),
+        lambda: CreateAclsRequest(
+            [AclCreation(0, name, 3, "User:a", "*", 3, 3) for name in settings(300_000)]
+        ),
     ),
     "settings to describe": (
         ApiKey.DESCRIBE_CONFIGS,
-        DescribeConfigsRequest([DescribeConfigsResource(2, "n0", settings(100_000))]),
+        lambda: DescribeConfigsRequest([DescribeConfigsResource(2, "n0", settings(100_000))]),
     ),
 }
 """Long lists within a single entry, and requests whose entries take a path of their own."""
 
-LONG = [
-    *(
-        pytest.param(APIS[key], encode(request, APIS[key].max_version), id=name)
-        for name, (key, request) in DEEP.items()
-    ),
-] + [
-    pytest.param(api, long_request(api), id=api.key.name)
-    for api in APIS.values()
-    if api.owner is Owner.CONTROL
-    and any(field.wire.startswith("[]") and "int8" not in field.wire for field in api.request.SCHEMA.fields)
-]
-
-HALF_ALLOWED = [
-    pytest.param(
-        APIS[key], encode(request, APIS[key].max_version), id=f"{key.name} of one entry with a long list"
-    )
+ALLOWED_BY_HALF: dict[str, tuple[ApiKey, Callable[[], Struct]]] = {
+    f"{key.name} of one entry with a long list": (key, request)
     for key, request in (
         (
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-            DescribeShareGroupOffsetsRequest(
+            lambda: DescribeShareGroupOffsetsRequest(
                 [
                     DescribeShareGroupOffsetsRequestGroup(
                         "n1",
@@ -165,10 +152,29 @@ HALF_ALLOWED = [
                 ]
             ),
         ),
-        (ApiKey.FIND_COORDINATOR, FindCoordinatorRequest("", 0, settings(4 * ENTRIES, "n"))),
+        (ApiKey.FIND_COORDINATOR, lambda: FindCoordinatorRequest("", 0, settings(4 * ENTRIES, "n"))),
     )
-]
+}
 """Long lists that a guard looks through."""
+
+WITH_LISTS = {
+    api.key.name: api
+    for api in APIS.values()
+    if api.owner is Owner.CONTROL
+    and any(field.wire.startswith("[]") and "int8" not in field.wire for field in api.request.SCHEMA.fields)
+}
+LONG = (*DEEP, *WITH_LISTS)
+
+
+@cache
+def long_request(name: str) -> tuple[Any, bytes]:
+    """The API and the request's body. They are made when a test needs them: a million objects of
+    them all would slow down whatever else this process tests."""
+    if name in WITH_LISTS:
+        api = WITH_LISTS[name]
+        return api, encode(filled(api.request, ENTRIES, 0, api.max_version), api.max_version)
+    key, made = (DEEP | ALLOWED_BY_HALF)[name]
+    return APIS[key], encode(made(), APIS[key].max_version)
 
 
 @pytest.fixture
@@ -179,10 +185,11 @@ def made(tmp_path: Path):  # type: ignore[no-untyped-def]
         yield one
 
 
-@pytest.mark.parametrize(("api", "body"), LONG)
+@pytest.mark.parametrize("name", LONG)
 def test_no_callback_of_a_long_request_takes_long(
-    made: World, api: Any, body: bytes, monkeypatch: pytest.MonkeyPatch
+    made: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    api, body = long_request(name)
     client = client_request(api.key, api.max_version, body)
     assert len(client.body) > SHORT_BYTES
     check_callbacks(made, client, monkeypatch)
@@ -199,12 +206,13 @@ def check_callbacks(made: World, client: ClientRequest, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("who", ["some", "none"])
-@pytest.mark.parametrize(("api", "body"), [*LONG, *HALF_ALLOWED])
+@pytest.mark.parametrize("name", [*LONG, *ALLOWED_BY_HALF])
 def test_no_callback_takes_long_when_names_are_refused(
-    made: World, api: Any, body: bytes, who: str, monkeypatch: pytest.MonkeyPatch
+    made: World, name: str, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients that are no super users: two of three names begin with what the ACLs of the first
     allow; the other has no permission."""
+    api, body = long_request(name)
     made.broker.authorizer = Authorizer(
         entries=[
             Acl(kind, prefix, acls.PREFIXED, "User:some", "*", acls.ALL, acls.ALLOW)
@@ -220,7 +228,7 @@ async def served(made: World, client: ClientRequest) -> None:
     """Serve a long request as control does, until it is answered."""
     dispatch: Callable[[], Any] = partial(dispatch_of(made.broker), client)
     in_slices: list[bool] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(ANSWER_S):
         found = await Slicing().run(dispatch)
         if isinstance(found, Deferred):
             found.on_complete(lambda _: in_slices.append(is_sliced()))

@@ -17,6 +17,7 @@ IN_A_SENTENCE = re.compile(r"`(kbroker\s[^`]+)`")
 PLACEHOLDERS = re.compile(r"[A-Z]+|\.\.\.")
 HISTORY = ("docs/adr/", "docs/lab/")
 """Pages about the past may name commands that are gone."""
+KBROKER: Any = typer.main.get_command(app)
 PROGRAMS = {"tune": typer.main.get_command(tune), "loadtest": typer.main.get_command(loadtest)}
 LOG_LINES = ("ready", "stopped", "is")
 """How lines of the broker's log go on after its name."""
@@ -27,7 +28,7 @@ WITHOUT_CHECK = ("judge",)
 def wrong(command: str) -> str:
     """What a command line names that does not exist; empty if all of it does."""
     words = shlex.split(command.replace("\n", " "), comments=True)[1:]
-    here: Any = typer.main.get_command(app)
+    here = KBROKER
     while words and hasattr(here, "commands"):
         if words[0].startswith("-"):
             break
