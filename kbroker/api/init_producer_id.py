@@ -6,9 +6,8 @@ advertised.
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import Answer, running
+from kbroker.api.later import Answer, running, then
 from kbroker.api.row import Api, FastPath
-from kbroker.control.coordinator.running import Running
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -32,7 +31,13 @@ def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer:
     transactions = ctx.broker.transactions
     if transactions is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There is no transaction coordinator")
-    return Running(transactions.init_producer_id(ctx.client, request))
+    return then(transactions.init_producer_id(request), _checked)
+
+
+def _checked(response: InitProducerIdResponse) -> InitProducerIdResponse:
+    if response.error_code:
+        raise KafkaError(ErrorCode(response.error_code))
+    return response
 
 
 def refuse(request: InitProducerIdRequest, error: KafkaError, version: int) -> InitProducerIdResponse:

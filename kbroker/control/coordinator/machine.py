@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +162,9 @@ class Coordinator(Protocol):
 class Transactions(Protocol):
     """The transaction coordinator, as InitProducerId sees it."""
 
-    async def init_producer_id(
-        self, client: ClientRequest, request: InitProducerIdRequest
-    ) -> InitProducerIdResponse:
-        """Begin or continue with a transactional id. Raises KafkaError."""
+    def init_producer_id(self, request: InitProducerIdRequest) -> Any:
+        """Begin or continue with a transactional id: an InitProducerIdResponse, which may carry an
+        error, or a Deferred of it or of a KafkaError. Raises KafkaError."""
 
 
 class Lane(Protocol):

@@ -7,7 +7,8 @@ the older epoch marks a repetition.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.metadata import (

@@ -3,7 +3,10 @@
 Immutable: every transition returns a new value. It takes effect when its record is in the log.
 """
 
-from dataclasses import dataclass, replace
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -19,6 +22,8 @@ epoch."""
 
 TopicPartition = tuple[str, int]
 """Topic name and partition index."""
+NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
+"""One for all ids: frozenset() makes another each time, which the garbage collector examines."""
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
@@ -32,9 +37,10 @@ def supports_epoch_bump(version: int) -> bool:
     return version >= TV_2
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMetadata:
-    """State of one transactional id. Times in ms, -1 for none.
+class TransactionMetadata(Struct, frozen=True, gc=False):
+    """State of one transactional id. Times in ms, -1 for none. The garbage collector does not
+    examine it: it has no references back, there may be a million, and a full collection stops all
+    clients.
 
     last_producer_epoch: the epoch before the last bump, so that a retry is known; lost with a
     restart, as in Kafka. prev_producer_id: the producer id before the last transition.
@@ -50,7 +56,7 @@ class TransactionMetadata:
     producer_epoch: int = NO_PRODUCER_EPOCH
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     state: TransactionState = TransactionState.EMPTY
-    partitions: frozenset[TopicPartition] = frozenset()
+    partitions: frozenset[TopicPartition] = NO_PARTITIONS
     start_ms: int = NO_TIMESTAMP
     last_update_ms: int = NO_TIMESTAMP
     client_version: int = TV_0
@@ -95,7 +101,7 @@ class TransactionMetadata:
             self,
             state=TransactionState.EMPTY,
             timeout_ms=timeout_ms,
-            partitions=frozenset(),
+            partitions=NO_PARTITIONS,
             start_ms=NO_TIMESTAMP,
             last_update_ms=now_ms,
         )
@@ -153,6 +159,6 @@ class TransactionMetadata:
             next_producer_id=NO_PRODUCER_ID,
             producer_epoch=0 if rotates else self.producer_epoch,
             state=TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT,
-            partitions=frozenset(),
+            partitions=NO_PARTITIONS,
             last_update_ms=now_ms,
         )

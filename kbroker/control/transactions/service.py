@@ -20,7 +20,6 @@ from kbroker.control.transactions.offset_commits import PendingOffsetCommits
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.shard import TransactionShard
-from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.slicing import in_turns
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -143,21 +142,28 @@ class TransactionService:
             return None
         return await self._broker.producer_ids.take()
 
-    async def init_producer_id(
-        self,
-        client: ClientRequest,  # noqa: ARG002
-        request: InitProducerIdRequest,
-    ) -> InitProducerIdResponse:
-        """Begin or continue with a transactional id."""
+    def init_producer_id(self, request: InitProducerIdRequest) -> Any:
+        """Begin or continue with a transactional id: an InitProducerIdResponse, which may carry an
+        error, as `ask` gives it. Raises KafkaError."""
         self.shard.check_init(request)
-        transactional_id = request.transactional_id or ""
         self.runtime.check_topic()
+        transactional_id = request.transactional_id or ""
+        fresh_id = None
+        if self.shard.needs_producer_id(transactional_id):
+            fresh_id = self._broker.producer_ids.take_allocated()
+            if fresh_id is None:
+                return Running(self._init_with_fresh_id(request, transactional_id))
+        return self.ask(
+            transactional_id, lambda now_ms: self.shard.init_producer_id(request, fresh_id, now_ms)
+        )
+
+    async def _init_with_fresh_id(
+        self, request: InitProducerIdRequest, transactional_id: str
+    ) -> InitProducerIdResponse:
         fresh_id = await self._fresh_id(transactional_id)
         response: InitProducerIdResponse = await self.run(
             transactional_id, lambda now_ms: self.shard.init_producer_id(request, fresh_id, now_ms)
         )
-        if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code))
         return response
 
     async def add_partitions(

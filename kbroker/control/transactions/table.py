@@ -1,6 +1,7 @@
 """All transactional ids of this broker, and those with a pending change."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from kbroker.control.coordinator.machine import Deferred, Outcome
 from kbroker.control.transactions.metadata import TransactionMetadata
@@ -9,19 +10,21 @@ from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.transaction_records import state_record
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import Parts
 
 Answer = Callable[[ErrorCode], object]
 """The response, given the outcome of the append."""
 
 
 class TransactionTable:
-    """Runs in: control. Owner: the TransactionShard. Not thread-safe."""
+    """Runs in: control. Owner: the TransactionShard. Not thread-safe. There may be a million ids:
+    small dicts hold them, because a large one delays all clients each time it is resized."""
 
     def __init__(self, settings: TransactionSettings, markers: Markers, view: View) -> None:
         self.settings = settings
         self.markers = markers
         self.view = view
-        self._known: dict[str, TransactionMetadata] = {}
+        self._known: Parts[dict[str, TransactionMetadata]] = Parts(dict[str, TransactionMetadata])
         self._ongoing: dict[str, None] = {}
         self._changing: set[str] = set()
         self.on_change: Callable[[str], None] = lambda _: None
@@ -32,12 +35,12 @@ class TransactionTable:
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """The state of an id in the log."""
-        return self._known.get(transactional_id)
+        return self._known.of(transactional_id).get(transactional_id)
 
     def put(self, metadata: TransactionMetadata) -> None:
         """Apply a record."""
         transactional_id = metadata.transactional_id
-        self._known[transactional_id] = metadata
+        self._known.of(transactional_id)[transactional_id] = metadata
         if metadata.state is TransactionState.ONGOING:
             self._ongoing[transactional_id] = None
         else:
@@ -46,28 +49,28 @@ class TransactionTable:
 
     def drop(self, transactional_id: str) -> None:
         """The id is unknown from now on."""
-        self._known.pop(transactional_id, None)
+        self._known.of(transactional_id).pop(transactional_id, None)
         self._ongoing.pop(transactional_id, None)
         self._changing.discard(transactional_id)
         self.on_change(transactional_id)
 
     def all(self) -> Iterator[TransactionMetadata]:
         """Every id; the table may change meanwhile."""
-        return iter(tuple(self._known.values()))
+        return chain.from_iterable(tuple(part.values()) for part in self._known.all)
 
     def ids(self) -> tuple[str, ...]:
         """Every id, as of now."""
-        return tuple(self._known)
+        return tuple(chain.from_iterable(self._known.all))
 
     def ongoing(self) -> Iterator[TransactionMetadata]:
         """The ids with an open transaction. The table may change meanwhile: one that has ended is
         left out. Only the ids are copied at once, so that a caller may pause between any two."""
-        return (self._known[each] for each in tuple(self._ongoing) if each in self._ongoing)
+        return (self._known.of(each)[each] for each in tuple(self._ongoing) if each in self._ongoing)
 
     @property
     def count(self) -> int:
         """Number of ids."""
-        return len(self._known)
+        return sum(map(len, self._known.all))
 
     def is_changing(self, transactional_id: str) -> bool:
         """Whether a record of the id is on its way to the log."""
@@ -76,7 +79,7 @@ class TransactionTable:
     def required(self, transactional_id: str, producer_id: int) -> TransactionMetadata:
         """The id's state for a producer that claims it. INVALID_PRODUCER_ID_MAPPING,
         CONCURRENT_TRANSACTIONS."""
-        known = self._known.get(transactional_id)
+        known = self.get(transactional_id)
         if known is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if transactional_id in self._changing:

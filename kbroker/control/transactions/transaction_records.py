@@ -1,7 +1,7 @@
 """The record of a transactional id in `__transaction_state` (Kafka's TransactionLog)."""
 
 from kbroker.control.coordinator.machine import Record
-from kbroker.control.transactions.metadata import TV_1, TopicPartition, TransactionMetadata
+from kbroker.control.transactions.metadata import NO_PARTITIONS, TV_1, TopicPartition, TransactionMetadata
 from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.coordinator_records.index import TRANSACTION_STATE
 from kbroker.protocol.coordinator_records.transaction_log import (
@@ -57,7 +57,7 @@ def read_record(key: bytes, value: bytes | None) -> tuple[str, TransactionMetada
         next_producer_id=content.next_producer_id,
         producer_epoch=content.producer_epoch,
         state=state,
-        partitions=_flat(content) if state is not TransactionState.EMPTY else frozenset(),
+        partitions=_flat(content) if state is not TransactionState.EMPTY else NO_PARTITIONS,
         start_ms=content.transaction_start_timestamp_ms,
         last_update_ms=content.transaction_last_update_timestamp_ms,
         client_version=content.client_transaction_version,
@@ -75,4 +75,5 @@ def _grouped(metadata: TransactionMetadata) -> list[PartitionsSchema] | None:
 
 def _flat(value: TransactionLogValue) -> frozenset[TopicPartition]:
     topics = value.transaction_partitions or []
-    return frozenset((topic.topic, partition) for topic in topics for partition in topic.partition_ids)
+    found = frozenset((topic.topic, partition) for topic in topics for partition in topic.partition_ids)
+    return found or NO_PARTITIONS

@@ -1,9 +1,8 @@
 """EndTxn under both transaction versions, time-outs, markers, and the answers to repeated
 requests."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kbroker.control.transactions.metadata import MAX_EPOCH, TV_0, TV_1, TV_2
 from kbroker.protocol.errors import ErrorCode, KafkaError

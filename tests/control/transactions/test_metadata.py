@@ -1,8 +1,7 @@
 """The state of a transactional id: epochs at their bounds, repeated requests, fencing."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kbroker.control.transactions.metadata import (
     MAX_EPOCH,

@@ -86,7 +86,7 @@ class Scene:
         await self.groups.ready()
         await create_topics(self.broker, [NewTopic("a", 2, 1)])
         request = InitProducerIdRequest(ID, 60_000)
-        answer = await self.service.init_producer_id(None, request)
+        answer = await answer_of(self.service.init_producer_id(request))
         self.producer = (answer.producer_id, answer.producer_epoch)
 
     async def verify(self, version: int, *partitions: tuple[str, int]) -> list[tuple[int, str | None]]:
@@ -271,12 +271,41 @@ class TestVerification:
         assert shown_error(code, version)[0] == expected
 
 
+def test_new_transactional_ids_need_no_tasks(tmp_path: Path) -> None:
+    """A client may request very many: with a task each, all began in one turn of the loop."""
+
+    async def test(scene: Scene) -> None:
+        scene.broker.producer_ids.take_allocated()
+        before = len(asyncio.all_tasks())
+        asked = [
+            scene.service.init_producer_id(InitProducerIdRequest(f"id-{number}", 60_000))
+            for number in range(50)
+        ]
+        assert len(asyncio.all_tasks()) == before
+        answers = [await answer_of(each) for each in asked]
+        assert len({answer.producer_id for answer in answers}) == 50
+        assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+
+    run(tmp_path, test)
+
+
+def test_a_new_transactional_id_waits_for_a_block_of_producer_ids(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        while scene.broker.producer_ids.take_allocated() is not None:
+            pass
+        answer = await answer_of(scene.service.init_producer_id(InitProducerIdRequest("new", 60_000)))
+        assert (answer.error_code, answer.producer_epoch) == (0, 0)
+        assert answer.producer_id > scene.producer[0]
+
+    run(tmp_path, test)
+
+
 def test_answers_about_ids_are_cached_until_one_changes(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         async def shown_error() -> list[Any]:
             listed = ListTransactionsRequest([], [])
             both = DescribeTransactionsRequest([ID, "other"])
-            await scene.service.init_producer_id(None, InitProducerIdRequest("other", 60_000))
+            await answer_of(scene.service.init_producer_id(InitProducerIdRequest("other", 60_000)))
             return [
                 await send(scene.broker, ApiKey.LIST_TRANSACTIONS, 1, listed),
                 await send(scene.broker, ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest([ID])),

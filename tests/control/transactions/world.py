@@ -1,8 +1,9 @@
 """A transaction coordinator without a broker: a clock that tests move, a log in memory, markers
 that wait."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition, TransactionMetadata
