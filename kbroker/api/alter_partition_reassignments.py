@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (key 45), v0-1: move replicas between nodes.
 
 v1 the replication factor may be kept. Nodes are the replica sites of this host; with one site a
-target of that node alone changes nothing and succeeds, any other is INVALID_REPLICA_ASSIGNMENT.
+target of only that node changes nothing and succeeds, any other is INVALID_REPLICA_ASSIGNMENT.
 """
 
 from kbroker.api.context import RequestContext

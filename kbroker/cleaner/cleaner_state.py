@@ -42,7 +42,7 @@ class CleanerState:
 
     @property
     def threads(self) -> int:
-        """Cleaner threads wanted now."""
+        """The number of cleaner threads that the settings request now."""
         return self.config.get_int("log.cleaner.threads")
 
     def wake_threads(self) -> None:

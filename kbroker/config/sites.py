@@ -21,7 +21,7 @@ class Site:
 
 
 def port_key(listener: str, site: int) -> str:
-    """Name of the bound port of a listener: the listener's name alone for the first site."""
+    """Name of the bound port of a listener: only the listener's name for the first site."""
     return f"{listener}@{site}" if site else listener
 
 

@@ -53,7 +53,7 @@ OPENS_AT_ONCE = 64
 
 
 class Broker:
-    """Runs in: control. Owner: the process's main. It is used from the event loop alone.
+    """Runs in: control. Owner: the process's main. It is used only from the event loop.
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource
     type, name). quotas: of clients. scram: credentials of users. tokens: delegation tokens. decoys:

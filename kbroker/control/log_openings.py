@@ -23,7 +23,7 @@ Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]
 class PendingTopics:
     """Names of topics with pending work: how often, because they are named for each part of it.
 
-    Runs in: control. Owner: Broker. It is used from the event loop alone."""
+    Runs in: control. Owner: Broker. It is used only from the event loop."""
 
     def __init__(self) -> None:
         self._pending: Counter[str] = Counter()

@@ -18,7 +18,7 @@ BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: cl
 class BoundedServer(ThreadingHTTPServer):
     """Serves on a socket that already listens. Runs in: http.
 
-    serves_probes: it accepts a few connections beyond the bound, for health probes alone.
+    serves_probes: it accepts a few connections beyond the bound, only for health probes.
     """
 
     daemon_threads = True

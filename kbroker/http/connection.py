@@ -22,7 +22,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class HttpConnection(BaseHTTPRequestHandler):
-    """Runs in: http, in a thread of its own. The server has `slots`.
+    """Runs in: http, each connection in a separate thread. The server has `slots`.
 
     body: the request's body; None if it is longer than MAX_BODY_BYTES, has no length, or is not
     admitted. Such a request ends its connection. probes_only: see Slots."""

@@ -46,7 +46,7 @@ class KeptAnswer(Generic[T]):
 
 
 class ControlView:
-    """Runs in: http; a thread of its own reads the link. Owner: the process's main."""
+    """Runs in: http; a separate thread reads the link. Owner: the process's main."""
 
     def __init__(
         self, connector: socket.socket, hello: Hello, clock_s: Callable[[], float] = time.monotonic

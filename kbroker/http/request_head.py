@@ -77,7 +77,7 @@ def _framed(lines: list[bytes]) -> Head:
 
 
 def _length(text: bytes = b"0") -> int:
-    if not text.isdigit():  # of bytes: ASCII digits alone
+    if not text.isdigit():  # of bytes: only ASCII digits
         raise _malformed("Content-Length is not a number")
     digits = text.lstrip(b"0") or b"0"
     return int(digits) if len(digits) <= _DIGITS else 10**_DIGITS

@@ -22,8 +22,8 @@ PLAIN: Final = (
 
 
 class HttpTls:
-    """Runs in: http. Owner: the process's main. Thread-safe. Clients are not asked for
-    certificates, so that probes and scrapers need none."""
+    """Runs in: http. Owner: the process's main. Thread-safe. Clients need no certificate, so that
+    probes and scrapers need none."""
 
     def __init__(self, config: BrokerConfig, listener: str) -> None:
         """Raises TlsError."""

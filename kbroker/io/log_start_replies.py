@@ -25,8 +25,8 @@ class LogStartReplies:
         self._waiting.append((slot, reply))
 
     def clear(self) -> None:
-        """The control process that called has died: nobody waits for the replies. The log starts
-        are written nevertheless, because other processes see them already."""
+        """The control process that called has died: no process waits for the replies. The log
+        starts are written nevertheless, because other processes see them already."""
         self._waiting.clear()
         self._being_written.clear()
 

@@ -1,7 +1,7 @@
 """Cached answers: control decides how long an answer may be repeated to clients that send the same
 request.
 
-Runs in: control, which alone writes the words; network processes read them in
+Runs in: control, the only writer of the words; network processes read them in
 `net/local_answers/cached_answer_kernel.py`. Control increments a word before it answers the request that
 caused the change, so no client that knows of a change gets an older answer.
 """

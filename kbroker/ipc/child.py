@@ -24,7 +24,7 @@ QUICK_ROLES = ("network", "io")  # every record passes through these
 STACK_SIGNAL = signal.SIGUSR2
 """On this signal a child writes the stacks of its threads to the log, whatever it is doing."""
 STOP_SIGNAL = signal.SIGUSR1
-"""The parent ends a child by this signal alone. A service manager or a terminal sends SIGTERM or
+"""The parent ends a child only by this signal. A service manager or a terminal sends SIGTERM or
 SIGINT to all processes at once. Children ignore these; otherwise they would end in any order and
 before the parent knew why."""
 PARENT_ONLY = (signal.SIGTERM, signal.SIGINT)

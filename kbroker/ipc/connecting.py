@@ -1,6 +1,6 @@
 """Connections of processes to control: through inherited sockets, so that no other process can.
 
-The parent makes one pair of sockets before the first fork. Control alone receives on the listener.
+The parent makes one pair of sockets before the first fork. Only control receives on the listener.
 Every other process uses the connector to send control one end of a new stream by SCM_RIGHTS. The
 sockets have neither a path nor an abstract name. The parent keeps both, so streams that were sent
 while control was restarting wait for the next control, and a restarted process inherits the same

@@ -1,6 +1,6 @@
 """Rates of clients for quotas, over all client processes: Kafka's Rate on samples in shared memory.
 
-Runs in: network and control, each of which writes a table of its own.
+Runs in: network and control, each of which writes its own table.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class Sensors:
     quota.window.size.seconds."""
 
     def __init__(self, shared: Shared, client: int, window_ms: int) -> None:
-        self._shared = shared  # keeps the memory behind the addresses
+        self._shared = shared  # keeps the memory at the addresses
         self._own = int(shared.sensors[client].ctypes.data)
         self._tables = [int(table.ctypes.data) for table in shared.sensors]
         self._samples = shared.sizes.quota_samples
@@ -69,5 +69,5 @@ class Sensors:
         return int(total), samples_ms(self._samples, self.window_ms, into_ms)
 
     def max_amount(self, sensor: Sensor) -> float:
-        """The largest amount that is not throttled for itself alone."""
+        """The largest single amount that is not throttled."""
         return sensor.limit * (self._samples - 1) * self.window_ms / 1000

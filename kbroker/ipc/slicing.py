@@ -21,7 +21,7 @@ LONG_SLICES: Final = 8
 FEW: Final = 8
 """The number of works that take turns before they count as long."""
 LANE_BYTES: Final = (1 << 16, 1 << 20)
-"""Sizes of requests up to which long work has a lane of its own: a million entries take a minute
+"""Sizes of requests up to which long work has a separate lane: a million entries take a minute
 and more."""
 REST_S: Final = 0.5
 MAX_RESTS: Final = 60

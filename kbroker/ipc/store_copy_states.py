@@ -13,7 +13,7 @@ dir works again."""
 
 
 class StoreCopyStates:
-    """Runs in: control, which alone writes, and http. A view of the shared words.
+    """Runs in: control, the only writer, and http. A view of the shared words.
 
     paths: all of log.dirs, absolute, in the configured order.
     """

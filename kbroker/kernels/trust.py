@@ -31,8 +31,8 @@ def check(what: str | Path, found: os.stat_result, sticky: bool = False) -> None
 
 
 def own_folder(folder: Path) -> Path:
-    """A folder, made if it is missing, and its parent likewise; both are ours or root's alone.
-    Raises OSError.
+    """A folder, made if it is missing, and its parent likewise; only we or root may write to
+    both. Raises OSError.
 
     If others could write to a parent of ours, as after an open umask, they lose that right; its
     contents are checked separately."""
@@ -89,7 +89,7 @@ def opened(file: Path) -> Iterator[BufferedReader]:
 
 
 def write(file: Path, content: bytes) -> Path:
-    """Write a file as a whole or not at all, for its user alone. Raises OSError."""
+    """Write a file as a whole or not at all; only its user may read it. Raises OSError."""
     temporary = file.with_suffix(f".{os.getpid()}")
     temporary.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -17,7 +17,7 @@ from kbroker.log.reader import LogReader
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
 SEAL = "user.kbroker.crc32c"
-"""Extended attribute of a finished .txnindex: the format has no checksum of its own."""
+"""Extended attribute of a finished .txnindex: the format has no checksum."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -53,8 +53,8 @@ def seal(path: str) -> None:
 
 
 def is_damaged(path: str, data: bytes) -> bool:
-    """Whether a .txnindex holds something else than when it was sealed; one that never was says
-    nothing."""
+    """Whether a .txnindex holds something else than when it was sealed; a file that was never
+    sealed is not damaged."""
     try:
         return os.getxattr(path, SEAL) != b"%08x" % crc32c(data)
     except OSError:

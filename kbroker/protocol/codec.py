@@ -1,6 +1,6 @@
 """Encodes and decodes the generated structs. A (struct, version) is compiled on first use and kept.
 
-Errors are ProtocolError alone: truncated or malformed input, a value that does not fit its field,
+The only error is ProtocolError: truncated or malformed input, a value that does not fit its field,
 an unknown version. Tagged fields that the version does not know are skipped. Encoding drops fields
 that the version lacks, as Kafka does with ignorable ones.
 """

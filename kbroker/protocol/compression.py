@@ -77,7 +77,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
                 lz4.frame.compress(
                     data,
                     compression_level=0 if level in (None, LZ4_FAST_LEVEL) else level,
-                    block_linked=False,  # Kafka's reader takes independent blocks alone
+                    block_linked=False,  # Kafka's reader takes only independent blocks
                     block_size=lz4.frame.BLOCKSIZE_MAX64KB,
                     store_size=False,
                 )

@@ -1,7 +1,7 @@
 """Keys and values of the coordinators' topics: int16 record type + key, int16 version + value.
 
 As Kafka's CoordinatorRecordSerde writes them. A null value is a tombstone. Kafka's transaction log
-and offsets keys use the type as the version of the key too; all key schemas have version 0 alone.
+and offsets keys use the type as the version of the key too; all key schemas have only version 0.
 """
 
 import struct

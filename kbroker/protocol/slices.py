@@ -170,7 +170,7 @@ class Parts(Generic[P]):
         self.all: list[P] = [kind()]
 
     def of(self, key: object) -> P:
-        """The one that holds a key, or will."""
+        """The set or dict that holds a key, or to which it is added."""
         if len(self.all) == 1:
             if len(self.all[0]) < UNDIVIDED:
                 return self.all[0]

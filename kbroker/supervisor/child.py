@@ -70,7 +70,8 @@ class Child:
         return self.pid != 0
 
     def fork(self, context: ChildContext, close_fds: list[int]) -> None:
-        """Start the process; ``close_fds`` are the parent's alone and are closed in the child."""
+        """Start the process; ``close_fds`` belong only to the parent and are closed in the
+        child."""
         parent = os.getpid()
         gc.freeze()  # imported modules are never freed; a collection would only touch all their pages
         signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)

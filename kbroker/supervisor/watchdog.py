@@ -123,8 +123,8 @@ class Watchdog:
 
 
 def process_state(pid: int) -> str:
-    """The kernel's letter for a process's state; R if it cannot be read. One that waits for a
-    thread of its own waits for what that waits for: a disk. Not by psutil: the process that forks
+    """The kernel's letter for a process's state; R if it cannot be read. It waits for a disk if any
+    of its threads does: its loop may wait for that thread. Not by psutil: the process that forks
     all others would have to import it."""
     own = _state(f"/proc/{pid}/stat")
     if own in STOPPED:

@@ -11,7 +11,7 @@ MODE: Final = 0o600
 
 
 class AuditFiles:
-    """Blocks. Runs in: control, on the audit thread alone. max_bytes: of one file. max_files:
+    """Blocks. Runs in: control, only on the audit thread. max_bytes: of one file. max_files:
     including the current one."""
 
     def __init__(self, folder: Path, max_bytes: int, max_files: int) -> None:

@@ -20,7 +20,7 @@ RECORD_BYTES, MIN_RECORD_BYTES = 40, 7
 varints."""
 BATCH_BYTES = 61
 LONG_BYTES = 64 << 10
-"""An operation of more, of a long request, has a batch of its own, which is built in slices."""
+"""An operation of more, of a long request, has a separate batch, which is built in slices."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Gathering:
         now_ms = gathered.now_ms
         batch = build_batch([(record.key, record.value, (), now_ms) for record in paced(gathered.records)])
         on_done = partial(_complete_all, gathered.waiting)
-        if len(batch) > self._max_bytes():  # one operation's alone: others were sent before
+        if len(batch) > self._max_bytes():  # only one operation's: others were sent before
             self._loop.call_soon(on_done, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
         else:
             self._appender.submit(gathered.partition, batch, on_done, self._timeout_ms)

@@ -101,7 +101,7 @@ class Timers(Protocol):
 
 
 class Machine(Protocol):
-    """A coordinator. Runs in: control. Owner: its Runtime, which alone calls it."""
+    """A coordinator. Runs in: control. Owner: its Runtime; only it calls it."""
 
     topic: str
     """The internal topic that holds its records."""

@@ -53,7 +53,7 @@ def describe_group(table: GroupTable, group_id: str, api_version: int) -> Descri
 
 
 def _member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember:
-    """Metadata is shown of a stable group alone."""
+    """Only a stable group's metadata is shown."""
     answer = DescribedGroupMember(member.member_id, member.instance_id, member.client_id, member.client_host)
     answer.member_assignment = member.assignment
     if protocol is not None:

@@ -73,7 +73,7 @@ Commits = dict[str, dict[int, Commit]]
 
 
 class OffsetStore:
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's
+    """Runs in: control. Owner: the GroupTable. Changed only by replay (Kafka's
     OffsetMetadataManager).
 
     on_change: called with the group of every change, but for those that the commit lane writes into

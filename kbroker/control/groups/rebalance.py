@@ -44,7 +44,7 @@ def heartbeat_timer(group_id: str, member_id: str) -> str:
 
 
 class Rebalance:
-    """Runs in: control. Owner: the GroupShard. Without state of its own: it moves groups of the
+    """Runs in: control. Owner: the GroupShard. It has no state: it moves groups of the
     table."""
 
     __slots__ = ("_table",)

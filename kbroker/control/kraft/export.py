@@ -65,8 +65,8 @@ class Exported:
 
 
 def is_own(name: str) -> bool:
-    """Whether a dynamic config is kbroker's alone, or newer than the releases of Kafka that are
-    exported to."""
+    """Whether only kbroker has a dynamic config, or whether it is newer than the releases of Kafka
+    that are exported to."""
     newer = name.startswith(DEAD_LETTERS)
     return (
         newer or name.startswith(("kbroker.", "confluent.")) or SYNONYM.get(name, "").startswith("kbroker.")

@@ -100,7 +100,7 @@ class AppendQueue:
 
     def abandon(self) -> list[Ended]:
         """Stop waiting for former leaders: one of them may hang, or be dead. Their appends count as
-        refused: a record that is in their logs alone is cut off."""
+        refused: a record that is only in their logs is cut off."""
         for append in self._pushed:
             if append.outcome is None and append.leader is not self.partition.leader:
                 append.outcome = ErrorCode.NOT_LEADER_OR_FOLLOWER, -1

@@ -1,4 +1,4 @@
-"""Reading logs from the control process, on a thread of its own: its loop never waits for a disk.
+"""Reading logs from the control process, on a separate thread: its loop never waits for a disk.
 
 Requests that arrive while the thread reads are read in one go and answered in one go: one loop turn
 for many.

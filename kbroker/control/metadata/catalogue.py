@@ -162,7 +162,7 @@ class Topic:
 
 
 class Catalogue:
-    """All topics by name and id. Runs in: control. Owner: its Broker, which alone changes it.
+    """All topics by name and id. Runs in: control. Owner: its Broker; only it changes it.
 
     version grows with every change. on_change: called then.
     """

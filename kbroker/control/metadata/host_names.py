@@ -1,4 +1,4 @@
-"""The names of hosts that can be resolved. A slow resolver delays the caller alone, and not for
+"""The names of hosts that can be resolved. A slow resolver delays only the caller, and not for
 long."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Finds the copies that lag and those that have caught up, from the slots' words alone (Kafka's
+"""Finds the copies that lag and those that have caught up, only from the slots' words (Kafka's
 Replica.isCaughtUp)."""
 
 import time

@@ -2,7 +2,7 @@
 complete.
 
 Two rule books, by the client's transaction version: before v2 the epoch stays the same and a
-repeated request is recognised by the state alone; v2 (KIP-890) bumps the epoch with every end, and
+repeated request is recognised only by the state; v2 (KIP-890) bumps the epoch with every end, and
 the older epoch marks a repetition.
 """
 

@@ -55,7 +55,6 @@ class TransactionService:
         self.settings = TransactionSettings.of(broker.config)
         self.shard = TransactionShard(self.settings, self._sender, self)
         self._broker = broker
-        self._groups = groups
         self._tasks: set[asyncio.Future[None]] = set()
         self._sweeps = Sweeps(runtime)
         self._checking = False

@@ -24,7 +24,7 @@ UNWATCHED_S = 5.0
 WATCHED_FOR_S = 120.0
 """The overview counts as watched for this long after the last request."""
 LAG_S = 5.0
-"""Control is asked for the groups' offsets as often as this, and only while the overview is
+"""The groups' offsets are requested from control as often as this, and only while the overview is
 watched."""
 LATENCY_S = 10.0
 """The window of quantiles: a second has too few requests."""
@@ -32,7 +32,7 @@ CHARTED = ("in_bytes", "out_bytes", "in_records", "requests", "errors", "cold_sh
 
 
 class Live:
-    """Runs in: http; a thread of its own samples. Owner: the console. Thread-safe.
+    """Runs in: http; a separate thread samples. Owner: the console. Thread-safe.
 
     changed: notified with each sample."""
 

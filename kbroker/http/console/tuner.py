@@ -20,7 +20,7 @@ FRESH_S = 5.0
 """Findings are kept for this long, so that a page that is open many times costs one check."""
 DEADLINE_S = 20.0
 """Maximum time that a request waits; the check continues, and a later request gets its findings. A
-disk that does not answer delays the check alone."""
+disk that does not answer delays only the check."""
 
 WATCH_S, KEPT_S = 2.0, 600.0
 """Quantiles are those since the reading of the last check if it is at most so old, else those of
@@ -87,7 +87,7 @@ def check(
 
 
 class Tuner:
-    """Runs in: http; each check in a thread of its own, one at a time. Owner: the console.
+    """Runs in: http; each check in a separate thread, one at a time. Owner: the console.
     Thread-safe.
 
     look: see `check`, for these settings."""

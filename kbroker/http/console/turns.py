@@ -23,7 +23,7 @@ class Turns:
 
     def take(self, user: str | None, wait_s: float) -> bool:
         """Wait for a turn; `leave` ends it. False if there is none in this time. user: None for
-        anonymous clients, who have no bound of their own."""
+        anonymous clients, which have no separate bound."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(user), wait_s):
                 return False

@@ -64,7 +64,7 @@ def of_row(row: SchemaRow) -> dict[str, Any]:
 
 
 def text_of(row: SchemaRow) -> dict[str, Any]:
-    """A schema alone."""
+    """The schema without its subject, version and id."""
     found: dict[str, Any] = {}
     if row.schema_type != "AVRO":
         found["schemaType"] = row.schema_type

@@ -1,4 +1,4 @@
-"""protoc in a process of its own: the http process may neither write files nor start a program
+"""protoc in a separate process: the http process may neither write files nor start a program
 (see `confinement`), and protoc does both.
 
 The process is forked before the http process gives up these rights, without its listening sockets.

@@ -19,7 +19,7 @@ Words = NDArray[np.int64]
 FILES_OF_A_LOG = 3
 SPARE = 1024  # descriptors for all other purposes: loading, syncing, cleaning, links
 SHARE = 8  # one in this many logs closes its files at a time, so that the search is rare
-MAX_SYNCS = 64  # at a time: each has a descriptor of its own
+MAX_SYNCS = 64  # at a time: each has its own descriptor
 MARGIN = 64  # logs above the limit that may stay open while their syncs are pending
 
 

@@ -83,7 +83,7 @@ class LogDurability:
     def begin(self, rolled_only: bool = False) -> FlushJob:
         """A sync of everything appended so far; run it in any thread, then `finish`.
 
-        rolled_only: of the closed segments alone, whose end then is the recovery point (what Kafka
+        rolled_only: only of the closed segments, whose end then is the recovery point (what Kafka
         does on a roll)."""
         segments, active = self._segments, self._segments.active
         closed, names = segments.unsynced.duplicates(), segments.unsynced.names

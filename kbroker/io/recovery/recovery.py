@@ -1,4 +1,4 @@
-"""Loads a partition's log: from its files alone after a clean shutdown, otherwise by scanning the
+"""Loads a partition's log: without a scan after a clean shutdown, otherwise by scanning the
 segments that may be torn.
 
 Kafka's LogLoader. Works on files only (no shared memory, no worker state), so logs load in parallel

@@ -216,7 +216,7 @@ def first_timestamp(log_fd: int, base: int, log_bytes: int) -> int:
 
 
 def next_offset_of(path: str, base: int) -> int:
-    """Offset after the last batch of a segment file, by headers alone. Raises CorruptLog,
+    """Offset after the last batch of a segment file, from the batches' headers. Raises CorruptLog,
     OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -41,7 +41,7 @@ class Kernel(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SharedImage:
     """An image that was linked. externals: offset and name. words: offset and value. functions are
-    in the file for perf alone, and are not read from it."""
+    in the file only for perf, and are not read from it."""
 
     areas: Mapping[Area, bytes]
     externals: list[tuple[int, str]]

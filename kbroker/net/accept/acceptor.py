@@ -2,7 +2,7 @@
 a network process.
 
 Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Single-threaded, without
-an event loop of its own; it never blocks.
+a separate event loop; it never blocks.
 """
 
 import contextlib

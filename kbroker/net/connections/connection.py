@@ -57,7 +57,7 @@ Part = bytes | bytearray | memoryview | FilePart
 
 
 class Connection:
-    """Runs in: network. Owner: the process that got the descriptor; closed by it alone."""
+    """Runs in: network. Owner: the process that got the descriptor; only it closes it."""
 
     __slots__ = (
         "accepted",

@@ -90,7 +90,7 @@ class FetchAnswer:
 
 
 class _Gapped(Spilled):
-    """An encoded message; a file range that is appended is a part of its own."""
+    """An encoded message; a file range that is appended is a separate part."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class SessionTable:
         context.words[ContextRow.SESSION_MASK] = size - 1
 
     def new_id(self) -> int:
-        """An id for a session, with a row of its own."""
+        """An id for a session; its low bits are the number of the session's row."""
         row = self._free.pop()
         number = 0
         while number == 0:

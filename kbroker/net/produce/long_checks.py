@@ -1,5 +1,5 @@
 """Checks of long batches in threads. Requests take turns, and what is very long in plain has a
-thread of its own: a few kilobytes may stand for gigabytes, and a request may have hundreds of such
+separate thread: a few kilobytes may stand for gigabytes, and a request may have hundreds of such
 batches.
 
 Runs in: network. Owner: ProduceChecks.

@@ -88,8 +88,8 @@ def check(
 ) -> ValidationResult:
     """Check every record of one batch whose header the kernel has checked. Raises TooLong; at_once:
     when that would delay the event loop; max_bytes: when it would delay other long batches. demand:
-    the schemas that its records must name. A batch in the arena, whose header alone changes, is
-    changed there."""
+    the schemas that its records must name. A batch in the arena, of which only the header changes,
+    is changed there."""
     batch = next(read_batches(batch_bytes, check_crc=False))
     if at_once and (
         rules.codec_for(batch) != batch.codec or (demand is not None and batch.record_count > AT_ONCE_RECORDS)

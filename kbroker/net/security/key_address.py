@@ -1,4 +1,4 @@
-"""The addresses that an issuer's keys may have. A module of its own, because the reader of keys
+"""The addresses that an issuer's keys may have. A separate module, because the reader of keys
 loads an HTTP client."""
 
 from typing import Final

@@ -46,7 +46,7 @@ PREFIX: Final = "sasl.oauthbearer."
 
 
 class BadToken(Exception):
-    """A token that is refused; the text is for the broker's log alone."""
+    """A token that is refused; the text is only for the broker's log."""
 
 
 class UnknownKey(Exception):

@@ -3,8 +3,8 @@ kernels work unchanged.
 
 The kernels receive from and send to the inner end, as with any client. A relay on the loop of the
 network process moves bytes between its other end and the client through OpenSSL. This costs copies
-that plain listeners do not have: sendfile alone cannot send bytes of a file. Bytes flow as fast as
-the slower side takes them.
+that plain listeners do not have: sendfile by itself cannot send bytes of a file. Bytes flow as fast
+as the slower side takes them.
 """
 
 import asyncio

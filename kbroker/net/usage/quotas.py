@@ -3,9 +3,9 @@ time.
 
 As in Kafka (KIP-13, KIP-124, KIP-219) the answer is sent at once with throttle_time_ms, and for
 this time nothing more is read from the connection. While no quota is set, the only cost is a test
-of ``active``. While quotas are set, the kernels serve a connection alone once its client is known
-to have none. The quotas are looked up again with every request that Python serves; a client that
-changes its client id between requests may not be noticed at once.
+of ``active``. While quotas are set, the kernels serve a connection without Python once its client
+is known to have none. The quotas are looked up again with every request that Python serves; a
+client that changes its client id between requests may not be noticed at once.
 
 The time of a request is what the network process or control spends on it; for Produce, until the
 batch is written.
@@ -152,7 +152,7 @@ class Quotas:
         return throttle_ms
 
     def max_fetch_bytes(self, connection: Connection) -> float:
-        """The bytes that one Fetch can return without being throttled for this answer alone."""
+        """The bytes that one Fetch can return without being throttled for this single answer."""
         limits = self._of(connection)
         return float("inf") if limits.fetch is None else self._sensors.max_amount(limits.fetch)
 

@@ -189,7 +189,7 @@ class CommitLane:
         answer: ConsumerGroupHeartbeatResponse,
     ) -> None:
         """As `cache_heartbeat`. The group stores a member's client id and host, so the decision is
-        for this client alone."""
+        only for this client."""
         renewal = self._shard.consumer_repeatable_heartbeats(request, answer)
         if renewal is not None and len(client.body) <= REPEATABLE_BYTES:
             request_bytes = client_id_bytes(client.client_id) + NO_TAGS + client.body

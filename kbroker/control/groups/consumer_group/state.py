@@ -35,7 +35,7 @@ class ResolvedRegex:
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ConsumerGroup).
+    """Runs in: control. Owner: the GroupTable. Changed only by replay (Kafka's ConsumerGroup).
 
     subscriptions: of members by name, and the topics of their resolved expressions. unresolved:
     expressions of members that are not resolved yet. resolved_ms, resolved_version: time and

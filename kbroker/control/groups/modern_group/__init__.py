@@ -1,6 +1,6 @@
 """Shared by consumer, share and streams groups: Kafka's modern groups, with assignment by the
 broker.
 
-Their members use one heartbeat API, the group's state consists of records alone, and epochs show
+Their members use one heartbeat API, the group's state consists only of records, and epochs show
 each member's progress.
 """

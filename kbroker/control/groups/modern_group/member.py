@@ -26,7 +26,7 @@ class ModernMember:
 
     @property
     def uses_classic(self) -> bool:
-        """Whether it uses the classic protocol, which members of consumer groups alone may."""
+        """Whether it uses the classic protocol, which only members of consumer groups may use."""
         return False
 
     def same_metadata(self, other: Self) -> bool:

@@ -25,7 +25,7 @@ class ShareState(StrEnum):
 
 
 class ShareGroup(ModernGroup[ShareMember, Partitions]):
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ShareGroup).
+    """Runs in: control. Owner: the GroupTable. Changed only by replay (Kafka's ShareGroup).
 
     states_seen: version of the topics for which all subscribed partitions have share states, or get
     them; not in the log.

@@ -1,5 +1,5 @@
 """Streams groups (KIP-1071): tasks instead of partitions, one topology a group, internal topics
 made by the broker.
 
-As the other rooms of groups: decided by pure functions, changed by replay alone.
+As the other rooms of groups: decided by pure functions, changed only by replay.
 """

@@ -26,7 +26,7 @@ class StreamsState(StrEnum):
 
 
 class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's StreamsGroup).
+    """Runs in: control. Owner: the GroupTable. Changed only by replay (Kafka's StreamsGroup).
 
     Not in the log, as in Kafka: configured and topics_seen (rebuilt from topology and topics), the
     member that requested a shutdown, and the endpoint epoch.

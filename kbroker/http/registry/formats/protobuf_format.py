@@ -1,4 +1,4 @@
-"""Protocol Buffers: parsed by protoc (in a process of its own), compared by descriptors.
+"""Protocol Buffers: parsed by protoc (in a separate process), compared by descriptors.
 
 A schema is the text of a .proto file, or base64 of a FileDescriptorProto from clients that lack the
 text."""
