@@ -176,6 +176,17 @@ def test_few_modules_of_a_package_are_in_none_of_its_rooms(package: str) -> None
     assert rooms.figures(package).flat <= MAX_FLAT
 
 
+def test_every_room_says_who_may_call_it_and_in_which_process_it_runs() -> None:
+    silent = [
+        name
+        for name in tracked("__init__.py")
+        if name.startswith(("kbroker/net/", "kbroker/io/", "kbroker/control/")) and name.count("/") > 2
+        if not re.search(r"ay be called by|Only `[\w.]+` imports", text := (ROOT / name).read_text())
+        or not re.search(r"\b[Rr]uns in\b", text)
+    ]
+    assert not silent, "a room's docstring: its contents, its callers, its process"
+
+
 def test_kernels_import_few_names_of_constants() -> None:
     assert rooms.constants() < MAX_CONSTANTS, "import their class or module: Slot.STATE, rb.CRC"
 

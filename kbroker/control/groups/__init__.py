@@ -2,4 +2,6 @@
 committed offsets.
 
 Pure machines over `__consumer_offsets`, in Kafka's record schemas. `shard.py` is the door.
+
+May be called by `control.share`, `control.transactions` and APIs. Runs in control.
 """

@@ -4,4 +4,7 @@ changes.
 `records.py` are the messages, `snapshot.py` the file, `metadata_folder.py` its folder; `export.py`
 writes it, `import_metadata.py` takes over Kafka's changes, and
 `kbroker/control/metadata/kafka_metadata.py` reads it.
+
+May be called by `control.state`, `control.metadata`, the supervisor and the command line. Runs in
+control at its start, in the parent at its end, and in commands.
 """

@@ -4,4 +4,6 @@ they push.
 `service` decides as Kafka's ClientMetricsManager does and decompresses what clients push,
 `instances` remembers the clients, `otlp` decodes their pushes to `points`, and `series` keeps a
 bounded number of them for /metrics.
+
+May be called by `control.clients` and APIs. Runs in control.
 """

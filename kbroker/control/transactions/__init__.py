@@ -1,2 +1,5 @@
 """The transaction coordinator: a pure machine over `__transaction_state`, and what carries out its
-decisions."""
+decisions.
+
+May be called by APIs. Runs in control.
+"""

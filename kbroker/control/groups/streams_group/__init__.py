@@ -2,4 +2,6 @@
 made by the broker.
 
 As the other rooms of groups: decided by pure functions, changed only by replay.
+
+May be called by the group coordinator and by StreamsGroupHeartbeat. Runs in control.
 """
