@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_snapshot import CorruptSnapshot, ProducerEntry
+from kbroker.io.recovery.scanned_rows import ScannedRows
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.kernels import rebuild
 from kbroker.kernels.producer_rows import Producer
@@ -97,21 +98,28 @@ class ProducerReplay:
         end_offset: int,
         aborted_in: Collection[int] = (),
         snapshot_at: Collection[int] = (),
+        scanned: ScannedRows | None = None,
     ) -> None:
         """Replay segments, (base offset, bytes) oldest first, up to the log's end.
 
         aborted_in: bases of those whose .txnindex is written; snapshot_at: bases at which a
-        snapshot is taken, if the replay began before them. Raises CorruptLog, OSError."""
+        snapshot is taken, if the replay began before them; scanned: batches that need not be read
+        again. Raises CorruptLog, OSError."""
         began = self.offset
         for n, (base, size) in enumerate(segments):
             following = segments[n + 1][0] if n + 1 < len(segments) else end_offset
             if following > self.offset:
                 if base in snapshot_at and base > began:
                     self.snapshot(base)
-                self._segment(base, size, base in aborted_in)
+                known = scanned.of(base) if scanned is not None else None
+                self._segment(base, size, base in aborted_in, known)
         self.offset = max(self.offset, end_offset)
 
-    def _segment(self, base: int, size: int, index_aborted: bool) -> None:
+    def _segment(self, base: int, size: int, index_aborted: bool, known: Sequence[Rows] | None) -> None:
+        if known is not None:
+            for rows in known:
+                self.replay(base, rows, len(rows), index_aborted)
+            return
         path = files.path(self.folder, base, files.LOG)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

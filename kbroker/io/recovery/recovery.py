@@ -7,6 +7,7 @@ threads.
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from kbroker.io.recovery import segment_scan
 from kbroker.io.recovery.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.producer_replay import ProducerReplay
+from kbroker.io.recovery.scanned_rows import ScannedRows
 from kbroker.io.recovery.segment_scan import BUFFER_BYTES, TORN, Scan
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
@@ -58,6 +60,7 @@ class LogLoader:
         self._truncated = 0
         self._scanned = 0
         self._states: dict[int, tuple[SegmentFds, ActiveState]] = {}
+        self._rows = ScannedRows()
 
     def load(self) -> LoadedLog:
         """Raises OSError, CorruptLog (a log that is damaged after a clean shutdown, or has an old
@@ -216,8 +219,11 @@ class LogLoader:
         flushed = self._flushed_position(fds, base, size)
         sure = max(flushed, size - UNSURE_BYTES) if self.request.same_boot else flushed
         for crc_from in dict.fromkeys((sure, flushed)):
+            self._rows.begin(base)
             scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
-            active = segment_scan.rebuild_indexes(fds, scan, base, self.request.config, self._note_epochs)
+            active = segment_scan.rebuild_indexes(
+                fds, scan, base, self.request.config, partial(self._note, base)
+            )
             found = scan.result
             if found.fault is None or (found.fault == TORN and found.position >= sure):
                 break
@@ -255,7 +261,8 @@ class LogLoader:
             return 0
         return position if found and int(found[0][0, ScannedBatch.LAST_OFFSET]) < point else 0
 
-    def _note_epochs(self, rows: Rows, count: int) -> None:
+    def _note(self, base: int, rows: Rows, count: int) -> None:
+        self._rows.add(base, rows, count)
         epochs = rows[:count, ScannedBatch.LEADER_EPOCH]
         if int(epochs.max()) > self.epochs.latest:
             for epoch, offset in zip(
@@ -334,6 +341,7 @@ class LogLoader:
         for segment in reversed(self._segments[n:]):
             self._forget(segment.base_offset)
             self._reindexed.discard(segment.base_offset)
+            self._rows.forget(segment.base_offset)
             self._deleted += mark_deleted(self.folder, segment.base_offset)
         del self._segments[n:]
 
@@ -364,7 +372,9 @@ class LogLoader:
         for base in self._reindexed:
             transaction_index.reset_index(self.folder, base)
         shapes = [(segment.base_offset, segment.size) for segment in self._segments]
-        replay.segments(shapes, end_offset, aborted_in=self._reindexed, snapshot_at=bases[-2:])
+        replay.segments(
+            shapes, end_offset, aborted_in=self._reindexed, snapshot_at=bases[-2:], scanned=self._rows
+        )
         for base in self._reindexed:
             seal(files.path(self.folder, base, files.TXN_INDEX))
         if end_offset > at_snapshot or (end_offset > 0 and request.clean and not snapshots):
