@@ -26,15 +26,20 @@ PYTHONS_SWITCH_S = 0.005
 
 
 def pauses_ms(logs: Sequence[UnifiedLog], log_dir: LogDir) -> list[float]:
-    """The time to begin one checkpoint, and by how much each sleep of the loop took too long
-    meanwhile."""
+    """The longest turn of the loop that began one checkpoint, and by how much each sleep of the
+    loop took too long meanwhile."""
     checkpoints = OffsetCheckpoints({log_dir.path: log_dir}, _failed)
     for log in logs:
         log.published.publish(durable=log.recovery_point + 1)
     poll = select.epoll()
     began = time.perf_counter()
     checkpoints.begin(logs)
-    pauses = [(time.perf_counter() - began) * 1000]
+    turns = [time.perf_counter() - began]
+    while checkpoints.collecting:
+        began = time.perf_counter()
+        checkpoints.collect()
+        turns.append(time.perf_counter() - began)
+    pauses = [max(turns) * 1000]
     while not checkpoints.take():
         began = time.perf_counter()
         poll.poll(SLEEP_S)
@@ -72,7 +77,7 @@ def main(counts: Sequence[int]) -> None:
                 begins.append(one[0])
                 found[interval] += one[1:]
                 longest[interval].append(max(one[1:]))
-            print(f"{count:6} logs: begun in {np.median(begins):.2f} ms")
+            print(f"{count:6} logs: begun in turns of up to {np.median(begins):.2f} ms")
             for interval, pauses in found.items():
                 median, p99 = np.percentile(pauses, (50, 99))
                 print(

@@ -85,7 +85,7 @@ class Housekeeping:
     @property
     def next_due_ms(self) -> int:
         """The time at which the next task is due."""
-        if self._to_retain or self._expiry.pending:
+        if self._to_retain or self._expiry.pending or self._logs.collecting_checkpoint:
             return 0
         return min(task.due_ms for task in self._tasks)
 
@@ -99,6 +99,8 @@ class Housekeeping:
             self._retain_slice()
         if self._expiry.pending:
             self._expiry.turn(wall_clock_ms())
+        if self._logs.collecting_checkpoint:
+            self._logs.collect_checkpoint()
 
     def rolled(self, now_ms: int) -> None:
         """A log was rolled: sync its closed segments soon, for the recovery point and the

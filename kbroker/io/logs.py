@@ -259,8 +259,18 @@ class Logs:
 
     def begin_checkpoint(self) -> None:
         """Begin to write recovery points and log starts of every log dir. A thread writes them:
-        appends do not wait for the disk."""
+        appends do not wait for the disk. With many logs it begins at the end of
+        `collect_checkpoint`."""
         self._checkpoints.begin(self._partitions.values())
+
+    @property
+    def collecting_checkpoint(self) -> bool:
+        """Whether `collect_checkpoint` has something to do."""
+        return self._checkpoints.collecting
+
+    def collect_checkpoint(self) -> None:
+        """Collect the next logs of the checkpoint that has begun."""
+        self._checkpoints.collect()
 
     def take_checkpoint(self) -> None:
         """Report the log dirs that the last `begin_checkpoint` could not write."""

@@ -65,6 +65,7 @@ class Scene:
 
     def nothing(self) -> None: ...
 
+    collecting_checkpoint = False
     write = begin_checkpoint = take_checkpoint = check_dirs = heal = measure = write_checkpoints = nothing
 
     def free_unused(self, now_ms: int) -> None:
@@ -261,6 +262,29 @@ def test_each_second_due_files_are_removed_and_full_disks_are_checked(
     assert calls == []
     scene.housekeeping.run(1000)
     assert calls == ["check_dirs", NOW, "heal", "write", "take_checkpoint", "write_checkpoints", "measure"]
+
+
+def test_each_turn_collects_a_slice_of_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, 1)
+    left = [2]
+
+    def collect() -> None:
+        left[0] -= 1
+        scene.collecting_checkpoint = left[0] > 0
+
+    monkeypatch.setattr(scene, "collect_checkpoint", collect, raising=False)
+    scene.collecting_checkpoint = True
+    assert scene.housekeeping.next_due_ms == 0
+    scene.housekeeping.run(0)
+    assert left == [1]
+    assert scene.housekeeping.next_due_ms == 0
+    scene.housekeeping.run(0)
+    assert left == [0]
+    assert scene.housekeeping.next_due_ms > 0
+    scene.housekeeping.run(0)
+    assert left == [0]
 
 
 def test_a_log_is_due_for_a_flush_when_flush_ms_has_passed(

@@ -23,6 +23,8 @@ from kbroker.log.checkpoint import Offsets as InFile
 log = logging.getLogger(__name__)
 
 Offsets = dict[tuple[str, int], int]
+SLICE = 512
+"""Logs of a checkpoint that are collected in one turn of the loop."""
 
 
 class OffsetCheckpoints:
@@ -51,6 +53,11 @@ class OffsetCheckpoints:
         it."""
         self._imminent: dict[str, int] = {}
         """Log starts by folder that are on disk before the logs advance to them."""
+        self._to_collect: list[UnifiedLog] = []
+        """Logs of the checkpoint that `begin` has begun, until the thread writes it."""
+        self._collected: dict[int, int] = {}
+        """Base offsets of the first segments of the others, by slot."""
+        self._all: list[UnifiedLog] = []
         self._thread = CheckpointThread("checkpoints", failed)
         self._starts_thread = CheckpointThread("log-starts", failed, written)
 
@@ -90,30 +97,45 @@ class OffsetCheckpoints:
 
     def begin(self, partitions: Iterable[UnifiedLog]) -> None:
         """Begin to write recovery points and log starts of open partitions in a thread, unless that
-        is in progress."""
+        is in progress. With many logs, the thread begins at the end of `collect`."""
         self._thread.take()
-        if self._thread.is_busy:
-            return
-        logs = list(partitions)
-        write_starts = self._writer_of_starts(logs)
+        if not self._thread.is_busy and not self.collecting:
+            self._all = list(partitions)
+            self._to_collect, self._collected = self._all[::-1], {}
+            self.collect()
 
-        def write(folder: LogDir, logs: Sequence[UnifiedLog]) -> None:
-            _write_points(folder, logs)
-            write_starts(folder, logs)
+    @property
+    def collecting(self) -> bool:
+        """Whether `collect` has something to do."""
+        return bool(self._to_collect)
 
-        self._thread.begin(partial(write_each, by_dir(self._dirs.__getitem__, logs), write))
+    def collect(self) -> None:
+        """Collect what the thread needs of the next SLICE logs; it begins after the last ones."""
+        for partition in reversed(self._to_collect[-SLICE:]):
+            self._collected[partition.slot] = partition.segments.first_base
+        del self._to_collect[-SLICE:]
+        if not self._to_collect:
+            write_starts = self._writer_of_starts(self._collected)
+
+            def write(folder: LogDir, logs: Sequence[UnifiedLog]) -> None:
+                _write_points(folder, logs)
+                write_starts(folder, logs)
+
+            logs, self._all = self._all, []
+            self._thread.begin(lambda: write_each(by_dir(self._dirs.__getitem__, logs), write))
 
     def take(self) -> bool:
         """Whether the last `begin` has ended; reports the log dirs that could not be written."""
         self._thread.take()
-        return not self._thread.is_busy
+        return not self._thread.is_busy and not self.collecting
 
     def begin_starts(self, partitions: Iterable[UnifiedLog]) -> None:
         """Begin to write the log starts of open partitions in a thread. No such write is in
         progress."""
         logs, self._on_disk = list(partitions), {}
         dirs = by_dir(self._dirs.__getitem__, logs)
-        self._starts_thread.begin(partial(write_each, dirs, self._writer_of_starts(logs, self._on_disk)))
+        firsts = {partition.slot: partition.segments.first_base for partition in logs}
+        self._starts_thread.begin(partial(write_each, dirs, self._writer_of_starts(firsts, self._on_disk)))
 
     def take_starts(self) -> bool:
         """Whether the last `begin_starts` has ended; reports the log dirs that could not be
@@ -128,15 +150,15 @@ class OffsetCheckpoints:
 
     def close(self) -> None:
         """Wait for the writes in progress; the threads write nothing after this."""
+        self._to_collect.clear()
         self._thread.close()
         self._starts_thread.close()
 
     def _writer_of_starts(
-        self, partitions: Iterable[UnifiedLog], on_disk: dict[str, int] | None = None
+        self, firsts: Mapping[int, int], on_disk: dict[str, int] | None = None
     ) -> Callable[[LogDir, Sequence[UnifiedLog]], None]:
-        """Writes the log starts of some of these partitions, in one log dir, when a thread calls
-        it. on_disk: gets those that are on disk, by folder."""
-        firsts = {partition.slot: partition.segments.first_base for partition in partitions}
+        """Writes log starts of one log dir when a thread calls it. firsts: base offset of the first
+        segment by slot; on_disk: gets those that are on disk, by folder."""
 
         def write(folder: LogDir, logs: Sequence[UnifiedLog]) -> None:
             found = dict[str, int]()

@@ -1,4 +1,5 @@
-"""The batches that a load has scanned, for the replay of the producers: small logs are read once."""
+"""The batches that a load has scanned, for the replay of the producers: small logs are read
+once."""
 
 from typing import Final
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kbroker.io.files.log_dir import LogDir
+from kbroker.io.log_dirs import offset_checkpoints
 from kbroker.ipc.layout import Slot
 from kbroker.log import checkpoint
 from tests.io.append.plain_append import NOW
@@ -71,6 +72,46 @@ def test_each_checkpoint_has_the_offsets_of_its_time(scene: ThreeLogs) -> None:
         assert points(scene.paths[0])["t0", 0] == end
         scene.opened[0].append(batch(0, [b"v"]))
     finish(scene)
+
+
+def test_many_logs_are_collected_a_slice_per_turn(scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Appends would wait for the collection of thousands of logs."""
+    monkeypatch.setattr(offset_checkpoints, "SLICE", 1)
+    sync_all(scene)
+    thread = scene.logs._checkpoints._thread
+    scene.logs.begin_checkpoint()
+    turns = 1
+    while scene.logs.collecting_checkpoint:
+        assert not thread.is_busy
+        assert not scene.logs._checkpoints.take()
+        scene.logs.begin_checkpoint()  # in progress: nothing begins
+        scene.logs.collect_checkpoint()
+        turns += 1
+    assert turns == 3
+    finish(scene)
+    assert points(scene.paths[0]) == {("t0", 0): 3, ("t1", 0): 3}
+    assert points(scene.paths[1]) == {("t2", 0): 3}
+
+
+def test_a_log_that_is_deleted_while_logs_are_collected_is_left_out(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_checkpoints, "SLICE", 2)
+    sync_all(scene)
+    scene.logs.begin_checkpoint()
+    assert scene.logs.delete([0, 2]) == {}
+    scene.logs.collect_checkpoint()
+    finish(scene)
+    assert points(scene.paths[0]) == {("t1", 0): 3}
+    assert points(scene.paths[1]) == {}
+
+
+def test_a_stop_ends_a_collection(scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_checkpoints, "SLICE", 1)
+    scene.logs.begin_checkpoint()
+    finish(scene)
+    assert not scene.logs.collecting_checkpoint
+    assert points(scene.paths[0]) == {}
 
 
 def test_records_deleted_during_a_checkpoint_stay_deleted(

@@ -1,4 +1,5 @@
-"""A log that is scanned after a crash is read once, with the same result as if it were read twice."""
+"""A log that is scanned after a crash is read once, with the same result as if it were read
+twice."""
 
 import shutil
 import tempfile
