@@ -7,7 +7,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from loadtest.drain import drain
 from loadtest.faults.injector import Injector
 from loadtest.faults.schedule import Fault
 from loadtest.figures import BUSY, Figures, Pages, interval
+from loadtest.interpreter import RUN_MODULE
 from loadtest.page import Page, Slot
 from loadtest.run import Run, load_producers, save_run, write_json
 from loadtest.settings import Settings
@@ -120,8 +120,7 @@ class Conductor:
     def _start_locust(self) -> None:
         seconds = START_S + self.settings.seconds
         command = [
-            sys.executable,
-            "-m",
+            *RUN_MODULE,
             "locust",
             "-f",
             str(ROOT / "loadtest" / "locustfile.py"),

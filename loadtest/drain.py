@@ -2,10 +2,10 @@
 isolation level."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 from loadtest.clock import Clock
+from loadtest.interpreter import RUN_MODULE
 from loadtest.page import Page, Slot
 from loadtest.players.part import Part
 from loadtest.run import Run, load_consumers, save_run
@@ -44,6 +44,6 @@ def _start(folder: Path, run: Run, clock: Clock, isolation: str) -> tuple[subpro
     page = Page(path, create=True)
     part = Part.of_run(folder, run, "drain", "", isolation, path, clock, run.started_ns)
     with open(folder / "players.log", "ab") as log:
-        command = [sys.executable, "-m", "loadtest.players", part.to_json()]
+        command = [*RUN_MODULE, "loadtest.players", part.to_json()]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     return process, page

@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 import webbrowser
 from pathlib import Path
 
 from loadtest.conductor import say
 from loadtest.exit_codes import CANNOT_JUDGE, CLEAN, CONVICTED
+from loadtest.interpreter import RUN_MODULE
 
 WORDS = {CLEAN: "clean", CONVICTED: "CONVICTED", CANNOT_JUDGE: "could not judge"}
 PATIENCE_S = 1200.0  # maximum wait for the live judge after the load, because it has rows to catch up with
@@ -16,8 +16,7 @@ PATIENCE_S = 1200.0  # maximum wait for the live judge after the load, because i
 def command(kind: str, folder: Path, bootstrap: str, data_dir: Path | None, report: Path) -> list[str]:
     """kind: judge | stream. data_dir: the log directory, when it is on this machine."""
     words = [
-        sys.executable,
-        "-m",
+        *RUN_MODULE,
         "spark_validation",
         kind,
         "--history",

@@ -10,7 +10,6 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from loadtest.brokers import OwnBroker, check_target
 from loadtest.clock import Clock
+from loadtest.interpreter import RUN_MODULE
 from loadtest.page import Page, Slot
 from loadtest.players.part import Part
 from loadtest.run import Run
@@ -129,7 +129,7 @@ class Flat:
         clock = Clock()
         part = Part.of_run(folder, run, role, "idempotent", role, path, clock, clock.now_ns())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "loadtest.players", part.to_json()], start_new_session=True
+            [*RUN_MODULE, "loadtest.players", part.to_json()], start_new_session=True
         )
 
     def warm_up(self) -> None:

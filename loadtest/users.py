@@ -8,7 +8,6 @@ import itertools
 import os
 import random
 import subprocess
-import sys
 import time
 from typing import IO, Any, ClassVar
 
@@ -18,6 +17,7 @@ from locust.env import Environment
 
 from loadtest import conduct
 from loadtest.histogram import empty
+from loadtest.interpreter import RUN_MODULE
 from loadtest.merge import merge
 from loadtest.page import Page, Slot, Times
 from loadtest.players.part import Part
@@ -67,7 +67,7 @@ class PlayerUser(User):
         part = Part.of_run(self._folder, self._run, self.role, self.mode, label, path, clock, begin_ns)
         self._log = open(self._folder / "players.log", "ab")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "loadtest.players", part.to_json()],
+            [*RUN_MODULE, "loadtest.players", part.to_json()],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,

@@ -8,12 +8,12 @@ So neither encoding nor a slow disk delays the load. The waiting rows are bounde
 import os
 import pickle
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from loadtest.history import KINDS, ROLL_SECONDS
+from loadtest.interpreter import RUN_MODULE
 from loadtest.ring import Ring, Sender
 
 Columns = dict[str, Any]  # name -> array or list of values, or one value for all rows
@@ -35,7 +35,7 @@ class HistoryWriter:
         self._sender = Sender(self._ring, self._pipe)
         arguments = [str(folder), writer, str(roll_seconds), str(self._ring.descriptor), str(receives)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "loadtest.scribe", *arguments], pass_fds=(self._ring.descriptor, receives)
+            [*RUN_MODULE, "loadtest.scribe", *arguments], pass_fds=(self._ring.descriptor, receives)
         )
         os.close(receives)
         self._ring.close()

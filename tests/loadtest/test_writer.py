@@ -28,6 +28,17 @@ def test_all_rows_arrive_in_order_in_files_of_the_schema(tmp_path: Path) -> None
     assert [offset for table in tables for offset in table["offset"].to_pylist()] == list(range(500))
 
 
+def test_a_module_of_the_current_folder_does_not_replace_the_load_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loadtest.py").write_text("raise SystemExit('this is the file of a user')\n")
+    monkeypatch.chdir(tmp_path)
+    writer = HistoryWriter(tmp_path, "c000001", roll_seconds=0)
+    writer.add("commits", columns(0, 10))
+    writer.close()
+    assert list((tmp_path / "commits").iterdir())
+
+
 def test_an_open_file_has_a_name_that_readers_skip(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path, "c000001", roll_seconds=3600)
     writer.add("commits", columns(0, 10))
