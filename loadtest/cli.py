@@ -26,6 +26,7 @@ from loadtest.exit_codes import (
     Program,
 )
 from loadtest.faults.schedule import KINDS, UnknownFault, parse_kinds, plan
+from loadtest.idle_options import LoadCommand
 from loadtest.judging import LiveJudge, together, verdict
 from loadtest.overhead import measure
 from loadtest.settings import Settings, WrongSetting, parse_record_bytes
@@ -341,4 +342,4 @@ def _play(
     return together(seen, verdict(folder, bootstrap, data_dir) if judge else CLEAN)
 
 
-refuse_second_values(app)
+refuse_second_values(app, LoadCommand)

@@ -1,8 +1,10 @@
 """Options with one value, which a command line names once: the parser would use the last of two
-values, and a script that adds its own would not notice. For the load test, the tuner and
-kbroker."""
+values, and a script that adds its own would not notice. And options that have no effect beside
+another option, or without one: they are refused, because a user who gives one expects something of
+it. For the load test, the tuner and kbroker."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand
@@ -30,6 +32,29 @@ class SingleValues(TyperCommand):
             if getattr(error, "ctx", ctx) is None:  # of an option without its value: names no command
                 error.ctx = ctx  # type: ignore[attr-defined]
             raise
+
+
+class UsefulOptions(SingleValues):
+    """A command that refuses options without effect. A program's own class has its tables, by the
+    command."""
+
+    idle_beside: ClassVar[Mapping[str, Mapping[str, tuple[str, ...]]]] = {}
+    """An option, and those that have no effect beside it."""
+    idle_without: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """An option, and the one without which it has no effect."""
+
+    def check(self, ctx: Any, given: list[Any]) -> None:
+        super().check(ctx, given)
+        names = {name_of(each) for each in given if each.param_type_name == "option"}
+        command = ctx.command_path.partition(" ")[2]
+        for option, others in self.idle_beside.get(command, {}).items():
+            idle = [other for other in others if other in names]
+            if option in names and idle:
+                it = "it would have no effect" if len(idle) == 1 else "they would have no effect"
+                ctx.fail(f"{option} does not allow {' and '.join(idle)}: {it}")
+        for option, needed in self.idle_without.get(command, {}).items():
+            if option in names and needed not in names:
+                ctx.fail(f"{option} needs {needed}: it would have no effect")
 
 
 def name_of(option: Any) -> str:

@@ -1,10 +1,9 @@
-"""Options that have no effect beside another option, or without one: they are refused, because a
-user who gives one expects something of it."""
+"""Options of kbroker that have no effect beside another option, or without one."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
-from loadtest.single_values import SingleValues, name_of
+from loadtest.single_values import UsefulOptions
 
 _FIELDS = ("--print-key", "--print-headers", "--print-timestamp", "--print-offset")
 _SEPARATORS = ("--separator", "--delimiter")
@@ -25,18 +24,8 @@ IDLE_WITHOUT: Mapping[str, Mapping[str, str]] = {"consume": {"--group-protocol":
 """By command: an option, and the one without which it has no effect."""
 
 
-class OwnCommand(SingleValues):
-    """A command that refuses options without effect."""
+class OwnCommand(UsefulOptions):
+    """A command of kbroker."""
 
-    def check(self, ctx: Any, given: list[Any]) -> None:
-        super().check(ctx, given)
-        names = {name_of(each) for each in given if each.param_type_name == "option"}
-        command = ctx.command_path.partition(" ")[2]
-        for option, others in IDLE_BESIDE.get(command, {}).items():
-            idle = [other for other in others if other in names]
-            if option in names and idle:
-                it = "it would have no effect" if len(idle) == 1 else "they would have no effect"
-                ctx.fail(f"{option} does not allow {' and '.join(idle)}: {it}")
-        for option, needed in IDLE_WITHOUT.get(command, {}).items():
-            if option in names and needed not in names:
-                ctx.fail(f"{option} needs {needed}: it would have no effect")
+    idle_beside: ClassVar[Mapping[str, Mapping[str, tuple[str, ...]]]] = IDLE_BESIDE
+    idle_without: ClassVar[Mapping[str, Mapping[str, str]]] = IDLE_WITHOUT
