@@ -1,6 +1,8 @@
 """`kbroker acls`: lists, adds and removes ACLs, as kafka-acls."""
 
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -329,10 +331,13 @@ def remove(
     ]
     doomed = matching_acls(broker, filters)
     if not doomed:
+        if json:
+            _show([], True)
         say("no ACL matches")
         return
     if not yes:
-        _show(doomed, False)
+        with redirect_stdout(sys.stderr if json else sys.stdout):
+            _show(doomed, False)
     confirm(f"Remove {counted(len(doomed), 'ACL')}?", yes)
     gone = delete_acls(broker, filters)
     if json:

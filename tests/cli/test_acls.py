@@ -101,6 +101,21 @@ def test_types_of_a_newer_broker_are_shown_by_their_numbers(
     assert (row["resource"], row["operation"], row["pattern"]) == ("unknown-99", "unknown-77", "literal")
 
 
+def test_json_is_the_only_output_of_a_removal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be removed is shown with the question, on stderr."""
+    acl = AclDescription("User:ann", "*", words.READ, words.ALLOW)
+    answering(
+        monkeypatch, DescribeAclsResponse(0, 0, None, [DescribeAclsResource(words.TOPIC, "x", 3, [acl])])
+    )
+    asked = shell("acls", "remove", "--principal", "User:ann", "--json", code=2)
+    assert "User:ann" in asked.stderr
+    assert "Remove 1 ACL?" in asked.stderr
+    assert not asked.stdout
+    assert "User:ann" in shell("acls", "remove", "--principal", "User:ann", code=2).text
+    answering(monkeypatch, DescribeAclsResponse(0, 0, None))
+    assert shell("acls", "remove", "--principal", "User:ann", "--json", "--yes").json == []
+
+
 @pytest.mark.compat
 def test_a_broker_without_an_authorizer_is_reported(cli: Shell) -> None:
     for command in (("list", "--json"), ("remove", "--principal", "User:ann", "--yes")):
