@@ -39,6 +39,7 @@ class Connection:
         self.last_error = ""
         self._admin: AdminClient | None = None
         self._proved = False
+        self._reached = ""
         self._refusals = Refusals()
         self._log = logging.getLogger("kbroker.cli.librdkafka")
         self._log.addHandler(logging.NullHandler())
@@ -79,7 +80,7 @@ class Connection:
         timeout_ms = int(self.timeout_s * 1000)
         settings = {"client_id": CLIENT_ID, **to_kafka_python(self.settings)}
         return KafkaAdminClient(
-            bootstrap_servers=self.bootstrap.split(","),
+            bootstrap_servers=[self._reached],
             request_timeout_ms=timeout_ms,
             bootstrap_timeout_ms=timeout_ms,
             **settings,
@@ -90,21 +91,30 @@ class Connection:
 
         The client libraries would retry a dead address, a listener with TLS or a wrong password
         until their timeout. Raises CommandFailed."""
-        reasons = []
+        addresses = [text for each in self.bootstrap.split(",") if (text := each.strip())] or [""]
+        addresses.sort(key=lambda each: each != self._reached)
+        hosts = [_split(each) for each in addresses]
+        refused, dead = [], []
         deadline = time.monotonic() + self.timeout_s
-        for address in self.bootstrap.split(","):
-            host, port = _split(address.strip())
+        for left, address, host in zip(range(len(hosts), 0, -1), addresses, hosts, strict=True):
+            now = time.monotonic()
+            until = now + (deadline - now) / left  # a silent address leaves time for the next
             try:
-                self._prove(host, port, deadline)
+                self._prove(address, *host, until)
+                self._reached = address
                 return
             except UnicodeError:
-                raise UsageFailed(f"bootstrap {address.strip()!r}: not a valid host name") from None
+                raise UsageFailed(f"bootstrap {address!r}: not a valid host name") from None
             except OSError as error:
-                reasons.append(f"{address.strip()}: {error.strerror or error}")
+                dead.append(f"{address}: {error.strerror or error}")
+            except Unreachable as error:
+                refused.append(error.message)
         hint = NO_ADDRESS_GIVEN if self.bootstrap == DEFAULT_BOOTSTRAP else NO_LISTENER
-        raise Unreachable(f"cannot connect to {'; '.join(reasons)}{hint}")
+        if dead:
+            refused.append(f"cannot connect to {'; '.join(dead)}{hint}")
+        raise Unreachable("; ".join(refused))
 
-    def _prove(self, host: str, port: int, deadline: float) -> None:
+    def _prove(self, address: str, host: str, port: int, deadline: float) -> None:
         """Connects to the broker once, by the client's protocol. Raises CommandFailed as soon as
         the broker refuses the client, OSError if it accepts no connection."""
         if self._is_plain and not self._proved:
@@ -114,19 +124,19 @@ class Connection:
         else:
             socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)).close()
             if not self._proved:
-                self._log_in(deadline)
+                self._log_in(address, deadline)
         self._proved = True
 
     @property
     def _is_plain(self) -> bool:
         return self.settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
 
-    def _log_in(self, deadline: float) -> None:
+    def _log_in(self, address: str, deadline: float) -> None:
         """Sends a first request over TLS or SASL. Raises CommandFailed for a failed handshake or a
         refused login."""
         from confluent_kafka.admin import AdminClient
 
-        admin: Any = AdminClient(self._librdkafka(), logger=self._log)
+        admin: Any = AdminClient(self._librdkafka() | {"bootstrap.servers": address}, logger=self._log)
         answer = admin.describe_cluster(request_timeout=self.timeout_s)
         while not answer.done() and time.monotonic() < deadline:
             admin.poll(0.02)
@@ -136,7 +146,7 @@ class Connection:
         if error is not None and isinstance(explain(error), Unreachable):
             protocol = self.settings.get("security.protocol")
             raise Unreachable(
-                f"no answer of {self.bootstrap} within --timeout: is {protocol} the protocol of this listener?"
+                f"no answer of {address} within --timeout: is {protocol} the protocol of this listener?"
             )
 
     def _librdkafka(self) -> dict[str, Any]:

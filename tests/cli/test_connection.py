@@ -7,7 +7,9 @@ import pytest
 from tests.certificates import certificate
 from tests.cli.client_settings import SECURE, settings
 from tests.cli.conftest import Shell
+from tests.cli.console_address import console
 from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.compat
 
@@ -51,3 +53,14 @@ def test_a_login_without_tls_does_not_wait_longer_than_its_timeout(
     done = shell("topics", "list", "-b", bootstrap, "--timeout", 1, "--command-config", file, code=3)
     (line,) = done.stderr.splitlines()
     assert line.endswith("within --timeout: is SASL_PLAINTEXT the protocol of this listener?")
+
+
+@pytest.mark.parametrize("command", [("topics", "list"), ("cluster", "features")])  # by both libraries
+def test_an_address_that_is_no_listener_is_followed_by_the_next(
+    shell: Shell, broker: KBroker, command: tuple[str, ...]
+) -> None:
+    other = console(broker).removeprefix("http://").rstrip("/")
+    shell(*command, "-b", f"{other},{broker.bootstrap}", "--timeout", 120)
+    alone = shell(*command, "-b", f"{other},127.0.0.1:1", "--timeout", 120, code=3).stderr
+    assert f"kbroker: {other} speaks HTTP" in alone
+    assert "cannot connect to 127.0.0.1:1: Connection refused" in alone
