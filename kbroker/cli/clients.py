@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import DEFAULT_URL, get_json
+from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
 from kbroker.cli.options import AsJson, examples, name_matcher
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.sizes import counted
@@ -45,6 +45,7 @@ def list_clients(
         list[str] | None, typer.Option("--listener", help="Only clients of this listener; repeatable.")
     ] = None,
     url: Annotated[str, typer.Option(metavar="URL", help="URL of the broker's console.")] = DEFAULT_URL,
+    command_config: LoginFile = None,
     json: AsJson = False,
 ) -> None:
     """List connected clients, those with the most bytes per second first. Connections with the same
@@ -52,7 +53,8 @@ def list_clients(
 
     The broker lists the 500 clients with the most traffic; a line on stderr counts the others."""
     matches = name_matcher(pattern)
-    found = get_json(url, PATH, "clients")
+    with ConsoleLink(url, command_config) as link:
+        found = link.get_json(PATH, "clients")
     rows = [
         row
         for row in found["clients"]

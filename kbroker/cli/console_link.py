@@ -3,68 +3,169 @@
 import http.client
 import json
 import ssl
+from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
+import typer
+
+from kbroker.cli import client_properties
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
-from kbroker.config.http_login import login_header, without_login
+from kbroker.config.http_login import LOGIN, basic, login_of, without_login
 
 HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
 MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
 BAD_LOGIN = "not a valid URL; in a password write / as %2F, ? as %3F and # as %23"
+AS_JSON = {"Content-Type": "application/json"}
 SPEAKS_TLS = b"this port speaks https"
 """The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
+GIVE_LOGIN = f"give --command-config FILE with sasl.username and sasl.password, or set {LOGIN}=NAME:PASSWORD"
+
+LoginFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="File with client settings; its user logs in to the broker's HTTP port.",
+        show_default=f"{LOGIN}=NAME:PASSWORD of the environment",
+    ),
+]
 
 
-def get(url: str, path: str) -> tuple[HTTPStatus | int, bytes]:
-    """Status and body of one path. Raises Unreachable, UsageFailed."""
-    try:
-        connection = _connect(url)
+class ConsoleLink:
+    """The broker's HTTP port for one command, as a context: its session ends with it.
+
+    file: client settings with the user that logs in. Without it: the user of the URL, or of the
+    environment. Raises UsageFailed."""
+
+    def __init__(self, url: str, file: Path | None = None) -> None:
+        self.url = url
+        self._login = _login_of(url, file)
+        self._session: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._session:
+            with suppress(CommandFailed):
+                self._request("POST", "/api/logout", AS_JSON | self._session, b"{}")
+
+    @property
+    def shown(self) -> str:
+        """The URL, for messages."""
+        return without_login(self.url)
+
+    def get(self, path: str) -> tuple[HTTPStatus | int, bytes]:
+        """Status and body of one path, with HTTP's own login. Raises Unreachable, UsageFailed."""
+        answer, body = self._request("GET", path, basic(self._login) if self._login else {})
+        return answer.status, body
+
+    def get_json(self, path: str, member: str) -> Any:
+        """An answer of the console's API. member: one that it has. Raises Unreachable (also while
+        the broker starts), CommandFailed, UsageFailed."""
+        code, data = self._api(path)
+        if code == HTTPStatus.UNAUTHORIZED and self._login:
+            self._log_in()
+            code, data = self._api(path)
+        self._check(code, data)
+        if member not in data:
+            raise self._no_console()
+        return data
+
+    def not_logged_in(self, reason: str) -> CommandFailed:
+        """The failure for an answer with 401. reason: the answer's text."""
+        user, colon, _ = self._login.partition(":")
+        if user or colon:
+            return CommandFailed(f"{self.shown}: login of {user!r}: {reason.strip()}")
+        return CommandFailed(f"{self.shown}: a login is required: {GIVE_LOGIN}")
+
+    def _log_in(self) -> None:
+        user, _, password = self._login.partition(":")
+        body = json.dumps({"user": user, "password": password}).encode()
+        answer, found = self._request("POST", "/api/login", AS_JSON, body)
+        data = self._parsed(found)
+        self._check(answer.status, data)
+        cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
+        self._session = {"Cookie": cookie, "X-Csrf-Token": str(data.get("csrf", ""))}
+
+    def _api(self, path: str) -> tuple[int, dict[str, Any]]:
+        answer, body = self._request("GET", path, self._session)
+        return answer.status, self._parsed(body)
+
+    def _parsed(self, body: bytes) -> dict[str, Any]:
         try:
-            connection.request("GET", path, headers=login_header(_whole(url)))
-            answer = connection.getresponse()
-            body = answer.read(MAX_BYTES)
-        finally:
-            connection.close()
-    except UnicodeError:
-        raise UsageFailed(f"--url {without_login(url)}: not a valid host name") from None
-    except ssl.SSLCertVerificationError as error:
-        why = error.verify_message or str(error)
-        raise UsageFailed(
-            f"{without_login(url)}: {why}; SSL_CERT_FILE=FILE names the certificates to trust"
-        ) from error
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        what = "is the broker running, and is --url its kbroker.http.listen?"
-        raise Unreachable(f"{without_login(url)}: {reason}; {what}") from error
-    if answer.status == HTTPStatus.BAD_REQUEST and body.rstrip() == SPEAKS_TLS:
-        raise UsageFailed(f"{without_login(url)}: this port speaks https: --url https://HOST:PORT/")
-    return answer.status, body
+            data = json.loads(body)
+        except ValueError:
+            data = None
+        if not isinstance(data, dict):
+            raise self._no_console()
+        return data
+
+    def _no_console(self) -> CommandFailed:
+        return CommandFailed(f"{self.shown}: this is not the console of a kbroker")
+
+    def _check(self, code: int, data: Mapping[str, Any]) -> None:
+        if code == HTTPStatus.UNAUTHORIZED:
+            raise self.not_logged_in(str(data.get("message")))
+        if code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise Unreachable(f"{self.shown}: {data.get('message', 'not ready')}")
+        if code != HTTPStatus.OK:
+            raise CommandFailed(f"{self.shown}: {data.get('message', code)}")
+
+    def _request(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """The answer and its body. Raises Unreachable, UsageFailed."""
+        try:
+            connection = _connect(self.url)
+            try:
+                origin = _origin(self.url) if method == "POST" else {}
+                connection.request(method, path, body, {**origin, **headers})
+                answer = connection.getresponse()
+                content = answer.read(MAX_BYTES)
+            finally:
+                connection.close()
+        except UnicodeError:
+            raise UsageFailed(f"--url {self.shown}: not a valid host name") from None
+        except ssl.SSLCertVerificationError as error:
+            why = error.verify_message or str(error)
+            raise UsageFailed(
+                f"{self.shown}: {why}; SSL_CERT_FILE=FILE names the certificates to trust"
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            what = "is the broker running, and is --url its kbroker.http.listen?"
+            raise Unreachable(f"{self.shown}: {reason}; {what}") from error
+        if answer.status == HTTPStatus.BAD_REQUEST and content.rstrip() == SPEAKS_TLS:
+            raise UsageFailed(f"{self.shown}: this port speaks https: --url https://HOST:PORT/")
+        return answer, content
 
 
-def get_json(url: str, path: str, member: str) -> Any:
-    """An answer of the console's API. member: one that it has. Raises Unreachable (also while the
-    broker starts), CommandFailed, UsageFailed."""
-    code, body = get(url, path)
-    try:
-        data = json.loads(body)
-    except ValueError:
-        data = None
-    if not isinstance(data, dict) or (code == HTTPStatus.OK and member not in data):
-        raise CommandFailed(f"{without_login(url)}: this is not the console of a kbroker")
-    if code == HTTPStatus.UNAUTHORIZED:
-        raise CommandFailed(
-            f"{without_login(url)}: this console requires a login, which the command does not support; "
-            "`kbroker status` needs none"
-        )
-    if code == HTTPStatus.SERVICE_UNAVAILABLE:
-        raise Unreachable(f"{without_login(url)}: {data.get('message', 'not ready')}")
-    if code != HTTPStatus.OK:
-        raise CommandFailed(f"{without_login(url)}: {data.get('message', code)}")
-    return data
+def _login_of(url: str, file: Path | None) -> str:
+    """NAME:PASSWORD, or an empty text. Raises UsageFailed."""
+    if file is None:
+        with suppress(ValueError):  # of the URL, which the first request refuses
+            return login_of(_whole(url))
+        return ""
+    settings = client_properties.read(file)
+    if not settings.get("sasl.username"):
+        raise UsageFailed(f"--command-config {file}: no sasl.username and sasl.password in this file")
+    if "@" in url:
+        raise UsageFailed("--url and --command-config name a user each: give one")
+    return f"{settings['sasl.username']}:{settings.get('sasl.password', '')}"
+
+
+def _origin(url: str) -> dict[str, str]:
+    """Headers as of a page of this server: the console takes no login of another."""
+    parts = urlsplit(_whole(url))
+    host = parts.netloc.rpartition("@")[2]
+    return {"Host": host, "Origin": f"{parts.scheme}://{host}"}
 
 
 def _connect(url: str) -> http.client.HTTPConnection:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import DEFAULT_URL, get
+from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
@@ -32,6 +32,7 @@ def status(
             min=0, metavar="RECORDS", help="A group with more lag is a problem.", show_default="no limit"
         ),
     ] = None,
+    command_config: LoginFile = None,
     json: AsJson = False,
 ) -> None:
     """Check processes, log dirs, partitions, lag and certificates. Ends with 1 if there is a
@@ -41,9 +42,10 @@ def status(
     than 5 % free, or has less than 20 % and is full within a day; partitions that are offline,
     under-replicated, below min.insync.replicas or refuse produce; a certificate that expires within
     14 days; a group with more lag than --max-lag."""
-    metrics = read_metrics(url)
+    link = ConsoleLink(url, command_config)
+    metrics = read_metrics(link)
     now_s = time.time()
-    found = checks(metrics, _not_ready(url), now_s, max_lag)
+    found = checks(metrics, _not_ready(link), now_s, max_lag)
     well = not any(check.problems for check in found)
     start_s = started_s(metrics)
     up_s = None if start_s is None else now_s - start_s
@@ -56,11 +58,11 @@ def status(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def read_metrics(url: str) -> Metrics:
+def read_metrics(link: ConsoleLink) -> Metrics:
     """The metrics that checks need. Raises Unreachable, CommandFailed."""
     from prometheus_client.parser import text_string_to_metric_families
 
-    code, body = get(url, "/metrics")
+    code, body = link.get("/metrics")
     lines = body.decode(errors="replace").split("\n")  # splitlines() would break names at U+2028
     shown = [line for line in lines if line.partition("{")[0].partition(" ")[0] in NAMES]
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
@@ -68,18 +70,17 @@ def read_metrics(url: str) -> Metrics:
         for sample in family.samples:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     if code == HTTPStatus.UNAUTHORIZED:
-        why = "its metrics require a login: set KBROKER_HTTP_LOGIN=NAME:PASSWORD"
-        raise CommandFailed(f"{without_login(url)}: {why}")
+        raise link.not_logged_in(body.decode(errors="replace"))
     if code != HTTPStatus.OK or INFO not in found:
         raise CommandFailed(
-            f"{without_login(url)}: no metrics of a kbroker here (HTTP {int(code)}); "
+            f"{link.shown}: no metrics of a kbroker here (HTTP {int(code)}); "
             "set --url to its kbroker.http.listen"
         )
     return found
 
 
-def _not_ready(url: str) -> list[str]:
-    code, body = get(url, "/readyz")
+def _not_ready(link: ConsoleLink) -> list[str]:
+    code, body = link.get("/readyz")
     return [] if code == HTTPStatus.OK else body.decode(errors="replace").splitlines()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import DEFAULT_URL, get_json
+from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
 from kbroker.cli.failures import Unreachable, again_and_again
 from kbroker.cli.health_checks import age
 from kbroker.cli.options import examples
@@ -28,6 +28,7 @@ def top(
     interval: Annotated[
         float, typer.Option(min=0.5, max=60, metavar="SECONDS", help="Time between two updates.")
     ] = 1.0,
+    command_config: LoginFile = None,
     once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each sample as a line of JSON.")] = False,
 ) -> None:
@@ -37,43 +38,43 @@ def top(
     A broker that restarts meanwhile does not end the display, nor the lines of [bold]--json[/bold]:
     they continue once it answers. Without an answer to the first request the command ends with
     3."""
-    with suppress(KeyboardInterrupt):
-        _show(url, interval, once, as_json)
+    with suppress(KeyboardInterrupt), ConsoleLink(url, command_config) as link:
+        _show(link, interval, once, as_json)
 
 
-def _show(url: str, interval: float, once: bool, as_json: bool) -> None:
+def _show(link: ConsoleLink, interval: float, once: bool, as_json: bool) -> None:
     from rich.console import Console
     from rich.live import Live
 
     if as_json:
-        for found in again_and_again(partial(overview, url), interval):
+        for found in again_and_again(partial(overview, link), interval):
             print(json.dumps(found["sample"]), flush=True)
             if once:
                 return
     terminal = Console()
     if once:
-        terminal.print(screen(overview(url), terminal.width))
+        terminal.print(screen(overview(link), terminal.width))
         return
-    with Live(screen(overview(url), terminal.width), auto_refresh=False, screen=True) as live:
+    with Live(screen(overview(link), terminal.width), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval)
-            live.update(next_screen(url, terminal.width), refresh=True)
+            live.update(next_screen(link, terminal.width), refresh=True)
 
 
-def next_screen(url: str, width: int) -> "RenderableType":
+def next_screen(link: ConsoleLink, width: int) -> "RenderableType":
     """The screen, or the reason why there is none now: a broker that restarts is shown again once
     it answers."""
     from rich.text import Text
 
     try:
-        return screen(overview(url), width)
+        return screen(overview(link), width)
     except Unreachable as error:
         return Text(f"{error.message}\n\nTrying again. Press Ctrl-C to stop.")
 
 
-def overview(url: str) -> Any:
+def overview(link: ConsoleLink) -> Any:
     """The answer of /api/overview. Raises Unreachable, CommandFailed."""
-    return get_json(url, "/api/overview", "sample")
+    return link.get_json("/api/overview", "sample")
 
 
 def screen(found: Mapping[str, Any], width: int) -> "RenderableType":

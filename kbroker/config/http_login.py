@@ -15,10 +15,15 @@ def without_login(url: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
+def login_of(url: str) -> str:
+    """NAME:PASSWORD of a URL with its scheme, else of the variable; empty if there is neither.
+    Raises ValueError."""
+    return unquote(urlsplit(url).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
+
+
 def login_header(url: str) -> dict[str, str]:
-    """The header for a broker with kbroker.metrics.login: name and password of a URL with its
-    scheme, else of the variable; empty if there is neither. Raises ValueError."""
-    login = unquote(urlsplit(url).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
+    """The header for a broker with kbroker.metrics.login, or none. Raises ValueError."""
+    login = login_of(url)
     return basic(login) if login else {}
 
 

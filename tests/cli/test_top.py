@@ -9,6 +9,7 @@ from rich.console import Console
 
 from kbroker.cli import top
 from kbroker.cli.app import run
+from kbroker.cli.console_link import ConsoleLink
 from kbroker.cli.failures import Unreachable
 from kbroker.cli.top import next_screen, screen
 from tests.cli.console_address import console
@@ -129,16 +130,6 @@ def test_a_host_without_traffic_shows_its_first_interface() -> None:
     assert "PAGE CACHE" not in shown
 
 
-ASKS_FOR_A_LOGIN = 401, b'{"error": "login", "message": "log in first"}'
-"""A console of which every page but the login is closed."""
-
-
-def test_a_console_with_a_login_names_the_command_that_needs_none(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(lambda _: ASKS_FOR_A_LOGIN) as url:
-        assert run(["top", "--once", "--url", url]) == 1
-    assert "`kbroker status` needs none" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("code", "body"), [(200, b"[]"), (200, b"{}"), (404, b"[1]"), (200, b"<html>")])
 def test_another_server_is_no_console(code: int, body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda _: (code, body)) as url:
@@ -157,7 +148,7 @@ def test_a_broker_that_restarts_does_not_end_the_display() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
     text = io.StringIO()
-    Console(file=text, width=200).print(next_screen(url, 200))
+    Console(file=text, width=200).print(next_screen(ConsoleLink(url), 200))
     shown = text.getvalue()
     assert f"{url}: Connection refused; is the broker running" in shown
     assert "Trying again." in shown
@@ -182,7 +173,7 @@ def test_a_broker_that_restarts_does_not_end_the_lines_of_json(
     away = Unreachable("away")
     turns = [{"sample": 1}, away, away, {"sample": 2}, away, {"sample": 3}, KeyboardInterrupt()]
 
-    def overview(_url: str) -> object:
+    def overview(_link: ConsoleLink) -> object:
         found = turns.pop(0)
         if isinstance(found, BaseException):
             raise found
