@@ -13,7 +13,7 @@ from typing import Any
 from kbroker.config.sites import sites_of
 from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken, LoginRefused
 from kbroker.http.console.listener import ConsoleListener
-from kbroker.http.console.refusal import Refusal, unavailable
+from kbroker.http.console.refusal import NotServed, not_served, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
 from kbroker.http.console.turns import Turns
 from kbroker.http.console.user_login import UserLogin
@@ -91,11 +91,11 @@ class Caller:
         deadline_s: float = DEADLINE_S,
     ) -> Any:
         """The answer of a node (None: any node). Raises Refusal if the broker cannot be reached, or
-        no longer accepts the user."""
+        no longer accepts the user: NotServed if nothing was sent."""
         site = self._sites.get(node, 0) if node is not None else 0
         self._wait_for_quota(deadline_s)  # without a turn, for which others would wait
         if not self._turns.take(self.user, WAIT_S):
-            raise unavailable("too many requests at the same time; try again")
+            raise not_served("too many requests at the same time; try again")
         try:
             return self._ask(site, api, request, version, deadline_s)
         finally:
@@ -134,9 +134,9 @@ class Caller:
         except (LoginRefused, CredentialChanged) as error:
             self._is_outdated |= isinstance(error, CredentialChanged)
             text = "the broker no longer accepts this login, log in again"
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "login", text) from error
+            raise NotServed(HTTPStatus.UNAUTHORIZED, "login", text) from error
         except (LinkBroken, ScramFailed) as error:
-            raise unavailable(f"the broker cannot be asked: {error}") from error
+            raise not_served(f"the broker cannot be asked: {error}") from error
         try:
             answer = link.ask(api, request, version, deadline_s)
         except LinkBroken as error:

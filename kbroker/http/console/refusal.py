@@ -41,6 +41,10 @@ class Refusal(Exception):
         self.text = line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 3] + "..."
 
 
+class NotServed(Refusal):
+    """The broker has done nothing for the request: it was not sent, for example."""
+
+
 def bad_request(text: str) -> Refusal:
     """The request is invalid."""
     return Refusal(HTTPStatus.BAD_REQUEST, "bad_request", text)
@@ -49,6 +53,11 @@ def bad_request(text: str) -> Refusal:
 def not_found(text: str) -> Refusal:
     """The named thing does not exist."""
     return Refusal(HTTPStatus.NOT_FOUND, "not_found", text)
+
+
+def not_served(text: str) -> NotServed:
+    """The broker cannot be asked now."""
+    return NotServed(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text)
 
 
 def unavailable(text: str) -> Refusal:

@@ -12,7 +12,7 @@ from kbroker.config.acls import WRITE
 from kbroker.config.topic import SCHEMAS
 from kbroker.http.console.caller import Caller, in_hurry
 from kbroker.http.console.log_reader import Scan
-from kbroker.http.console.refusal import Refusal, check
+from kbroker.http.console.refusal import NotServed, Refusal, check
 from kbroker.http.registry.deadline import WAIT_S, held
 from kbroker.http.registry.failure import Failure, store_failed, unavailable
 from kbroker.http.registry.state import State
@@ -32,6 +32,8 @@ from kbroker.protocol.records import Record, build_batch
 log = logging.getLogger(__name__)
 
 COMPACT = [CreatableTopicConfig("cleanup.policy", "compact")]
+METADATA_WITH_ID = 12
+"""A version of Metadata that has the ids of topics."""
 PRODUCE_BY_NAME = 12
 """The last version of Produce that names topics."""
 TIMEOUT_MS = 8000
@@ -71,6 +73,7 @@ class SchemaTopic:
         self.lock = threading.RLock()
         self.state = State()
         self.unread = UnreadRows()
+        self._topic_id: bytes | None = None  # of the topic that was read
         self._next = 0
         self._is_read = False
         self._applying = threading.Lock()
@@ -120,7 +123,8 @@ class SchemaTopic:
         raise store_failed(f"the topic {SCHEMAS} cannot be read now")
 
     def _read(self, caller: Caller) -> State:
-        node = _leader(caller)
+        node, topic_id = _place(caller)
+        self._follow(topic_id)
         # the whole topic is read by one thread at a time, as long as that is not too slow
         is_first = not self._is_read and self._first.acquire(timeout=WAIT_S)
         try:
@@ -153,14 +157,25 @@ class SchemaTopic:
         with self._applying:
             self._is_read |= state is self.state
 
+    def _follow(self, topic_id: bytes) -> None:
+        """Begin at the start if the topic was deleted and created again since it was read."""
+        with self._applying:
+            if topic_id != self._topic_id:
+                self._topic_id = topic_id
+                self._restart()
+
     def _forget(self, before: State) -> State:
         """The topic that `before` was read from is gone."""
         with self._applying:
             if self.state is before:
-                self._is_read = False
-                if self._next:
-                    self.state, self._next = State(), 0
+                self._restart()
             return self.state
+
+    def _restart(self) -> None:
+        """Read from the start; under `_applying`."""
+        self._is_read = False
+        if self._next:
+            self.state, self._next = State(), 0
 
     def write(self, caller: Caller, rows: Sequence[Row]) -> State:
         """Appends records and applies them. Raises NotWritten; after any other Failure they may
@@ -171,31 +186,32 @@ class SchemaTopic:
             None, -1, TIMEOUT_MS, [TopicProduceData(SCHEMAS, partition_data=[PartitionProduceData(0, batch)])]
         )
         with self.lock:
-            may_be_written = False
+            self._append(caller, request)
+            crash_point("registry: written, not answered")
+            return self.refresh(caller)
+
+    def _append(self, caller: Caller, request: ProduceRequest) -> None:
+        """Raises NotWritten if no attempt can have appended the records, else Failure."""
+        may_be_written = False
+        try:
             for _ in range(TRIES):
-                try:
-                    node = _leader(caller)
-                    answer = caller.ask(ApiKey.PRODUCE, request, version=PRODUCE_BY_NAME, node=node)
-                except Refusal as refusal:
-                    if refusal.code != "UNKNOWN_TOPIC_OR_PARTITION":
-                        raise _failure(refusal) from refusal
+                code, text = _produced(caller, request)
+                if code == 0:
+                    return
+                if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     self._create(caller)
-                    continue
-                found = answer.responses[0].partition_responses[0]
-                if found.error_code == 0:
-                    crash_point("registry: written, not answered")
-                    return self.refresh(caller)
-                if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    self._create(caller)
-                elif found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    may_be_written = True
                 else:
-                    failure = _error(ErrorCode(found.error_code), found.error_message)
-                    if not may_be_written and found.error_code in _REFUSED:
-                        raise NotWritten(failure.status, failure.code, failure.text)
-                    raise failure
+                    may_be_written |= code not in _REFUSED
+                    if code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                        raise _error(ErrorCode(code), text)
                 time.sleep(PAUSE_S)
             raise store_failed(f"the topic {SCHEMAS} cannot be written now")
+        except Refusal as refusal:
+            may_be_written |= not isinstance(refusal, NotServed)
+            failure = _failure(refusal)
+        except Failure as raised:
+            failure = raised
+        raise failure if may_be_written else NotWritten(failure.status, failure.code, failure.text)
 
     def _create(self, caller: Caller, only_check: bool = False) -> None:
         request = CreateTopicsRequest([CreatableTopic(SCHEMAS, 1, -1, [], COMPACT)], TIMEOUT_MS, only_check)
@@ -209,9 +225,23 @@ class SchemaTopic:
             log.info("created the topic %s for schemas", SCHEMAS)
 
 
-def _leader(caller: Caller) -> int:
-    """The node that leads the topic. Raises Refusal."""
-    return int(_described(caller).partitions[0].leader_id)
+def _place(caller: Caller) -> tuple[int, bytes]:
+    """The node that leads the topic, and the topic's id. Raises Refusal."""
+    found = _described(caller)
+    return int(found.partitions[0].leader_id), bytes(found.topic_id)
+
+
+def _produced(caller: Caller, request: ProduceRequest) -> tuple[int, str | None]:
+    """Error code and text of the broker's answer. Raises Refusal: NotServed if nothing was sent."""
+    try:
+        node, _ = _place(caller)
+    except Refusal as refusal:
+        if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+        raise NotServed(refusal.status, refusal.code, refusal.text) from refusal
+    answer = caller.ask(ApiKey.PRODUCE, request, version=PRODUCE_BY_NAME, node=node)
+    found = answer.responses[0].partition_responses[0]
+    return found.error_code, found.error_message
 
 
 def _check_writer(caller: Caller) -> None:
@@ -224,7 +254,7 @@ def _described(caller: Caller, operations: bool = False) -> MetadataResponseTopi
     """The topic. operations: also those that the caller may use. Raises Refusal."""
     request = MetadataRequest([MetadataRequestTopic(name=SCHEMAS)], False, False, operations)
     topic: MetadataResponseTopic
-    (topic,) = caller.ask(ApiKey.METADATA, request, version=9).topics
+    (topic,) = caller.ask(ApiKey.METADATA, request, version=METADATA_WITH_ID).topics
     code = topic.error_code or (topic.partitions[0].error_code if topic.partitions else 0)
     check(code, SCHEMAS)
     return topic

@@ -9,7 +9,7 @@ import pytest
 from kbroker.http.console import caller as module
 from kbroker.http.console.broker_link import DEADLINE_S, LinkBroken, LoginRefused
 from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, Caller
-from kbroker.http.console.refusal import Refusal, unavailable
+from kbroker.http.console.refusal import NotServed, Refusal, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramFailed
 from kbroker.http.console.turns import OF_A_USER, Turns
 from kbroker.protocol.api_keys import ApiKey
@@ -186,7 +186,7 @@ def test_a_request_waits_for_a_quota_no_longer_than_for_an_answer(
 @pytest.mark.parametrize("error", [LinkBroken("away"), ScramFailed("wrong")])
 def test_a_broker_that_cannot_be_reached_is_unavailable(scene: Scene, error: Exception) -> None:
     scene.fails = error
-    with pytest.raises(Refusal, match="cannot be asked") as refused:
+    with pytest.raises(NotServed, match="cannot be asked") as refused:
         scene.read()
     assert refused.value.status == 503
     assert scene.links[0].closed == (1 if isinstance(error, ScramFailed) else 0)
@@ -196,7 +196,7 @@ def test_a_broker_that_cannot_be_reached_is_unavailable(scene: Scene, error: Exc
 @pytest.mark.parametrize("error", [LoginRefused("no"), CredentialChanged("changed")])
 def test_a_login_that_is_no_longer_accepted_is_repeated_by_the_user(scene: Scene, error: Exception) -> None:
     scene.fails = error
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(NotServed) as refused:
         scene.read()
     assert (refused.value.status, refused.value.code) == (401, "login")
     assert scene.caller.is_outdated is isinstance(error, CredentialChanged), "a refusal may be temporary"
@@ -218,8 +218,9 @@ def test_a_connection_on_which_a_request_failed_is_closed(
         return link
 
     monkeypatch.setattr(scene, "_made", failing)
-    with pytest.raises(raised):
+    with pytest.raises(raised) as ended:
         scene.change()
+    assert not isinstance(ended.value, NotServed), "it was sent"
     assert scene.links[0].closed == 1
     assert scene.is_free
     monkeypatch.undo()
@@ -227,7 +228,7 @@ def test_a_connection_on_which_a_request_failed_is_closed(
 
 def test_there_is_a_bounded_number_of_requests_at_a_time(scene: Scene) -> None:
     assert scene.turns.take("other", 0)
-    with pytest.raises(Refusal, match="too many requests"):
+    with pytest.raises(NotServed, match="too many requests"):
         scene.read()
     assert scene.links == []
     scene.turns.leave("other")

@@ -12,7 +12,7 @@ import pytest
 
 from kbroker.config.acls import READ, WRITE
 from kbroker.http.console import caller as caller_module
-from kbroker.http.console.refusal import Refusal, check, unavailable
+from kbroker.http.console.refusal import Refusal, check, not_served, unavailable
 from kbroker.http.registry import answers, deadline
 from kbroker.http.registry import topic as module
 from kbroker.http.registry.answers import RegistryRequest
@@ -41,7 +41,8 @@ class Log:
         self.readers: set[str] = set()
         self.asked = threading.Event()
         self.fails = ""
-        monkeypatch.setattr(module, "_leader", lambda _: 0)
+        self.topic_id = b"1"
+        monkeypatch.setattr(module, "_place", lambda _: (0, self.topic_id))
         monkeypatch.setattr(module, "_check_writer", self._check_writer)
         monkeypatch.setattr(module, "Scan", self._scan)
 
@@ -135,6 +136,26 @@ def test_records_of_a_deleted_topic_are_not_applied_to_the_next_one(log: Log) ->
     assert slow.versions() == [[7]]
     log.fails = "UNKNOWN_TOPIC_OR_PARTITION"
     assert versions(topic, "ann") == []
+    assert versions(topic, "ann") == [7]
+
+
+@pytest.mark.parametrize("last", [2, 3, 4])
+def test_a_topic_that_was_created_again_is_read_from_its_start(log: Log, last: int) -> None:
+    """Also if nobody read it meanwhile, and its log has as many records as before, or more."""
+    topic = SchemaTopic()
+    assert versions(topic, "ann") == [1, 2, 3]
+    log.topic_id = b"2"
+    log.records = [row(0), row(last)]
+    assert versions(topic, "ann") == versions(topic, "ann") == [0, last]
+
+
+def test_a_slow_reader_applies_no_records_to_a_topic_that_was_created_again(log: Log) -> None:
+    topic = SchemaTopic()
+    slow = SlowReader(log, topic)
+    log.topic_id = b"2"
+    log.records = [row(7)]
+    assert versions(topic, "ann") == [7]
+    assert slow.versions() == [[7]]
     assert versions(topic, "ann") == [7]
 
 
@@ -235,11 +256,11 @@ def test_requests_wait_for_no_quota_while_the_topic_is_locked(
 ) -> None:
     in_hurry: list[bool] = []
 
-    def leader(_: object) -> int:
+    def place(_: object) -> tuple[int, bytes]:
         in_hurry.append(caller_module._IN_HURRY.get())
-        return 0
+        return 0, b"1"
 
-    monkeypatch.setattr(module, "_leader", leader)
+    monkeypatch.setattr(module, "_place", place)
     ann: Any = "ann"
     topic = SchemaTopic()
     with topic.changing(ann):
@@ -272,6 +293,27 @@ def test_records_are_certainly_not_written_if_the_broker_refuses_the_first_attem
     with pytest.raises(Failure, match=codes[-1].name) as refused:
         SchemaTopic().write(caller, [(b"{}", b"{}")])
     assert isinstance(refused.value, NotWritten) is is_certain
+
+
+@pytest.mark.parametrize("fails", ["leader", "connection", "creation", "answer"])
+def test_records_of_a_write_that_was_never_sent_are_certainly_not_written(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def place(_: object) -> tuple[int, bytes]:
+        if fails == "leader":
+            raise unavailable("the broker did not answer")
+        check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if fails == "creation" else 0, "_schemas")
+        return 0, b"1"
+
+    def ask(*_: object, **__: object) -> Any:
+        raise (unavailable if fails == "answer" else not_served)("no")
+
+    monkeypatch.setattr(module, "_place", place)
+    caller: Any = SimpleNamespace(ask=ask)
+    with pytest.raises(Failure) as refused:
+        SchemaTopic().write(caller, [(b"{}", b"{}")])
+    assert isinstance(refused.value, NotWritten) is (fails != "answer")
+    assert refused.value.code == 50003
 
 
 class Answering:
@@ -335,7 +377,7 @@ def test_a_broker_that_is_too_busy_is_no_error_of_the_store(
     def refuse(_: object) -> None:
         raise unavailable(text)
 
-    monkeypatch.setattr(module, "_leader", refuse)
+    monkeypatch.setattr(module, "_place", refuse)
     monkeypatch.setattr(module, "_check_writer", refuse)
     with pytest.raises(Failure) as refused:
         asks(SchemaTopic())
