@@ -37,9 +37,11 @@ class LoginRefused(Exception):
 
 class BrokerLink:
     """Runs in: http. Owner: the caller's pool; used by one thread at a time. tls: None on a plain
-    listener."""
+    listener. delay_ms: since it was opened the broker reads nothing for so long, because a quota is
+    used up."""
 
     def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None, deadline_s: float) -> None:
+        self.delay_ms = 0
         self._number = 0
         self._versions: dict[int, tuple[int, int]] = {}
         try:
@@ -55,6 +57,7 @@ class BrokerLink:
         try:
             found = self.ask(ApiKey.API_VERSIONS, ApiVersionsRequest(CLIENT_ID, "1"), version=3)
             self._versions = {row.api_key: (row.min_version, row.max_version) for row in found.api_keys}
+            self.delay_ms = found.throttle_time_ms
             if login is not None:
                 self._log_in(login)
         except BaseException:

@@ -13,7 +13,7 @@ from typing import Any
 from kbroker.config.sites import sites_of
 from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken, LoginRefused
 from kbroker.http.console.listener import ConsoleListener
-from kbroker.http.console.refusal import NotServed, not_served, unavailable
+from kbroker.http.console.refusal import NotServed, not_served, quota_used_up, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramClient, ScramFailed
 from kbroker.http.console.turns import Turns
 from kbroker.http.console.user_login import UserLogin
@@ -28,6 +28,7 @@ WAIT_S = 5.0
 """A request waits so long for its turn, then it is refused."""
 
 _IN_HURRY: ContextVar[bool] = ContextVar("in_hurry", default=False)
+_READY: ContextVar["_Ready | None"] = ContextVar("ready", default=None)
 
 Address = Callable[[int], tuple[str, int]]
 
@@ -92,14 +93,26 @@ class Caller:
     ) -> Any:
         """The answer of a node (None: any node). Raises Refusal if the broker cannot be reached, or
         no longer accepts the user: NotServed if nothing was sent."""
-        site = self._sites.get(node, 0) if node is not None else 0
-        self._wait_for_quota(deadline_s)  # without a turn, for which others would wait
-        if not self._turns.take(self.user, WAIT_S):
-            raise not_served("too many requests at the same time; try again")
-        try:
+        site = self._site(node)
+        with self._turn(deadline_s):
             return self._ask(site, api, request, version, deadline_s)
+
+    @contextmanager
+    def ready(self, node: int | None) -> Iterator[None]:
+        """Keeps a connection for the next change of this thread at a node, which the broker then
+        reads at once: it is opened, and the quota waited for, now. Raises Refusal."""
+        kept = _Ready(self, self._site(node))
+        with self._turn(DEADLINE_S):
+            link = kept.link = self._opened(kept.site)
+        before = _READY.set(kept)
+        try:
+            if link.delay_ms > 0:
+                self._sleep_s(min(link.delay_ms / 1000, DEADLINE_S))
+            yield
         finally:
-            self._turns.leave(self.user)
+            _READY.reset(before)
+            if kept.link is not None:
+                self._keep(kept.site, kept.link)
 
     def log_in(self) -> None:
         """Open one connection to check that the broker accepts the user. Raises LoginRefused,
@@ -113,11 +126,25 @@ class Caller:
         for kept in links:
             kept.link.close()
 
-    def _wait_for_quota(self, limit_s: float) -> None:
-        if not _IN_HURRY.get():
-            left_s = min(limit_s, self._throttled_until_s - self._clock_s())
-            if left_s > 0:
-                self._sleep_s(left_s)
+    def _site(self, node: int | None) -> int:
+        return self._sites.get(node, 0) if node is not None else 0
+
+    @contextmanager
+    def _turn(self, limit_s: float) -> Iterator[None]:
+        """Waits for the quota, then for a turn. A request in a hurry needs none: it would wait for
+        slow requests of its own user. Raises NotServed."""
+        if _IN_HURRY.get():
+            yield
+            return
+        left_s = min(limit_s, self._throttled_until_s - self._clock_s())
+        if left_s > 0:
+            self._sleep_s(left_s)  # without a turn, for which others would wait
+        if not self._turns.take(self.user, WAIT_S):
+            raise not_served("too many requests at the same time; try again")
+        try:
+            yield
+        finally:
+            self._turns.leave(self.user)
 
     def _ask(self, site: int, api: ApiKey, request: Struct, version: int | None, deadline_s: float) -> Any:
         kept = self._kept(site) if api in READS else None
@@ -129,14 +156,8 @@ class Caller:
             else:
                 self._answered(site, kept.link, answer)
                 return answer
-        try:
-            link = self._connect(site)
-        except (LoginRefused, CredentialChanged) as error:
-            self._is_outdated |= isinstance(error, CredentialChanged)
-            text = "the broker no longer accepts this login, log in again"
-            raise NotServed(HTTPStatus.UNAUTHORIZED, "login", text) from error
-        except (LinkBroken, ScramFailed) as error:
-            raise not_served(f"the broker cannot be asked: {error}") from error
+        link = self._reserved(site) if api not in READS else None
+        link = link or self._opened(site)
         try:
             answer = link.ask(api, request, version, deadline_s)
         except LinkBroken as error:
@@ -147,6 +168,29 @@ class Caller:
             raise
         self._answered(site, link, answer)
         return answer
+
+    def _reserved(self, site: int) -> BrokerLink | None:
+        """The connection that this thread keeps for a change."""
+        kept = _READY.get()
+        if kept is None or kept.caller is not self or kept.site != site:
+            return None
+        link, kept.link = kept.link, None
+        return link
+
+    def _opened(self, site: int) -> BrokerLink:
+        """A new connection. Raises NotServed."""
+        try:
+            link = self._connect(site)
+        except (LoginRefused, CredentialChanged) as error:
+            self._is_outdated |= isinstance(error, CredentialChanged)
+            text = "the broker no longer accepts this login, log in again"
+            raise NotServed(HTTPStatus.UNAUTHORIZED, "login", text) from error
+        except (LinkBroken, ScramFailed) as error:
+            raise not_served(f"the broker cannot be asked: {error}") from error
+        if link.delay_ms > 0 and _IN_HURRY.get():
+            link.close()
+            raise quota_used_up("the broker delays requests")
+        return link
 
     def _answered(self, site: int, link: BrokerLink, answer: Any) -> None:
         """Keep the connection of an answer, unless the broker reads nothing from it for now."""
@@ -196,13 +240,28 @@ class Caller:
 
 @contextmanager
 def in_hurry() -> Iterator[None]:
-    """Requests of this thread do not wait for throttle times: it holds what other users wait for.
-    The next request of the caller waits instead."""
+    """Requests of this thread do not wait for throttle times, nor for a turn: it holds what other
+    users wait for. The next request of the caller waits instead; one that the broker would let wait
+    is refused with QuotaUsedUp."""
     before = _IN_HURRY.set(True)
     try:
         yield
     finally:
         _IN_HURRY.reset(before)
+
+
+def is_in_hurry() -> bool:
+    """Whether requests of this thread do not wait."""
+    return _IN_HURRY.get()
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A connection that a thread keeps for a change; None once it is used."""
+
+    caller: Caller
+    site: int
+    link: BrokerLink | None = None
 
 
 @dataclass(frozen=True, slots=True)

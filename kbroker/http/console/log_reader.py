@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.http.console.caller import Caller
-from kbroker.http.console.refusal import check, unavailable
+from kbroker.http.console.refusal import check, quota_used_up, unavailable
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kbroker.protocol.messages.list_offsets import (
@@ -62,7 +62,7 @@ class Scan:
 
     def records(self, wait_ms: int = 0) -> list[Record]:
         """Records of one fetch, in order, from next_offset on, up to a bound; empty at the end of
-        the log. Raises Refusal, also if a quota of the caller is used up."""
+        the log. Raises Refusal: QuotaUsedUp if a quota of the caller is."""
         data = self._fetch(wait_ms)
         if not data.records:
             return []
@@ -107,7 +107,7 @@ class Scan:
         answer = self.caller.ask(ApiKey.FETCH, api_request, version=BY_NAME, node=self.node)
         check(answer.error_code, self.topic)
         if not answer.responses:  # as a broker answers when a quota is used up: not the end of the log
-            raise unavailable(f"{self.topic}: a quota of this user is used up; try again")
+            raise quota_used_up(self.topic)
         data = answer.responses[0].partitions[0]
         check(data.error_code, f"{self.topic}-{self.partition} offset {self.next_offset}")
         return data

@@ -45,6 +45,11 @@ class NotServed(Refusal):
     """The broker has done nothing for the request: it was not sent, for example."""
 
 
+class QuotaUsedUp(NotServed):
+    """A quota of the user is used up: the broker has returned nothing, or would let the request
+    wait."""
+
+
 def bad_request(text: str) -> Refusal:
     """The request is invalid."""
     return Refusal(HTTPStatus.BAD_REQUEST, "bad_request", text)
@@ -58,6 +63,12 @@ def not_found(text: str) -> Refusal:
 def not_served(text: str) -> NotServed:
     """The broker cannot be asked now."""
     return NotServed(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text)
+
+
+def quota_used_up(about: str) -> QuotaUsedUp:
+    """The user has to wait."""
+    text = f"{about}: a quota of this user is used up; try again"
+    return QuotaUsedUp(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text)
 
 
 def unavailable(text: str) -> Refusal:

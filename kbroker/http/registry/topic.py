@@ -5,15 +5,15 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 
 from kbroker.config.acls import WRITE
 from kbroker.config.topic import SCHEMAS
-from kbroker.http.console.caller import Caller, in_hurry
+from kbroker.http.console.caller import Caller, in_hurry, is_in_hurry
 from kbroker.http.console.log_reader import Scan
-from kbroker.http.console.refusal import NotServed, Refusal, check
-from kbroker.http.registry.deadline import WAIT_S, held
+from kbroker.http.console.refusal import NotServed, QuotaUsedUp, Refusal, check
+from kbroker.http.registry.deadline import WAIT_S, Deadline, held
 from kbroker.http.registry.failure import Failure, store_failed, unavailable
 from kbroker.http.registry.state import State
 from kbroker.http.registry.unread import UnreadRows
@@ -26,7 +26,12 @@ from kbroker.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponseTopic,
 )
-from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
 from kbroker.protocol.records import Record, build_batch
 
 log = logging.getLogger(__name__)
@@ -74,6 +79,7 @@ class SchemaTopic:
         self.state = State()
         self.unread = UnreadRows()
         self._topic_id: bytes | None = None  # of the topic that was read
+        self._node: int | None = None  # that led the topic when it was last read
         self._next = 0
         self._is_read = False
         self._applying = threading.Lock()
@@ -91,10 +97,25 @@ class SchemaTopic:
     @contextmanager
     def locked(self, caller: Caller) -> Iterator[State]:
         """Holds `lock`; gives the state. The throttle times of a caller whose quota is used up are
-        waited for by its next request, not with the lock. Raises Failure if the lock is not free in
-        time."""
-        with held(self.lock, "too many changes of schemas at the same time"), in_hurry():
-            yield self.refresh(caller)
+        waited for before, or by its next request, not with the lock: the state may then lack the
+        last records of another registry. Raises Failure if the lock is not free in time."""
+        text = "too many changes of schemas at the same time"
+        with self._ready(caller), held(self.lock, text), in_hurry():
+            try:
+                state = self._refreshed(caller)
+            except QuotaUsedUp:
+                state = self.state
+            yield state
+
+    @contextmanager
+    def _ready(self, caller: Caller) -> Iterator[None]:
+        """The caller has a connection for its write. Raises Failure."""
+        with ExitStack() as kept:
+            try:
+                kept.enter_context(caller.ready(self._node))
+            except Refusal as refusal:
+                raise _failure(refusal) from refusal
+            yield
 
     def check_rights(self, caller: Caller) -> None:
         """Raises Failure if the broker would refuse the caller's records."""
@@ -107,11 +128,25 @@ class SchemaTopic:
                 raise _failure(refusal) from refusal
 
     def refresh(self, caller: Caller) -> State:
-        """Reads the records that were written since. Raises Failure."""
+        """Reads the records that were written since. A caller whose quota is used up waits, up to a
+        bound. Raises Failure."""
+        limit = Deadline(WAIT_S)
+        while True:
+            try:
+                return self._refreshed(caller)
+            except QuotaUsedUp as refusal:
+                if is_in_hurry() or limit.is_over:
+                    raise _failure(refusal) from refusal
+            time.sleep(PAUSE_S)  # and its next request waits for the quota
+
+    def _refreshed(self, caller: Caller) -> State:
+        """As `refresh`, without the wait. Raises Failure, QuotaUsedUp."""
         for _ in range(TRIES):
             before = self.state
             try:
                 return self._read(caller)
+            except QuotaUsedUp:
+                raise
             except Refusal as refusal:
                 if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
                     return self._forget(before)
@@ -125,6 +160,7 @@ class SchemaTopic:
     def _read(self, caller: Caller) -> State:
         node, topic_id = _place(caller)
         self._follow(topic_id)
+        self._node = node
         # the whole topic is read by one thread at a time, as long as that is not too slow
         is_first = not self._is_read and self._first.acquire(timeout=WAIT_S)
         try:
@@ -173,7 +209,7 @@ class SchemaTopic:
 
     def _restart(self) -> None:
         """Read from the start; under `_applying`."""
-        self._is_read = False
+        self._is_read, self._node = False, None
         if self._next:
             self.state, self._next = State(), 0
 
@@ -186,24 +222,37 @@ class SchemaTopic:
             None, -1, TIMEOUT_MS, [TopicProduceData(SCHEMAS, partition_data=[PartitionProduceData(0, batch)])]
         )
         with self.lock:
-            self._append(caller, request)
+            offset = self._append(caller, request)
             crash_point("registry: written, not answered")
-            return self.refresh(caller)
+            return self._written(rows, offset) or self.refresh(caller)
 
-    def _append(self, caller: Caller, request: ProduceRequest) -> None:
-        """Raises NotWritten if no attempt can have appended the records, else Failure."""
-        may_be_written = False
+    def _written(self, rows: Sequence[Row], offset: int) -> State | None:
+        """The state with the records that were written at an offset; None if others, which have to
+        be read first, were written before them."""
+        with self._applying:
+            if offset != self._next:
+                return None
+            for key, value in rows:
+                self.state.apply(key, value)
+            self._next += len(rows)
+            return self.state
+
+    def _append(self, caller: Caller, request: ProduceRequest) -> int:
+        """The offset of the first record. Raises NotWritten if no attempt can have appended the
+        records, else Failure."""
+        may_be_written, node = False, self._node
         try:
             for _ in range(TRIES):
-                code, text = _produced(caller, request)
+                found = _produced(caller, request, node)
+                code, node = found.error_code, None
                 if code == 0:
-                    return
+                    return found.base_offset
                 if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     self._create(caller)
                 else:
                     may_be_written |= code not in _REFUSED
                     if code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                        raise _error(ErrorCode(code), text)
+                        raise _error(ErrorCode(code), found.error_message)
                 time.sleep(PAUSE_S)
             raise store_failed(f"the topic {SCHEMAS} cannot be written now")
         except Refusal as refusal:
@@ -231,17 +280,19 @@ def _place(caller: Caller) -> tuple[int, bytes]:
     return int(found.partitions[0].leader_id), bytes(found.topic_id)
 
 
-def _produced(caller: Caller, request: ProduceRequest) -> tuple[int, str | None]:
-    """Error code and text of the broker's answer. Raises Refusal: NotServed if nothing was sent."""
-    try:
-        node, _ = _place(caller)
-    except Refusal as refusal:
-        if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-        raise NotServed(refusal.status, refusal.code, refusal.text) from refusal
+def _produced(caller: Caller, request: ProduceRequest, node: int | None) -> PartitionProduceResponse:
+    """The broker's answer. node: None to ask for the leader first. Raises Refusal: NotServed if
+    nothing was sent."""
+    if node is None:
+        try:
+            node, _ = _place(caller)
+        except Refusal as refusal:
+            if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
+                return PartitionProduceResponse(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise NotServed(refusal.status, refusal.code, refusal.text) from refusal
     answer = caller.ask(ApiKey.PRODUCE, request, version=PRODUCE_BY_NAME, node=node)
-    found = answer.responses[0].partition_responses[0]
-    return found.error_code, found.error_message
+    found: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+    return found
 
 
 def _check_writer(caller: Caller) -> None:

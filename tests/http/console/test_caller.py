@@ -9,7 +9,7 @@ import pytest
 from kbroker.http.console import caller as module
 from kbroker.http.console.broker_link import DEADLINE_S, LinkBroken, LoginRefused
 from kbroker.http.console.caller import IDLE_LINKS, IDLE_S, Caller
-from kbroker.http.console.refusal import NotServed, Refusal, unavailable
+from kbroker.http.console.refusal import NotServed, QuotaUsedUp, Refusal, unavailable
 from kbroker.http.console.scram_client import CredentialChanged, ScramFailed
 from kbroker.http.console.turns import OF_A_USER, Turns
 from kbroker.protocol.api_keys import ApiKey
@@ -23,6 +23,7 @@ class Link:
     """Stands for a BrokerLink, and for its answers. fails: what its next request raises."""
 
     throttle_time_ms = 0
+    delay_ms = 0
 
     def __init__(self, site: int) -> None:
         self.site = site
@@ -181,6 +182,35 @@ def test_a_request_waits_for_a_quota_no_longer_than_for_an_answer(
     scene.read()
     scene.read()
     assert scene.slept == [DEADLINE_S]
+
+
+def test_a_connection_for_a_change_is_ready_before_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker lets its first request wait: that is waited for before, without a turn."""
+    monkeypatch.setattr(Link, "delay_ms", 700)
+    with scene.caller.ready(6), module.in_hurry():
+        (ready,) = scene.links
+        with pytest.raises(QuotaUsedUp):
+            scene.read(6)
+        monkeypatch.setattr(Link, "delay_ms", 0)
+        assert scene.caller.ask(CHANGE, CreateTopicsRequest(), node=5) is not ready, "another site"
+        assert scene.caller.ask(CHANGE, CreateTopicsRequest(), node=6) is ready
+        assert scene.caller.ask(CHANGE, CreateTopicsRequest(), node=6) is not ready, "used once"
+    assert (scene.slept, scene.was_free) == ([0.7], [True])
+    assert scene.is_free
+
+
+def test_a_connection_that_no_change_has_used_is_kept(scene: Scene) -> None:
+    with scene.caller.ready(None):
+        pass
+    assert scene.read() is scene.links[0]
+
+
+def test_a_request_in_a_hurry_waits_for_no_turn(scene: Scene) -> None:
+    assert scene.turns.take("other", 0)
+    with module.in_hurry():
+        scene.read()
+    scene.turns.leave("other")
+    assert scene.is_free
 
 
 @pytest.mark.parametrize("error", [LinkBroken("away"), ScramFailed("wrong")])

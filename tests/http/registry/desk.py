@@ -1,7 +1,8 @@
 """A registry whose topic is a list in memory, asked as over HTTP."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kbroker.http.console.caller import Caller
@@ -18,8 +19,12 @@ class ListTopic(SchemaTopic):
         self.rows: list[Row] = []
         self.write(None, rows)
 
-    def refresh(self, caller: Caller | None) -> State:
+    def _refreshed(self, caller: Caller | None) -> State:
         return self.state
+
+    @contextmanager
+    def _ready(self, caller: Caller | None) -> Iterator[None]:
+        yield
 
     def check_rights(self, caller: Caller | None) -> None:
         """Anyone may write."""

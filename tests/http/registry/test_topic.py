@@ -3,7 +3,7 @@ other one."""
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +45,7 @@ class Log:
         monkeypatch.setattr(module, "_place", lambda _: (0, self.topic_id))
         monkeypatch.setattr(module, "_check_writer", self._check_writer)
         monkeypatch.setattr(module, "Scan", self._scan)
+        monkeypatch.setattr(SchemaTopic, "_ready", lambda *_: nullcontext())
 
     def _check_writer(self, caller: str) -> None:
         if caller in self.readers:

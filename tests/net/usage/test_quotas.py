@@ -280,14 +280,16 @@ def test_a_bounded_number_of_clients_is_remembered(scene: Make, monkeypatch: pyt
         assert len(kbroker.quotas._known) <= 2
 
 
-def test_an_answer_to_a_fetch_is_not_throttled_again(scene: Make) -> None:
-    """Its throttle time was decided before its bytes were chosen."""
+def test_an_answer_to_a_fetch_is_not_throttled_again_and_a_login_never(scene: Make) -> None:
+    """A Fetch's throttle time was decided before its bytes were chosen; a login's answers could not
+    report one."""
     kbroker = scene(**{REQUEST_PERCENTAGE: 10})
     kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
     before = kbroker.throttled.copy()
-    kbroker.connection.api_key = ApiKey.FETCH
     parts: list[Part] = [b"anything"]
-    assert kbroker.quotas.answered(kbroker.connection, parts) is parts
+    for key in (ApiKey.FETCH, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        kbroker.connection.api_key = key
+        assert kbroker.quotas.answered(kbroker.connection, parts) is parts
     kbroker.connection.api_key = ApiKey.HEARTBEAT
     for others in ([], [FilePart(None, 0, 0)]):
         assert kbroker.quotas.answered(kbroker.connection, others) is others
