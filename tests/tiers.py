@@ -46,6 +46,9 @@ WAITING = (*PARALLEL, "--no-loadscope-reorder")
 # Real clients and Apache Kafka's tools leave two processors idle for a third of the time with two
 # of them.
 CROWDED = ("-n", "3", *WAITING[2:])
+# One run of Spark plans most of its time, with one thread. A whole judgement takes minutes on a busy
+# machine; a limit that ends it leaves no gateway to Java for the tests after it.
+JUDGING = (*WAITING, "--timeout", "1200")
 
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")
 ENVIRONMENT = {"plain": {"KBROKER_NO_KERNELS": "1"}}
@@ -84,7 +87,7 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         CROWDED,
     ),
     "crash": ("kill -9 under load, nothing acknowledged is lost", "crash and not fuzz", WAITING),
-    "spark": ("the judge of load tests finds every planted anomaly", "spark and not (fuzz or long)", ()),
+    "spark": ("the judge of load tests finds every planted anomaly", "spark and not (fuzz or long)", JUDGING),
     "long": ("tests of minutes: moves to clusters and back, Connect, Spark clusters", "long", WAITING),
     "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", ()),
 }
