@@ -46,8 +46,8 @@ WAITING = (*PARALLEL, "--no-loadscope-reorder")
 # Real clients and Apache Kafka's tools leave two processors idle for a third of the time with two
 # of them.
 CROWDED = ("-n", "3", *WAITING[2:])
-# One run of Spark plans most of its time, with one thread. A whole judgement takes minutes on a busy
-# machine; a limit that ends it leaves no gateway to Java for the tests after it.
+# One run of Spark plans most of its time, with one thread. A whole judgement takes minutes on a
+# busy machine; a limit that ends it leaves no gateway to Java for the tests after it.
 JUDGING = (*WAITING, "--timeout", "1200")
 
 PLAIN_FOLDERS = ("tests/kernels", "tests/ipc", "tests/io", "tests/purgatory", "tests/cleaner", "tests/log")

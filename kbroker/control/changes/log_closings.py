@@ -133,8 +133,8 @@ async def _finish(
 
 
 async def _retry(broker: Broker, failed: Sequence[Deletion], names: set[str]) -> None:
-    """Kafka's controller retries deletions, too. Those of a log dir that goes offline wait for the
-    next start, as the log dir does."""
+    """A disk that is full or read-only may heal. Deletions of a log dir that goes offline wait for
+    the next start, as the log dir does."""
     log.warning("%d logs of %d deleted topics are not removed yet; retried", len(failed), len(names))
     try:
         while failed:
