@@ -170,6 +170,8 @@ class OwnBroker:
 
 def check_target(target: str) -> str:
     """host:port of a broker that answers. Raises NoBroker, WrongSetting."""
+    if not target:
+        raise WrongSetting("--target is empty; is a shell variable not set?")
     host, _, port = target.rpartition(":")
     if not host or not port.isdigit():
         raise WrongSetting(f"--target {target}: expected host:port")

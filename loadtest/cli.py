@@ -52,7 +52,9 @@ class BrokerKind(StrEnum):
 
 
 Seconds = Annotated[float, typer.Option(metavar="SECONDS", help="Duration of the load.")]
-Target = Annotated[str, typer.Option(metavar="HOST:PORT", help="A running broker.", show_default="start one")]
+Target = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="A running broker.", show_default="start one")
+]
 Broker = Annotated[BrokerKind, typer.Option(help="The broker to start if there is no --target.")]
 Seed = Annotated[int, typer.Option(help="Seed of faults, keys and aborts; the same seed repeats them.")]
 Faults = Annotated[str, typer.Option(metavar="WORD[,...]", help=f"all, none, or some of: {','.join(KINDS)}")]
@@ -121,7 +123,7 @@ History = Annotated[bool, typer.Option(help="Write histories (required for a jud
 )
 def run(
     seconds: Seconds = DEFAULT.seconds,
-    target: Target = "",
+    target: Target = None,
     broker: Broker = BrokerKind.KBROKER,
     seed: Seed = DEFAULT.seed,
     faults: Faults = "none",
@@ -177,13 +179,13 @@ def show_plan(
     seed: Seed = DEFAULT.seed,
     seconds: Seconds = DEFAULT.seconds,
     faults: Faults = "all",
-    target: Target = "",
+    target: Target = None,
     broker: Broker = BrokerKind.KBROKER,
 ) -> None:
     """Print the faults of a run with this seed."""
     kinds = _kinds(faults)
     _settings({"seconds": seconds}, DEFAULT_BYTES)
-    for fault in plan(seed, seconds, kinds, "remote" if target else broker.value):
+    for fault in plan(seed, seconds, kinds, broker.value if target is None else "remote"):
         print(fault)
 
 
@@ -200,7 +202,7 @@ def overhead(
     pairs: Annotated[
         int, typer.Option(min=1, max=10_000, help="Number of turns with and without histories.")
     ] = 20,
-    target: Target = "",
+    target: Target = None,
     record_bytes: RecordBytes = "256",
 ) -> None:
     """Measure the cost of histories: one producer and one consumer at full speed, alternately with
@@ -266,7 +268,7 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 def _whole_run(
     settings: Settings,
-    target: str,
+    target: str | None,
     kind: BrokerKind,
     kinds: list[str],
     folder: Path | None,
@@ -279,20 +281,20 @@ def _whole_run(
         print(f"kbroker loadtest: {folder} exists and is not empty", file=sys.stderr)
         return WRONG_USE
     folder.mkdir(parents=True, exist_ok=True)
-    faults = plan(settings.seed, settings.seconds, kinds, "remote" if target else kind.value)
+    faults = plan(settings.seed, settings.seconds, kinds, kind.value if target is None else "remote")
     say(
         f"seed {settings.seed}: {len(faults)} faults in {settings.seconds:.0f} s; settings: {describe(settings)}"
     )
     for fault in faults:
         say(f"  planned {fault}")
-    if target and kinds:
+    if target is not None and kinds:
         say("a remote target: faults that need access to its host are left out")
     broker: OwnBroker | None = None
     signal.signal(
         signal.SIGTERM, signal.default_int_handler
     )  # as Ctrl-C: stops everything that was started here
     try:
-        if target:
+        if target is not None:
             bootstrap = check_target(target)
         else:
             disk_bytes = int(settings.rate * settings.record_bytes[1] * settings.seconds * 4) + (2 << 30)

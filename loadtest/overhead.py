@@ -41,15 +41,18 @@ class Speed:
         return f"{self.per_s:,.0f}/s {self.cpu_ns / 1000:.2f} µs"
 
 
-def measure(seconds: float, pairs: int, target: str, record_bytes: tuple[int, int]) -> None:
+def measure(seconds: float, pairs: int, target: str | None, record_bytes: tuple[int, int]) -> None:
     """Prints the medians of the ratios within a pair of turns."""
     with tempfile.TemporaryDirectory(prefix="loadtest-") as name:
         folder = Path(name)
-        broker = None if target else OwnBroker(folder / "broker", "kbroker", 0, [])
-        if broker is not None:
-            broker.start()
+        broker: OwnBroker | None = None
         try:
-            bootstrap = broker.bootstrap if broker is not None else check_target(target)
+            if target is None:
+                broker = OwnBroker(folder / "broker", "kbroker", 0, [])
+                broker.start()
+                bootstrap = broker.bootstrap
+            else:
+                bootstrap = check_target(target)
             runs = {kept: _run(bootstrap, kept, record_bytes) for kept in (False, True)}
             for role in ROLES:
                 # a consumer must not catch up with what was produced before
