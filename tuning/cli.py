@@ -29,6 +29,7 @@ from tuning.given import (
     check_writable,
     percent_of,
     rate_of,
+    read,
     refuse_empty,
     workload_of_options,
 )
@@ -267,7 +268,10 @@ def bench(
         bounded("seconds", seconds)
         check_writable(out)
         measured = run_bench(
-            folder, seconds, parse_bytes(most_bytes), lambda line: typer.echo(line, err=True)
+            folder,
+            seconds,
+            read("most-bytes", parse_bytes, most_bytes),
+            lambda line: typer.echo(line, err=True),
         )
         measured.save(out)
     except WrongQuantity as error:

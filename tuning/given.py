@@ -1,11 +1,13 @@
 """Parses options to fields of a workload, and checks the bounds of numbers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds
 
+Quantity = TypeVar("Quantity")
 MIN_RATE = 1.0
 MAX_COUNT = 10**9
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -50,12 +52,20 @@ def check_writable(file: Path | None) -> None:
 
 def amount_of(option: str, text: str | None) -> int | None:
     """Bytes, one at least. Raises WrongQuantity."""
-    return None if text is None else int(_some(option, parse_bytes(text)))
+    return None if text is None else int(_some(option, read(option, parse_bytes, text)))
 
 
 def rate_of(option: str, text: str | None) -> float | None:
     """Bytes a second, one at least. Raises WrongQuantity."""
-    return None if text is None else _some(option, parse_rate(text))
+    return None if text is None else _some(option, read(option, parse_rate, text))
+
+
+def read(option: str, parse: Callable[[str], Quantity], text: str) -> Quantity:
+    """The quantity. Raises WrongQuantity, which names the option."""
+    try:
+        return parse(text)
+    except WrongQuantity as wrong:
+        raise WrongQuantity(f"--{option}: {wrong}") from None
 
 
 def _some(option: str, value: float) -> float:
@@ -71,15 +81,15 @@ def percent_of(option: str, text: str | None) -> float | None:
     try:
         value = float(text.strip().removesuffix("%"))
     except ValueError:
-        raise WrongQuantity(f"{text!r} is not a percentage, such as 5%") from None
+        raise WrongQuantity(f"--{option}: {text!r} is not a percentage, such as 5%") from None
     return bounded(option, value)
 
 
-def retention_of(text: str | None) -> float | None:
+def retention_of(option: str, text: str | None) -> float | None:
     """Seconds; inf keeps forever. Raises WrongQuantity."""
     if text is None:
         return None
-    return math.inf if text.lower() in FOR_EVER else parse_seconds(text)
+    return math.inf if text.lower() in FOR_EVER else read(option, parse_seconds, text)
 
 
 def workload_of_options(given: Mapping[str, object]) -> dict[str, object]:
@@ -95,11 +105,11 @@ def workload_of_options(given: Mapping[str, object]) -> dict[str, object]:
     lag = text("lag")
     return {
         "write_rate": rate_of("rate", text("rate")),
-        "retention_s": retention_of(text("retention")),
+        "retention_s": retention_of("retention", text("retention")),
         "partitions": number("partitions"),
         "groups": number("consumers"),
         "lagging_groups": number("lagging"),
-        "lag_s": None if lag is None else parse_seconds(lag),
+        "lag_s": None if lag is None else read("lag", parse_seconds, lag),
         "copies": number("copies"),
         "connections": number("connections"),
         "batch_bytes": amount_of("batch", text("batch")),
