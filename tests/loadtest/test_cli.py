@@ -8,7 +8,7 @@ from loadtest.faults.schedule import KINDS
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={"TERMINAL_WIDTH": "200"})
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
 @pytest.mark.parametrize(

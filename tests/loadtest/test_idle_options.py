@@ -32,7 +32,7 @@ from loadtest.single_values import name_of
     ],
 )
 def test_an_option_of_a_broker_to_start_is_refused_for_a_running_one(line: str, refused: str) -> None:
-    done = CliRunner().invoke(app, line.split(), prog_name="kbroker loadtest", env={"TERMINAL_WIDTH": "200"})
+    done = CliRunner().invoke(app, line.split(), prog_name="kbroker loadtest", env={"COLUMNS": "200"})
     assert done.exit_code == WRONG_USE
     assert refused in done.stderr
     assert not done.stdout

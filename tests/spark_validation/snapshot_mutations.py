@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry, encode
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
+from tests.io.files.snapshot_bytes import encode
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.world import BATCH, Topic
 

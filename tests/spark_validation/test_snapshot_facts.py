@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry, encode
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from spark_validation.segments import layout
 from spark_validation.segments.layout import Words
 from spark_validation.segments.snapshot_check import Producers, snapshot_problems, snapshots_in
+from tests.io.files.snapshot_bytes import encode
 from tests.spark_validation.batch_rows import DATA, MARKER, PRODUCER, row, rows
 
 AT = 12

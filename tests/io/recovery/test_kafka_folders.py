@@ -24,6 +24,7 @@ from kbroker.log.transaction_index import AbortedTransaction, aborted_transactio
 from kbroker.log.walk import walk
 from kbroker.protocol.records import read_records
 from tests.io.append.plain_append import Log, topic_config
+from tests.io.files.snapshot_bytes import encode
 from tests.log.batch_bytes import batch
 from tests.peer.apache_kafka import ApacheKafka
 
@@ -309,7 +310,7 @@ def test_a_partition_opens_what_kafka_wrote(
 def test_snapshots_are_kafkas_byte_for_byte(written: Written) -> None:
     for topic in TOPICS:
         for path in written.folder(topic).glob("*.snapshot"):
-            assert producer_snapshot.encode(producer_snapshot.decode(path.read_bytes())) == path.read_bytes()
+            assert encode(producer_snapshot.decode(path.read_bytes())) == path.read_bytes()
 
 
 def test_the_log_dirs_files_are_read(written: Written) -> None:

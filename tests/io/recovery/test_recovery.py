@@ -20,6 +20,7 @@ from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.walk import walk
 from tests.io.append.plain_append import NOW, Log, names, topic_config
+from tests.io.files.snapshot_bytes import encode
 from tests.io.recovery.torn_log import filled, indexes, load, offsets
 from tests.log.batch_bytes import batch
 from tests.log.folder import Folder
@@ -341,7 +342,7 @@ def test_thousands_of_segments_open_without_reading_them(tmp_path: Path) -> None
             (log.folder / f"{base:020d}{suffix}").write_bytes(batch(base) if suffix == ".log" else b"")
     unreadable = log.folder / f"{1500:020d}.log"
     unreadable.write_bytes(struct.pack(">qi", 1500, 5))  # would be found damaged by any reader
-    producer_snapshot.write(str(log.folder), 3001, producer_snapshot.encode([]), sync=False)
+    producer_snapshot.write(str(log.folder), 3001, encode([]), sync=False)
     log.reopen()
     assert len(log.partition.base_offsets) == 3001
     assert log.partition.log_end == 3001
