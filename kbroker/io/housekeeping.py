@@ -91,6 +91,7 @@ class Housekeeping:
 
     def run(self, now_ms: int) -> None:
         """Run the tasks that are due."""
+        collecting = self._logs.collecting_checkpoint  # the turn that begins one has collected a slice
         for task in self._tasks:
             if task.due_ms <= now_ms:
                 task.due_ms = now_ms + task.interval_ms
@@ -99,7 +100,7 @@ class Housekeeping:
             self._retain_slice()
         if self._expiry.pending:
             self._expiry.turn(wall_clock_ms())
-        if self._logs.collecting_checkpoint:
+        if collecting:
             self._logs.collect_checkpoint()
 
     def rolled(self, now_ms: int) -> None:

@@ -23,7 +23,7 @@ COST = re.compile(r"^\d+ s, (\d+) s user \+ (\d+) s system CPU, at most ([\d.]+)
 def judged(folder: Path) -> tuple[float, float, float]:
     """(wall seconds, CPU seconds, GiB) of a judgement in a process of its own. Raises RuntimeError
     unless clean."""
-    command = [sys.executable, "-m", "spark_validation", "judge", "--history", str(folder / "run")]
+    command = [sys.executable, "-P", "-m", "spark_validation", "judge", "--history", str(folder / "run")]
     command += ["--segments", str(folder / "data"), "--report", str(folder / "verdict.html")]
     began = time.monotonic()
     environment = os.environ | {"SPARK_LOCAL_DIRS": str(folder / "scratch")}

@@ -287,6 +287,22 @@ def test_each_turn_collects_a_slice_of_the_checkpoint(
     assert left == [0]
 
 
+def test_the_turn_that_begins_a_checkpoint_collects_no_second_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, 1)
+    collected: list[int] = []
+    monkeypatch.setattr(scene, "collect_checkpoint", lambda: collected.append(1), raising=False)
+    begin = scene.housekeeping._tasks[1]
+    monkeypatch.setattr(begin, "run", lambda: setattr(scene, "collecting_checkpoint", True))
+    begin.due_ms = 100
+    scene.housekeeping.run(100)
+    assert scene.collecting_checkpoint
+    assert collected == []
+    scene.housekeeping.run(101)
+    assert collected == [1]
+
+
 def test_a_log_is_due_for_a_flush_when_flush_ms_has_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
