@@ -21,8 +21,15 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 NO_ADDRESS_GIVEN = "; `kbroker serve` starts a broker, -b HOST:PORT names another one"
 NO_LISTENER = "; is the broker running, and does it listen there?"
 CLIENT_ID = "kbroker-cli"
+MIN_SHARE_S = 1.0
+"""An address gets this much even if those before it have used the whole timeout, as names with many
+A and AAAA records do."""
 _NO_HOST = re.compile(r"[/\[\]\s]")
 """In no name and no address of a host: what is left of a URL, or of half an IPv6 address."""
+
+
+class CredentialsRefused(CommandFailed):
+    """The broker refuses the user or the password, as it does at its other addresses."""
 
 
 class Connection:
@@ -93,26 +100,45 @@ class Connection:
         until their timeout. Raises CommandFailed."""
         addresses = [text for each in self.bootstrap.split(",") if (text := each.strip())] or [""]
         addresses.sort(key=lambda each: each != self._reached)
-        hosts = [_split(each) for each in addresses]
-        refused, dead = [], []
+        pending = [(each, *_split(each)) for each in addresses]
+        failures: dict[str, OSError | CommandFailed] = {}
         deadline = time.monotonic() + self.timeout_s
-        for left, address, host in zip(range(len(hosts), 0, -1), addresses, hosts, strict=True):
-            now = time.monotonic()
-            until = now + (deadline - now) / left  # a silent address leaves time for the next
-            try:
-                self._prove(address, *host, until)
-                self._reached = address
-                return
-            except UnicodeError:
-                raise UsageFailed(f"bootstrap {address!r}: not a valid host name") from None
-            except OSError as error:
+        min_share_s = min(MIN_SHARE_S, self.timeout_s / len(pending))
+        while True:
+            silent = []
+            for left, (address, host, port) in zip(range(len(pending), 0, -1), pending, strict=True):
+                now = time.monotonic()
+                until = now + max((deadline - now) / left, min_share_s)  # leaves time for the next
+                try:
+                    self._prove(address, host, port, until)
+                    self._reached = address
+                    return
+                except UnicodeError:
+                    raise UsageFailed(f"bootstrap {address!r}: not a valid host name") from None
+                except (UsageFailed, CredentialsRefused):
+                    raise
+                except (OSError, CommandFailed) as error:
+                    failures[address] = error.with_traceback(None)  # whose frames hold a client
+                    if time.monotonic() >= until:
+                        silent.append((address, host, port))
+            if not silent or deadline - time.monotonic() < min_share_s:
+                raise self._unreachable(failures)
+            pending = silent
+
+    def _unreachable(self, failures: Mapping[str, OSError | CommandFailed]) -> CommandFailed:
+        """The failure of all addresses; failures: by address."""
+        refused, dead = [], []
+        for address, error in failures.items():
+            if isinstance(error, OSError):
                 dead.append(f"{address}: {error.strerror or error}")
-            except Unreachable as error:
+            elif isinstance(error, Unreachable):
                 refused.append(error.message)
+            else:
+                return error
         hint = NO_ADDRESS_GIVEN if self.bootstrap == DEFAULT_BOOTSTRAP else NO_LISTENER
         if dead:
             refused.append(f"cannot connect to {'; '.join(dead)}{hint}")
-        raise Unreachable("; ".join(refused))
+        return Unreachable("; ".join(refused))
 
     def _prove(self, address: str, host: str, port: int, deadline: float) -> None:
         """Connects to the broker once, by the client's protocol. Raises CommandFailed as soon as
@@ -136,18 +162,18 @@ class Connection:
         refused login."""
         from confluent_kafka.admin import AdminClient
 
+        self._refusals = Refusals()  # not those of another address
         admin: Any = AdminClient(self._librdkafka() | {"bootstrap.servers": address}, logger=self._log)
         answer = admin.describe_cluster(request_timeout=self.timeout_s)
         while not answer.done() and time.monotonic() < deadline:
             admin.poll(0.02)
             if self._refusals.reason:
-                raise CommandFailed(self._refusals.reason)
+                kind = CredentialsRefused if self._refusals.of_credentials else CommandFailed
+                raise kind(self._refusals.reason)
         error = answer.exception() if answer.done() else TimeoutError()
         if error is not None and isinstance(explain(error), Unreachable):
             protocol = self.settings.get("security.protocol")
-            raise Unreachable(
-                f"no answer of {address} within --timeout: is {protocol} the protocol of this listener?"
-            )
+            raise Unreachable(f"no answer of {address}: is {protocol} the protocol of this listener?")
 
     def _librdkafka(self) -> dict[str, Any]:
         return {

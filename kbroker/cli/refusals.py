@@ -17,10 +17,12 @@ a login."""
 
 
 class Refusals:
-    """reason: why the broker accepts no request of this client; empty while unknown."""
+    """reason: why the broker accepts no request of this client; empty while unknown.
+    of_credentials: whether it is the user or the password."""
 
     def __init__(self) -> None:
         self.reason = ""
+        self.of_credentials = False
         self._handshakes = 0
         self._closed = 0
         self._was_lost = False
@@ -29,7 +31,9 @@ class Refusals:
         """name: of librdkafka's error, `_SSL`; text: its message."""
         reason = _TRIES.sub("", text)
         if name == "_AUTHENTICATION":
-            self.reason = _mechanism_refused(reason) or f"the broker refuses these credentials: {reason}"
+            mechanism = _mechanism_refused(reason)
+            self.of_credentials = not mechanism
+            self.reason = mechanism or f"the broker refuses these credentials: {reason}"
         elif name == "_SSL":
             self.reason = f"no TLS connection: {reason}"
         elif name == "_TRANSPORT":

@@ -82,4 +82,10 @@ def test_a_mechanism_that_the_listener_does_not_take_is_no_wrong_password(
         "sasl_plaintext://h:1/bootstrap: SASL PLAIN mechanism handshake failed: Broker: Request not valid in "
         f"current SASL state: broker's supported mechanisms: {mechanisms} (after 0ms in state AUTH_HANDSHAKE)",
     )
-    assert refusals.reason == reason
+    assert (refusals.reason, refusals.of_credentials) == (reason, False)
+
+
+def test_a_wrong_password_is_a_refusal_of_the_credentials() -> None:
+    refusals = Refusals()
+    refusals.note("_AUTHENTICATION", "SASL authentication error: Authentication failed")
+    assert refusals.of_credentials
