@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
@@ -54,16 +55,24 @@ class ConsoleLink:
     def __exit__(self, *_: object) -> None:
         if self._session:
             with suppress(CommandFailed):
-                self._request("POST", "/api/logout", AS_JSON | self._session, b"{}")
+                self._request("POST", "/api/logout", AS_JSON | self._basic | self._session, b"{}")
 
     @property
     def shown(self) -> str:
         """The URL, for messages."""
         return without_login(self.url)
 
+    @property
+    def _basic(self) -> dict[str, str]:
+        """HTTP's own login, which the console ignores and a proxy may require; none for a name that
+        it cannot carry."""
+        return {} if self._login is None or ":" in self._login[0] else basic(":".join(self._login))
+
     def get(self, path: str) -> tuple[HTTPStatus | int, bytes]:
         """Status and body of one path, with HTTP's own login. Raises Unreachable, UsageFailed."""
-        answer, body = self._request("GET", path, basic(self._login) if self._login else {})
+        if self._login and not self._basic:
+            raise UsageFailed(f"sasl.username={self._login[0]}: HTTP Basic cannot carry a name with a colon")
+        answer, body = self._request("GET", path, self._basic)
         return answer.status, body
 
     def get_json(self, path: str, member: str) -> Any:
@@ -71,7 +80,7 @@ class ConsoleLink:
         the broker starts), CommandFailed, UsageFailed."""
         code, data = self._api(path)
         if code == HTTPStatus.UNAUTHORIZED and self._login:
-            self._log_in()
+            self._log_in(*self._login)
             code, data = self._api(path)
         self._check(code, data)
         if member not in data:
@@ -80,22 +89,20 @@ class ConsoleLink:
 
     def not_logged_in(self, reason: str) -> CommandFailed:
         """The failure for an answer with 401. reason: the answer's text."""
-        user, colon, _ = self._login.partition(":")
-        if user or colon:
-            return CommandFailed(f"{self.shown}: login of {user!r}: {reason.strip()}")
+        if self._login:
+            return CommandFailed(f"{self.shown}: login of {self._login[0]!r}: {reason.strip()}")
         return CommandFailed(f"{self.shown}: a login is required: {GIVE_LOGIN}")
 
-    def _log_in(self) -> None:
-        user, _, password = self._login.partition(":")
+    def _log_in(self, user: str, password: str) -> None:
         body = json.dumps({"user": user, "password": password}).encode()
-        answer, found = self._request("POST", "/api/login", AS_JSON, body)
+        answer, found = self._request("POST", "/api/login", AS_JSON | self._basic, body)
         data = self._parsed(found)
         self._check(answer.status, data)
         cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
         self._session = {"Cookie": cookie, "X-Csrf-Token": str(data.get("csrf", ""))}
 
     def _api(self, path: str) -> tuple[int, dict[str, Any]]:
-        answer, body = self._request("GET", path, self._session)
+        answer, body = self._request("GET", path, self._basic | self._session)
         return answer.status, self._parsed(body)
 
     def _parsed(self, body: bytes) -> dict[str, Any]:
@@ -147,18 +154,49 @@ class ConsoleLink:
         return answer, content
 
 
-def _login_of(url: str, file: Path | None) -> str:
-    """NAME:PASSWORD, or an empty text. Raises UsageFailed."""
+def _login_of(url: str, file: Path | None) -> tuple[str, str] | None:
+    """Name and password, if there are any. Raises UsageFailed."""
     if file is None:
-        with suppress(ValueError):  # of the URL, which the first request refuses
-            return login_of(_whole(url))
-        return ""
+        return _login_of_url(url)
     settings = client_properties.read(file)
     if not settings.get("sasl.username"):
         raise UsageFailed(f"--command-config {file}: no sasl.username and sasl.password in this file")
     if "@" in url:
         raise UsageFailed("--url and --command-config name a user each: give one")
-    return f"{settings['sasl.username']}:{settings.get('sasl.password', '')}"
+    protocol = settings.get("security.protocol", "")
+    if protocol.upper().endswith("SSL") and _is_readable_on_the_way(url):
+        raise UsageFailed(
+            f"--url {url}: sends the password of a file with security.protocol={protocol} in the clear: "
+            "--url https://HOST:PORT/"
+        )
+    return settings["sasl.username"], settings.get("sasl.password", "")
+
+
+def _login_of_url(url: str) -> tuple[str, str] | None:
+    """Name and password of the URL, or of the environment. Raises UsageFailed, which shows
+    neither."""
+    try:
+        login, is_in_url = login_of(_whole(url)), bool(urlsplit(_whole(url)).username)
+    except ValueError:  # of the URL, which the first request refuses
+        return None
+    name, colon, password = login.partition(":")
+    if login and not colon:
+        place = f"--url {without_login(url)}" if is_in_url else LOGIN
+        raise UsageFailed(f"{place}: expected NAME:PASSWORD{' before the @' if is_in_url else ''}")
+    return (name, password) if login else None
+
+
+def _is_readable_on_the_way(url: str) -> bool:
+    """Whether requests leave this host without TLS."""
+    try:
+        parts = urlsplit(_whole(url))
+        host = parts.hostname or "127.0.0.1"
+    except ValueError:  # which the first request refuses
+        return False
+    try:
+        return parts.scheme == "http" and host != "localhost" and not ip_address(host).is_loopback
+    except ValueError:  # a name
+        return True
 
 
 def _origin(url: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 environment."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from kbroker.cli.console_link import ConsoleLink
-from kbroker.config.http_login import LOGIN
+from kbroker.config.http_login import LOGIN, basic
 from tests.cli.conftest import Shell
 from tests.cli.console_address import console
 from tests.conftest import BrokerFactory
@@ -32,12 +33,16 @@ SETTINGS = {
 
 
 class Console(ThreadingHTTPServer):
-    """A console that requires a login. Sessions end by a logout, and when the test clears them."""
+    """A console that requires a login. Sessions end by a logout, and when the test clears them.
+
+    proxy: the header that a proxy before it requires."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Pages)
         self.sessions: dict[str, str] = {}
         self.logins = 0
+        self.user = "ann"
+        self.proxy = ""
 
     @property
     def url(self) -> str:
@@ -46,6 +51,14 @@ class Console(ThreadingHTTPServer):
 
 class Pages(BaseHTTPRequestHandler):
     server: Console
+
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
+        if self.server.proxy and self.headers["Authorization"] != self.server.proxy:
+            self.send_error(401)
+            return False
+        return True
 
     def do_GET(self) -> None:
         if self.headers["Cookie"] in self.server.sessions:
@@ -60,7 +73,7 @@ class Pages(BaseHTTPRequestHandler):
         if self.path == "/api/logout":
             assert self.server.sessions.pop(self.headers["Cookie"]) == self.headers["X-CSRF-Token"]
             self.answer(200, {})
-        elif body == {"user": "ann", "password": PASSWORD}:
+        elif body == {"user": self.server.user, "password": PASSWORD}:
             self.server.logins += 1
             cookie = f"kbroker_session={self.server.logins}"
             self.server.sessions[cookie] = "token"
@@ -91,9 +104,11 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[Console]:
             found.shutdown()
 
 
-def client(folder: Path, password: str = PASSWORD) -> Path:
+def client(
+    folder: Path, password: str = PASSWORD, user: str = "ann", protocol: str = "SASL_PLAINTEXT"
+) -> Path:
     file = folder / "client.properties"
-    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.username=ann\nsasl.password={password}\n")
+    file.write_text(f"security.protocol={protocol}\nsasl.username={user}\nsasl.password={password}\n")
     return file
 
 
@@ -154,6 +169,58 @@ def test_a_file_that_names_no_user_and_two_users_are_refused(shell: Shell, tmp_p
         )
         both = shell(*command, "--url", "http://a:b@h/", "--command-config", client(tmp_path), code=2)
         assert "--url and --command-config name a user each" in both.stderr
+
+
+def test_a_proxy_before_the_console_gets_the_login_with_each_request(
+    shell: Shell, strict: Console, tmp_path: Path
+) -> None:
+    strict.proxy = basic(f"ann:{PASSWORD}")["Authorization"]
+    for command in COMMANDS:
+        shell(*command, "--url", strict.url, "--command-config", client(tmp_path))
+    assert (strict.logins, strict.sessions) == (len(COMMANDS), {})
+
+
+def test_a_login_without_a_password_is_refused_and_not_shown(
+    shell: Shell, strict: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_url = strict.url.replace("://", "://s3cret@")
+    for command in (*COMMANDS, ("status",)):
+        done = shell(*command, "--url", in_url, code=2)
+        assert done.stderr == f"kbroker: --url {strict.url}: expected NAME:PASSWORD before the @\n"
+    monkeypatch.setenv(LOGIN, "s3cret")
+    for command in (*COMMANDS, ("status",)):
+        done = shell(*command, "--url", strict.url, code=2)
+        assert done.stderr == f"kbroker: {LOGIN}: expected NAME:PASSWORD\n"
+
+
+def test_a_name_with_a_colon_logs_in_where_http_basic_is_not_needed(
+    shell: Shell, strict: Console, tmp_path: Path
+) -> None:
+    strict.user = "team:ann"
+    login = ("--url", strict.url, "--command-config", client(tmp_path, user=strict.user))
+    shell("clients", "list", *login)
+    assert strict.logins == 1
+    refused = shell("status", *login, code=2).stderr
+    assert refused == "kbroker: sasl.username=team:ann: HTTP Basic cannot carry a name with a colon\n"
+
+
+@pytest.mark.parametrize("host", ["broker.invalid", "192.0.2.1", "[2001:db8::1]"])
+@pytest.mark.parametrize("command", [*COMMANDS, ("status",)])
+def test_the_password_of_a_client_with_tls_leaves_the_host_only_by_https(
+    shell: Shell, tmp_path: Path, command: tuple[str, ...], host: str
+) -> None:
+    file = client(tmp_path, protocol="SASL_SSL")
+    done = shell(*command, "--url", f"http://{host}:9404/", "--command-config", file, code=2)
+    assert re.search("sends the password .*=SASL_SSL in the clear: --url https://", done.stderr)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_password_of_a_client_with_tls_may_be_sent_to_this_host(
+    shell: Shell, strict: Console, tmp_path: Path, host: str
+) -> None:
+    with ConsoleLink(f"http://{host}:9404/", client(tmp_path, protocol="SASL_SSL")):
+        pass
+    shell("clients", "list", "--url", strict.url, "--command-config", client(tmp_path, protocol="SASL_SSL"))
 
 
 @pytest.mark.compat
