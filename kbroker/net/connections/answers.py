@@ -44,11 +44,12 @@ class Answers:
         self._counts = process.counts
         self._quotas = process.quotas
 
-    def send(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Send the answer to a request that Python served, then resume the connection."""
+    def send(self, connection: Connection, parts: Sequence[Part], ends_login: bool = False) -> None:
+        """Send the answer to a request that Python served, then resume the connection. ends_login: it
+        is the last answer of a login, which has no quota."""
         if connection.state is State.CLOSED:
             return
-        if self._quotas.active and connection.state is State.READY:
+        if self._quotas.active and not ends_login and connection.state is State.READY:
             parts = self._quotas.answered(connection, parts)
         self._counts.answered(connection, parts)
         if self._write(connection, parts):

@@ -195,14 +195,14 @@ class Logins:
             return
         lifetime_ms = self._complete(connection, login)
         response = SaslAuthenticateResponse(0, "", answer, lifetime_ms)
-        self._process.answers.send(connection, [self._frame(header, response)])
+        self._process.answers.send(connection, [self._frame(header, response)], ends_login=True)
 
     async def _bare_token(self, connection: Connection, login: Login, token: bytes) -> None:
         connection.api_key = -1
         answer = await self._step(connection, login, token, lambda _: b"")
         if answer is not None:
             self._complete(connection, login)
-            self._process.answers.send(connection, [SIZE.pack(len(answer)) + answer])
+            self._process.answers.send(connection, [SIZE.pack(len(answer)) + answer], ends_login=True)
 
     async def _step(
         self, connection: Connection, login: Login, token: bytes, refused: Callable[[str], bytes]

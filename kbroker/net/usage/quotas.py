@@ -36,9 +36,6 @@ from kbroker.net.usage.throttled_answer import throttle_time_ms, with_throttle_t
 from kbroker.protocol.api_keys import ApiKey
 
 MUTATIONS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
-UNLIMITED = (ApiKey.FETCH, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-"""Answers that `answered` leaves as they are: `fetched` counts those to Fetch, and a login has no
-quota."""
 REMEMBERED = 10_000
 THROTTLED = {
     name: bind("kbroker_throttled_requests_total", quota=name)
@@ -162,7 +159,7 @@ class Quotas:
     def answered(self, connection: Connection, parts: Sequence[Part]) -> Sequence[Part]:
         """Any other request is answered; returns the answer, perhaps with a throttle time."""
         key = connection.api_key
-        if key in UNLIMITED or not parts or isinstance(parts[0], FilePart):
+        if key == ApiKey.FETCH or not parts or isinstance(parts[0], FilePart):
             return parts
         first = bytes(parts[0])
         limits = self._of(connection)

@@ -101,6 +101,15 @@ def test_a_closed_connection_gets_no_answer(scene: Scene) -> None:
     assert scene.calls == []
 
 
+@pytest.mark.parametrize("ends_login", [False, True])
+def test_the_last_answer_of_a_login_has_no_quota(scene: Scene, ends_login: bool) -> None:
+    scene.connection.state = State.READY
+    quotas = SimpleNamespace(active=True, answered=lambda *_: [b"throttled"])
+    scene.process.quotas = quotas
+    Answers(scene.process).send(scene.connection, [b"answer"], ends_login=ends_login)
+    assert scene.client.recv(100) == (b"answer" if ends_login else b"throttled")
+
+
 def test_every_sent_byte_is_counted_and_its_time_is_noted(scene: Scene) -> None:
     """The time decides when an idle connection is closed."""
     sent: list[int] = []

@@ -62,6 +62,7 @@ class Scene:
         self.audited_hosts: list[str] = []
         self.audited: list[tuple[str, str, bool]] = []
         self.replies: list[bytes] = []
+        self.throttled: list[bytes] = []
         self.refused: list[str] = []
         self.closed: list[str] = []
         self.timers: list[Timer] = []
@@ -80,12 +81,18 @@ class Scene:
             access=SimpleNamespace(know=self._know, audit=audit),
             quotas=SimpleNamespace(active=False),
             counts=SimpleNamespace(begun=lambda *_: None),
-            answers=SimpleNamespace(send=lambda _, parts: self.replies.extend(parts)),
+            answers=SimpleNamespace(send=self._send),
             refuse=lambda _, why: self.refused.append(why),
             close=lambda _, why: self.closed.append(why),
         )
         control: Any = SimpleNamespace(attempt_login=self._attempt, send=self.sent.append)
         self.logins = Logins(process, control)
+
+    def _send(self, connection: Any, parts: list[bytes], ends_login: bool = False) -> None:
+        """throttled: answers that may have a throttle time if quotas are set."""
+        self.replies.extend(parts)
+        if connection.state is State.READY and not ends_login:
+            self.throttled.extend(parts)
 
     def _know(self, connection: Any) -> None:
         self.known.append(connection.user)

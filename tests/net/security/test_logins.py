@@ -158,6 +158,17 @@ def test_tokens_come_bare_after_the_first_handshake_version(scene: Make) -> None
     assert (len(wrong.replies), len(wrong.refused), wrong.is_served) == (1, 1, False)
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_no_answer_of_a_login_is_throttled(scene: Make, version: int) -> None:
+    """It could not report that, and a bare token has no API."""
+    case = scene(**{REAUTH: "3000"})
+    for _ in range(2):
+        case.take(handshake(version=version), token() if version else shown("alice", "secret"))
+        assert case.is_served
+        case.timers[-1].fire()
+    assert (len(case.replies), case.throttled) == (4, [])
+
+
 def test_versions_of_requests_that_are_not_known_close(scene: Make) -> None:
     newer = [bytearray(frame) for frame in (handshake(), token())]
     newer[0][2:4], newer[1][2:4] = b"\0\2", b"\0\3"

@@ -28,9 +28,12 @@ from kbroker.net.usage import quotas
 from kbroker.net.usage.quotas import THROTTLED, Quotas
 from kbroker.net.usage.throttled_answer import throttle_time_ms
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.messages.create_topics import CreateTopicsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatResponse
+from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from kbroker.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kbroker.protocol.messages.share_fetch import ShareFetchResponse
 
 SECOND_NS = 1_000_000_000
@@ -280,20 +283,35 @@ def test_a_bounded_number_of_clients_is_remembered(scene: Make, monkeypatch: pyt
         assert len(kbroker.quotas._known) <= 2
 
 
-def test_an_answer_to_a_fetch_is_not_throttled_again_and_a_login_never(scene: Make) -> None:
-    """A Fetch's throttle time was decided before its bytes were chosen; a login's answers could not
-    report one."""
+def test_an_answer_to_a_fetch_is_not_throttled_again(scene: Make) -> None:
+    """Its throttle time was decided before its bytes were chosen."""
     kbroker = scene(**{REQUEST_PERCENTAGE: 10})
     kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
     before = kbroker.throttled.copy()
+    kbroker.connection.api_key = ApiKey.FETCH
     parts: list[Part] = [b"anything"]
-    for key in (ApiKey.FETCH, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-        kbroker.connection.api_key = key
-        assert kbroker.quotas.answered(kbroker.connection, parts) is parts
+    assert kbroker.quotas.answered(kbroker.connection, parts) is parts
     kbroker.connection.api_key = ApiKey.HEARTBEAT
     for others in ([], [FilePart(None, 0, 0)]):
         assert kbroker.quotas.answered(kbroker.connection, others) is others
     assert kbroker.throttled == before
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [
+        (ApiKey.SASL_HANDSHAKE, SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)),
+        (ApiKey.SASL_AUTHENTICATE, SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE)),
+    ],
+)
+def test_requests_of_a_login_outside_of_a_login_are_throttled(scene: Make, key: int, answer: object) -> None:
+    """As in Apache Kafka. Their answers cannot report it."""
+    kbroker = scene(**{REQUEST_PERCENTAGE: 10})
+    kbroker.produced(1, kbroker.now_ns - 2 * SECOND_NS)
+    kbroker.pass_the_time()
+    kbroker.connection.api_version = 1
+    assert kbroker.answered(key, answer) == 0
+    assert kbroker.has(Flag.MUTED)
 
 
 def test_only_changes_of_topics_are_throttled_by_control(scene: Make) -> None:
