@@ -104,10 +104,13 @@ class Caller:
         kept = _Ready(self, self._site(node))
         with self._turn(DEADLINE_S):
             link = kept.link = self._opened(kept.site)
+        if link.delay_ms > DEADLINE_S * 1000:
+            link.close()
+            raise quota_used_up("the broker delays requests")
         before = _READY.set(kept)
         try:
             if link.delay_ms > 0:
-                self._sleep_s(min(link.delay_ms / 1000, DEADLINE_S))
+                self._sleep_s(link.delay_ms / 1000)
             yield
         finally:
             _READY.reset(before)

@@ -97,25 +97,45 @@ class SchemaTopic:
     @contextmanager
     def locked(self, caller: Caller) -> Iterator[State]:
         """Holds `lock`; gives the state. The throttle times of a caller whose quota is used up are
-        waited for before, or by its next request, not with the lock: the state may then lack the
-        last records of another registry. Raises Failure if the lock is not free in time."""
+        waited for before, or by its next request, not with the lock: the state may then lack what
+        another registry has written since the lock was waited for. Raises Failure if the lock is
+        not free in time."""
         text = "too many changes of schemas at the same time"
-        with self._ready(caller), held(self.lock, text), in_hurry():
-            try:
-                state = self._refreshed(caller)
-            except QuotaUsedUp:
-                state = self.state
-            yield state
+        with self._ready(caller):
+            self.refresh(caller)
+            with held(self.lock, text), in_hurry():
+                yield self._refreshed_or_known(caller)
+
+    def _refreshed_or_known(self, caller: Caller) -> State:
+        """As `refresh`, without the wait; the state that was read before if a quota is used up.
+        Raises Failure if another thread has begun to read the topic again since."""
+        try:
+            return self._refreshed(caller)
+        except QuotaUsedUp as refusal:
+            with self._applying:
+                if self._is_read:
+                    return self.state
+            raise _failure(refusal) from refusal
 
     @contextmanager
     def _ready(self, caller: Caller) -> Iterator[None]:
-        """The caller has a connection for its write. Raises Failure."""
+        """The topic exists, and the caller has a connection for its write. Raises Failure."""
+        self._ensure_topic(caller)
         with ExitStack() as kept:
             try:
                 kept.enter_context(caller.ready(self._node))
             except Refusal as refusal:
                 raise _failure(refusal) from refusal
             yield
+
+    def _ensure_topic(self, caller: Caller) -> None:
+        """Creates the topic if it is missing: a used-up quota could prevent that with the lock.
+        Raises Failure."""
+        if not self._is_read:
+            self.refresh(caller)
+        if not self._is_read:
+            self._create(caller)
+            self.refresh(caller)
 
     def check_rights(self, caller: Caller) -> None:
         """Raises Failure if the broker would refuse the caller's records."""
@@ -222,14 +242,20 @@ class SchemaTopic:
             None, -1, TIMEOUT_MS, [TopicProduceData(SCHEMAS, partition_data=[PartitionProduceData(0, batch)])]
         )
         with self.lock:
+            with self._applying:
+                before = self.state, self._next
             offset = self._append(caller, request)
             crash_point("registry: written, not answered")
-            return self._written(rows, offset) or self.refresh(caller)
+            return self._written(rows, offset, before) or self.refresh(caller)
 
-    def _written(self, rows: Sequence[Row], offset: int) -> State | None:
+    def _written(self, rows: Sequence[Row], offset: int, before: tuple[State, int]) -> State | None:
         """The state with the records that were written at an offset; None if others, which have to
-        be read first, were written before them."""
+        be read first, were written before them. before: the state and its end before the write,
+        since when another thread may have read the records."""
         with self._applying:
+            state, start = before
+            if self.state is state and start <= offset <= self._next - len(rows):
+                return state
             if offset != self._next:
                 return None
             for key, value in rows:

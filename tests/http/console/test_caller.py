@@ -199,6 +199,20 @@ def test_a_connection_for_a_change_is_ready_before_it(scene: Scene, monkeypatch:
     assert scene.is_free
 
 
+def test_a_connection_for_a_change_that_would_wait_for_too_long_is_refused(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change would wait, too, with what other users wait for."""
+    monkeypatch.setattr(Link, "delay_ms", int(DEADLINE_S * 1000) + 1)
+    with pytest.raises(QuotaUsedUp), scene.caller.ready(None):
+        pytest.fail("it is ready")
+    assert (scene.slept, scene.links[0].closed) == ([], 1)
+    monkeypatch.setattr(Link, "delay_ms", int(DEADLINE_S * 1000))
+    with scene.caller.ready(None):
+        pass
+    assert scene.slept == [DEADLINE_S]
+
+
 def test_a_connection_that_no_change_has_used_is_kept(scene: Scene) -> None:
     with scene.caller.ready(None):
         pass
