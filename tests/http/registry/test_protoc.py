@@ -84,8 +84,18 @@ def test_its_end_is_no_verdict_about_a_schema() -> None:
 
 ENDED = subprocess.CompletedProcess[str]([], -9, "", "")
 FAILED = subprocess.CompletedProcess[str]([], 1, "", "MemoryError\n")
+UNUSED = "schema.proto:3:1: warning: Import other.proto is unused.\n"
+WARNED = subprocess.CompletedProcess[str]([], 1, "", f"{UNUSED}MemoryError\n")
+HALF = subprocess.CompletedProcess[str]([], -9, "", "schema.proto:1:1: Exp")
 LATE = subprocess.TimeoutExpired([], 20)
-NO_PROTOC = [(ENDED, 50003), (FAILED, 50003), (OSError("no memory"), 50003), (LATE, 50002)]
+NO_PROTOC = [
+    (ENDED, 50003),
+    (FAILED, 50003),
+    (WARNED, 50003),
+    (HALF, 50003),
+    (OSError("no memory"), 50003),
+    (LATE, 50002),
+]
 """Ends of protoc that are no verdict, and the code of the answer."""
 
 
@@ -149,6 +159,7 @@ def test_a_reference_that_no_file_can_have_is_a_verdict(
     [
         (1, "{root}/out.descriptors: File too large"),
         (-6, "what():  std::bad_alloc"),
+        (1, UNUSED + "{root}/schema.proto:4:1: no"),
         (1, "{root}/schema.proto:1: no"),
     ],
 )
@@ -160,5 +171,6 @@ def test_a_bound_of_protoc_is_a_verdict(
         return subprocess.CompletedProcess[str]([], code, "", stderr.replace("{root}", root))
 
     monkeypatch.setattr(subprocess, "run", run)
-    with pytest.raises(InvalidSchema):
+    with pytest.raises(InvalidSchema) as refused:
         compiler.compile(OTHER, {})
+    assert "warning" not in str(refused.value)

@@ -171,14 +171,14 @@ def _protoc(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
 def _verdict(done: subprocess.CompletedProcess[str], root: Path, out: Path) -> str:
     """Why protoc refuses a schema. Raises Failure if it does not: it was ended, or has failed for
     another reason."""
-    if found := " ".join(_of_protoc(done.stderr, root).split()):
-        return found
     if f"{out}: File too large" in done.stderr:
         return f"its descriptor has more than {MAX_DESCRIPTOR_BYTES} bytes"
     if done.returncode == -signal.SIGABRT and "bad_alloc" in done.stderr:
         return f"protoc needs more than {MAX_PROTOC_BYTES} bytes of memory"
     if done.returncode < 0:
         raise failure.unavailable(f"protoc was ended by signal {-done.returncode}; try again")
+    if found := " ".join(_of_protoc(done.stderr, root).split()):
+        return found
     lines = done.stderr.strip().splitlines() or ["no reason given"]
     raise failure.unavailable(f"protoc has failed: {lines[-1][:500]}")
 
@@ -193,10 +193,11 @@ def _bounded() -> None:
 
 
 def _of_protoc(stderr: str, root: Path) -> str:
-    """protoc's own error lines, without log lines of its library and without the temporary
+    """protoc's own error lines, without warnings, log lines of its library and the temporary
     folder."""
     lines = stderr.replace(f"{root}/", "").splitlines()
-    return " ".join(line for line in lines if ".proto:" in line or line.startswith("schema."))
+    errors = (line for line in lines if ": warning: " not in line)
+    return " ".join(line for line in errors if ".proto:" in line or line.startswith("schema."))
 
 
 def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorProto:
