@@ -31,15 +31,14 @@ class UnreadRows:
         self._rows: OrderedDict[tuple[str, int], _Given] = OrderedDict()
 
     def add(self, row: SchemaRow) -> bool:
-        """The record of a row is about to be written; returns whether it is not among the rows
-        yet."""
+        """The record of a row is about to be written; returns whether no row has its subject and
+        version yet."""
         key = row.subject, row.version
-        given = _Given(context_of(row.subject), row.digest, row.id)
         before = self._rows.pop(key, None)
-        self._rows[key] = given
+        self._rows[key] = _Given(context_of(row.subject), row.digest, row.id)
         while len(self._rows) > MAX_ROWS:
             self._rows.popitem(last=False)
-        return before != given
+        return before is None
 
     def remove(self, row: SchemaRow) -> None:
         """The record of a row will never be written."""
