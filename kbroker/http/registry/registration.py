@@ -90,8 +90,9 @@ def lookup(
 
 def _repaired(topic: SchemaTopic, caller: Caller, found: SchemaRow) -> SchemaRow:
     """A stored version whose id another registry gave to another schema first, written again with
-    an id that no other schema has. A caller that may not do so does not find the schema: no answer
-    has an id that is another schema's. Raises Failure."""
+    an id that no other schema has. A caller that may not do so does not find the schema: no look-up
+    returns an id of another schema. The version itself can be read with that id until then. Raises
+    Failure."""
     try:
         topic.check_rights(caller)
         with topic.locked(caller) as state:
