@@ -135,7 +135,7 @@ async def _finish(
 async def _retry(broker: Broker, failed: Sequence[Deletion], names: set[str]) -> None:
     """A disk that is full or read-only may heal. Deletions of a log dir that goes offline wait for
     the next start, as the log dir does."""
-    log.warning("%d logs of %d deleted topics are not removed yet; retried", len(failed), len(names))
+    log.warning("%d deleted logs of %d topics are not removed yet; retried", len(failed), len(names))
     try:
         while failed:
             await asyncio.sleep(RETRY_S)

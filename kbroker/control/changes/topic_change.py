@@ -51,7 +51,7 @@ async def create_topics(
     check_total_partitions(specs, broker.config)
     if validate_only:
         return _planned(broker, specs, count)
-    await names_are_free(broker, (spec.name for spec in specs))
+    await names_are_free(broker, (spec.name for spec in specs if broker.catalogue.get(spec.name) is None))
     found: Table[str, TopicPlan | KafkaError] = Table()
     if is_sliced():  # with many names: names that are refused anyway do not delay other changes
         found = _planned(broker, specs, _uncounted)
@@ -81,7 +81,7 @@ def _planned(
     records = 0
     for spec in paced(specs):
         try:
-            if broker.closing.pending(spec.name):
+            if broker.catalogue.get(spec.name) is None and broker.closing.pending(spec.name):
                 why = f"Topic '{spec.name}' is marked for deletion."
                 raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, why)
             plan = plan_topic(spec, broker.catalogue, broker.config, sites_open(broker))

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
+from kbroker.control.store.change import Deletion
 from kbroker.ipc.messages import ClosePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.changes.deleted_folders import mark
@@ -68,17 +71,18 @@ def refuse_once(worker: FakeWorker) -> None:
 
 
 class ReadOnlyDisk:
-    """Renames fail while it is read-only."""
+    """Renames fail while it is read-only. refused_folders: only theirs, None: all."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read_only, self.refused = True, 0
+        self.refused_folders: set[str] | None = None
         self._rename = os.rename
         monkeypatch.setattr(os, "rename", self)
         monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
         monkeypatch.setattr(log_closings, "RETRY_S", 0.01)
 
     def __call__(self, *paths: Any) -> None:
-        if self.read_only:
+        if self.read_only and (self.refused_folders is None or Path(paths[0]).name in self.refused_folders):
             self.refused += 1
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         self._rename(*paths)
@@ -138,6 +142,47 @@ def test_a_deletion_in_a_log_dir_that_goes_offline_waits_for_the_next_start(
         async with asyncio.timeout(LIMIT_S):
             await made.broker.closing.wait(["a"])
         assert len(await made.broker.in_store(lambda store: store.deletions())) == 1
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
+
+
+async def created(made: World, name: str, partitions: int = 1) -> Topic:
+    """A topic whose logs the IO worker closes once without renaming their folders."""
+    await create_topics(made.broker, [NewTopic(name, partitions)])
+    topic = made.broker.catalogue.topics[name]
+    for partition in topic.partitions:
+        mark(partition, topic.topic_id)
+    refuse_once(made.worker)
+    return topic
+
+
+async def becomes_free(made: World, name: str) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        await made.broker.closing.wait([name])
+
+
+def test_an_existing_topic_with_a_former_replica_that_is_not_removed_is_not_marked_for_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CreateTopics waited, too."""
+
+    async def test(made: World) -> None:
+        topic = await created(made, "a")
+        disk = ReadOnlyDisk(monkeypatch)
+        monkeypatch.setattr(log_closings, "CLOSE_S", 3600.0)
+        former = Deletion(topic.topic_id, topic.partitions[0].replicas[0])
+        with caplog.at_level(logging.WARNING):
+            await log_closings.close_deleted(made.broker, [former])
+            await disk.refuses(2)
+        assert made.broker.closing.pending("a")
+        assert "1 deleted logs of 1 topics are not removed yet" in caplog.text
+        refused = (await asyncio.wait_for(create_topics(made.broker, [NewTopic("a")]), 20))["a"]
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert refused.message == "Topic 'a' already exists."
+        disk.read_only = False
+        await becomes_free(made, "a")
 
     with world(tmp_path) as made:
         asyncio.run(test(made))
