@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from kbroker.control.metadata.catalogue import Partition, Topic
+from kbroker.control.store.change import Deletion
 from kbroker.ipc.background import Background
 from kbroker.protocol.errors import KafkaError
 
@@ -56,11 +57,13 @@ class LogClosings(PendingTopics):
     """Runs in: control. Owner: Broker. Pending: deleted logs that an IO worker may still have open,
     or whose folders are not renamed yet.
 
-    hanging: by IO worker, the deletions that are pending because they no longer wait for it."""
+    hanging: by IO worker, the deletions that are pending because they no longer wait for it.
+    refused: deletions that a disk refused at control's start."""
 
     def __init__(self) -> None:
         super().__init__()
         self.hanging: Counter[int] = Counter()
+        self.refused: list[Deletion] = []
 
 
 class LogOpenings(PendingTopics):

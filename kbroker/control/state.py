@@ -208,6 +208,9 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     orphans = set(broker.orphans)  # they may be thousands
     closed = [one for one in reachable if one not in orphans]
     retired = retire_all(closed, broker.nodes.log_dirs_beside(), remnants_of(broker, closed))
+    done = set(retired)
+    broker.closing.refused = [one for one in closed if one not in done]
+    broker.closing.begin({one.partition.topic for one in broker.closing.refused})
     store.finish_deletions([*over, *retired])
 
 

@@ -19,6 +19,7 @@ import uvloop
 from kbroker.control import state
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import Broker
+from kbroker.control.changes.log_closings import retry_refused
 from kbroker.control.changes.token_change import keep_removing_expired
 from kbroker.control.clients.connected import connected_clients
 from kbroker.control.coordinator.runtime import Runtime
@@ -107,6 +108,7 @@ class Control:
         await unless_stopped(self._stop, self._open_and_load())
         self._background.start(self._broker.stores.keep_checking())
         self._background.start(keep_removing_expired(self._broker))
+        retry_refused(self._broker)
         self._background.start(self._once_all_are_open())
         if not self._stop.is_set():
             self._line[ProcessLine.READY] = self._context.epoch

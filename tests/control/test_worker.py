@@ -15,12 +15,15 @@ import pytest
 from kbroker.config.broker import BrokerConfig
 from kbroker.control import state
 from kbroker.control.broker import Broker
+from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, grow_topic
 from kbroker.control.coordinator.running import Running
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.requests import SLICED_FROM_BYTES
 from kbroker.control.services import Services
+from kbroker.control.store.change import Change, Deletion
 from kbroker.control.worker import Control
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
@@ -131,6 +134,27 @@ def play(
             await asyncio.wait_for(running, 20)
 
     asyncio.run(run())
+
+
+def test_deletions_that_a_disk_refused_at_the_start_are_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_closings, "RETRY_S", 0.01)
+
+    async def scene(stage: Stage) -> None:
+        await stage.worker(0)
+        await until(lambda: not stage.broker.closing.pending("a"))
+        assert await stage.broker.in_store(lambda store: store.deletions()) == []
+
+    stage = Stage(tmp_path)
+    one = Deletion(b"deleted topic id", Replica("a", 0, stage.log_dir, 0, 1))
+    asyncio.run(stage.broker.in_store(lambda store: store.apply(Change(deletions=[one]))))
+    stage.broker.close()
+    with monkeypatch.context() as failing:
+        failing.setattr(state, "retire_all", lambda *_: [])
+        stage.broker = stage.build()
+    assert stage.broker.closing.pending("a")
+    play(stage, scene)
 
 
 def openings(got: list[Any]) -> list[m.OpenPartition]:

@@ -3,7 +3,7 @@ for removal, then their slots are free."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,8 @@ CLOSE_S: Final = 5.0
 """Seconds that a deletion waits for the IO workers. Kafka waits for no broker."""
 RETRY_S: Final = 30.0
 """Interval of the retries of a deletion that the disk refuses."""
+Attempt = Callable[[Broker, Sequence[Deletion]], Awaitable[Sequence[Deletion]]]
+"""Tries deletions again; returns those that are finished."""
 
 
 async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
@@ -78,8 +80,7 @@ async def close_orphans(broker: Broker, worker: int, link: AsyncLink) -> None:
     here = set(broker.orphans).intersection(orphans)  # the worker's successor may be served meanwhile
     broker.orphans = [one for one in broker.orphans if one not in here]
     try:
-        with suppress(KafkaError):  # the store has failed: it is logged, and the next start retries
-            await _finish(broker, [*here], [one for one in closed if one in here], moves_known=False)
+        await _finish(broker, [*here], [one for one in closed if one in here], moves_known=False)
     finally:
         broker.closing.end(one.partition.topic for one in here)
 
@@ -129,26 +130,47 @@ async def _finish(
     if failed := _to_retry(broker, deletions, finished):
         names = {one.partition.topic for one in failed}
         broker.closing.begin(names)
-        broker.late_closings.start(_retry(broker, failed, names))
+        broker.late_closings.start(_retry(broker, failed, names, _close_again))
 
 
-async def _retry(broker: Broker, failed: Sequence[Deletion], names: set[str]) -> None:
-    """A disk that is full or read-only may heal. Deletions of a log dir that goes offline wait for
-    the next start, as the log dir does."""
+def retry_refused(broker: Broker) -> None:
+    """Retry the deletions that a disk refused while control started."""
+    refused, broker.closing.refused = broker.closing.refused, []
+    if refused:
+        names = {one.partition.topic for one in refused}
+        broker.late_closings.start(_retry(broker, refused, names, _rename_again))
+
+
+async def _retry(broker: Broker, failed: Sequence[Deletion], names: set[str], attempt: Attempt) -> None:
+    """A disk that is full or read-only may heal, also that of the store. Deletions of a log dir
+    that goes offline wait for the next start, as the log dir does."""
     log.warning("%d deleted logs of %d topics are not removed yet; retried", len(failed), len(names))
     try:
         while failed:
             await asyncio.sleep(RETRY_S)
-            closed = await _close(broker, failed)
-            async with broker.changing:
-                try:
-                    finished = await _retired(broker, closed, moves_known=False)
-                except KafkaError as error:
-                    log.error("a deletion could not be stored: %s", error)
-                    continue
+            finished: Sequence[Deletion] = []
+            try:
+                finished = await attempt(broker, failed)
+            except Exception:  # the names of logs that are not removed must not become free
+                log.exception("a retry of %d deletions failed", len(failed))
             failed = _to_retry(broker, failed, finished)
+            remaining = {one.partition.topic for one in failed}
+            broker.closing.end(names - remaining)
+            names = remaining
     finally:
         broker.closing.end(names)
+
+
+async def _close_again(broker: Broker, failed: Sequence[Deletion]) -> Sequence[Deletion]:
+    closed = await _close(broker, failed)
+    async with broker.changing:
+        return await _retired(broker, closed, moves_known=False)
+
+
+async def _rename_again(broker: Broker, failed: Sequence[Deletion]) -> Sequence[Deletion]:
+    """No IO worker has these logs open, and their slots may be those of other logs by now."""
+    async with broker.changing:
+        return await _renamed(broker, failed, broker.nodes.log_dirs_beside())
 
 
 def _to_retry(
@@ -160,12 +182,26 @@ def _to_retry(
 
 async def _retired(broker: Broker, closed: Sequence[Deletion], moves_known: bool) -> Sequence[Deletion]:
     """The deletions that are finished now."""
-    reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
     moving = forget(broker, [one.partition for one in closed])
     targets = moving if moves_known else broker.nodes.log_dirs_beside()
-    finished = await asyncio.to_thread(retire_all, reachable, targets, remnants_of(broker, reachable))
+    finished = await _renamed(broker, closed, targets)
     if finished:
-        await broker.in_store(lambda store: store.finish_deletions(finished))
         await broker.logs.forget([one.partition.folder for one in finished])
         broker.ownership.release(one.partition for one in finished)
+    return finished
+
+
+async def _renamed(
+    broker: Broker, closed: Sequence[Deletion], targets: Mapping[str, Collection[str]]
+) -> Sequence[Deletion]:
+    """Rename folders that are still there; returns the deletions that are stored as finished.
+    targets: as of `retire_all`."""
+    reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
+    finished = await asyncio.to_thread(retire_all, reachable, targets, remnants_of(broker, reachable))
+    try:
+        if finished:
+            await broker.in_store(lambda store: store.finish_deletions(finished))
+    except KafkaError as error:
+        log.error("the end of %d deletions could not be stored: %s", len(finished), error)
+        return []
     return finished

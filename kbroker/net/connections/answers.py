@@ -45,8 +45,8 @@ class Answers:
         self._quotas = process.quotas
 
     def send(self, connection: Connection, parts: Sequence[Part], ends_login: bool = False) -> None:
-        """Send the answer to a request that Python served, then resume the connection. ends_login: it
-        is the last answer of a login, which has no quota."""
+        """Send the answer to a request that Python served, then resume the connection. ends_login:
+        it is the last answer of a login, which has no quota."""
         if connection.state is State.CLOSED:
             return
         if self._quotas.active and not ends_login and connection.state is State.READY:

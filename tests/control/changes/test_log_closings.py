@@ -16,8 +16,8 @@ from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.store.change import Deletion
 from kbroker.ipc.messages import ClosePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.changes.deleted_folders import mark
-from tests.control.fakes import FakeWorker, World, world
+from tests.control.changes.deleted_folders import begin_deletion, mark, suffixes
+from tests.control.fakes import FakeWorker, FullStore, World, world
 
 
 def test_only_the_first_deletion_waits_for_a_worker_that_hangs(
@@ -162,6 +162,73 @@ async def becomes_free(made: World, name: str) -> None:
         await made.broker.closing.wait([name])
 
 
+def test_a_deletion_whose_end_cannot_be_stored_is_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DeleteTopics failed although the topic was deleted, and folders that the disk refused were
+    not retried: the name was free."""
+
+    async def test(made: World) -> None:
+        topic = await created(made, "a", 2)
+        made.worker.opened.clear()  # it has died, and its successor does not know the logs
+        disk = ReadOnlyDisk(monkeypatch)
+        disk.refused_folders = {"a-1"}
+        store = FullStore(made, takes=1)
+        assert await delete_topics(made.broker, lambda: [topic]) == [None]
+        assert suffixes(made, "a") == ["delete"]
+        assert made.broker.closing.pending("a")
+        await disk.refuses(2)
+        assert made.broker.closing.pending("a")
+        store.full = disk.read_only = False
+        await becomes_free(made, "a")
+        assert not Path(topic.partitions[1].folder).exists()
+        assert await made.broker.in_store(lambda store: store.deletions()) == []
+        assert isinstance((await create_topics(made.broker, [NewTopic("a")]))["a"], TopicPlan)
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
+
+
+def test_a_name_is_free_when_its_logs_are_removed_although_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(made: World) -> None:
+        topics = [await created(made, name) for name in "ab"]
+        disk = ReadOnlyDisk(monkeypatch)
+        assert await delete_topics(made.broker, lambda: topics) == [None, None]
+        assert all(made.broker.closing.pending(name) for name in "ab")
+        disk.refused_folders = {"b-0"}
+        await becomes_free(made, "a")
+        assert made.broker.closing.pending("b")
+        assert isinstance((await create_topics(made.broker, [NewTopic("a")]))["a"], TopicPlan)
+        disk.read_only = False
+        await becomes_free(made, "b")
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
+
+
+def test_a_retry_that_fails_for_another_reason_does_not_free_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(made: World) -> None:
+        topic = await created(made, "a")
+        disk = ReadOnlyDisk(monkeypatch)
+        assert await delete_topics(made.broker, lambda: [topic]) == [None]
+        disk.read_only = False
+        with monkeypatch.context() as broken:
+            broken.setattr(log_closings, "retire_all", None)
+            async with asyncio.timeout(LIMIT_S):
+                while "a retry of 1 deletions failed" not in caplog.text:
+                    await asyncio.sleep(0.001)
+            assert made.broker.closing.pending("a")
+        await becomes_free(made, "a")
+        assert await made.broker.in_store(lambda store: store.deletions()) == []
+
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
+
+
 def test_an_existing_topic_with_a_former_replica_that_is_not_removed_is_not_marked_for_deletion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,3 +253,36 @@ def test_an_existing_topic_with_a_former_replica_that_is_not_removed_is_not_mark
 
     with world(tmp_path) as made:
         asyncio.run(test(made))
+
+
+def test_a_deletion_that_the_disk_refuses_at_a_start_is_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name was free, and the IO worker could not open the new topic's log in the folder. Its
+    slot is another log's by now, which stays open."""
+
+    async def test(made: World, one: Deletion) -> None:
+        await create_topics(made.broker, [NewTopic("b")])
+        (b,) = made.broker.catalogue.topics["b"].partitions
+        assert b.slot == one.partition.slot
+        refused = (await create_topics(made.broker, [NewTopic("a")]))["a"]
+        assert isinstance(refused, KafkaError)
+        assert "marked for deletion" in refused.message
+        log_closings.retry_refused(made.broker)
+        await disk.refuses(3)
+        assert made.broker.closing.pending("a")
+        disk.read_only = False
+        await becomes_free(made, "a")
+        assert suffixes(made, "a") == ["delete"]
+        assert await made.broker.in_store(lambda store: store.deletions()) == []
+        assert isinstance((await create_topics(made.broker, [NewTopic("a")]))["a"], TopicPlan)
+        assert made.broker.catalogue.topics["a"].partitions[0].slot != b.slot
+        assert not [call for call in made.worker.calls if isinstance(call, ClosePartition)]
+
+    with world(tmp_path) as made:
+        one = begin_deletion(made)
+        disk = ReadOnlyDisk(monkeypatch)
+        disk.refused_folders = {"a-0"}
+        made.reboot()
+        assert disk.refused == 1
+        asyncio.run(test(made, one))

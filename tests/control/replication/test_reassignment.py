@@ -11,6 +11,7 @@ from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.reassignment import finish, reassign
 from kbroker.control.replication.service import Replication
+from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.messages import ClosePartition, Follow, Lead
 from kbroker.log import checkpoint
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -137,18 +138,18 @@ def test_a_leader_does_not_stop_again_and_again_while_the_store_is_full(made: Wo
 
 
 def moved_there_and_back(made: World) -> Path:
-    """A replica leaves the first node, but the end of its deletion cannot be stored; then the node
-    gets a replica again. Returns a file in its folder."""
+    """A replica leaves the first node, but its deletion is still stored when the node gets a
+    replica again. Returns a file in its folder."""
     replication, topic = Replication(made.broker), made.broker.catalogue.topics["a"]
     partition = topic.partitions[0]
     asyncio.run(reassign(replication, topic, partition, [3, 2]))
     for replica in partition.replicas:
         replica.in_sync = True
-    store = FullStore(made, takes=2)
-    with pytest.raises(KafkaError):
-        asyncio.run(finish(replication, topic, partition))
+    (former,) = partition.removing
+    asyncio.run(finish(replication, topic, partition))
     assert shape(made)[2] == [3, 2]
-    store.full = False
+    change = Change(deletions=[Deletion(topic.topic_id, former)])
+    asyncio.run(made.broker.in_store(lambda store: store.apply(change)))
     asyncio.run(reassign(replication, topic, partition, [1, 2]))
     for replica in partition.replicas:
         replica.in_sync = True
