@@ -50,9 +50,9 @@ def retire_all(
     Blocks. targets: by log dir, the log dirs to which its logs may have been moving; their copies
     are renamed, too."""
     errors = _Errors()
+    places = {one: (one.partition.log_dir, *remnants(one)) for one in deletions}
     renamed = {}
-    for one in deletions:
-        log_dirs = [one.partition.log_dir, *(path for path in remnants(one) if _may_have(one, path))]
+    for one, log_dirs in places.items():
         retired = [_retire(one, log_dir, errors) for log_dir in log_dirs]
         if all(retired):
             renamed[one] = log_dirs
@@ -112,28 +112,11 @@ class _Errors:
             log.error("%s%s", text, f"; and {more} others of {log_dir}" if more else "")
 
 
-def _folder(one: Deletion, log_dir: str) -> Path:
-    return Path(log_dir, files.folder_name(one.partition.topic, one.partition.index))
-
-
-def _has(one: Deletion, log_dir: str) -> bool:
-    """Whether a log dir has a folder of the deleted log. Raises OSError."""
-    folder = _folder(one, log_dir)
-    return folder.is_dir() and adoption.topic_id_of(str(folder)) == one.topic_id
-
-
-def _may_have(one: Deletion, log_dir: str) -> bool:
-    """As `_has`. Otherwise an error of another log dir does not concern the deletion."""
-    try:
-        return _has(one, log_dir)
-    except OSError:
-        return True  # `_retire` reports it
-
-
 def _retire(one: Deletion, log_dir: str, errors: _Errors) -> bool:
-    partition, folder = one.partition, _folder(one, log_dir)
+    partition = one.partition
+    folder = Path(log_dir, files.folder_name(partition.topic, partition.index))
     try:
-        if not _has(one, log_dir):
+        if not folder.is_dir() or adoption.topic_id_of(str(folder)) != one.topic_id:
             return Path(log_dir).is_dir()  # or else the directory is offline and the folder may come back
         unique = uuid.uuid4().hex
         name = files.dated_folder_name(partition.topic, partition.index, unique, files.DELETE_FOLDER)

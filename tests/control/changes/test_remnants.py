@@ -11,7 +11,6 @@ from kbroker.control.changes.retirement import remnants_of, retire_all
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.change import Deletion
-from kbroker.log import files
 from tests.control.changes.deleted_folders import begin_deletion, mark, mark_folder, suffixes
 from tests.control.fakes import World, world
 
@@ -51,35 +50,6 @@ def test_a_folder_of_an_existing_topic_in_another_log_dir_is_kept(tmp_path: Path
         gone = [Deletion(topic.topic_id, one) for one in topic.partitions[0].replicas]
         assert retire_all(gone, remnants=remnants_of(made.broker, gone)) == gone
         assert other.is_dir()
-
-
-@pytest.mark.parametrize("left", [False, True])
-def test_another_log_dir_matters_to_a_deletion_only_if_a_folder_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool
-) -> None:
-    """An error of a log dir kept the names of topics that had no log there."""
-
-    def sync(folder: str) -> None:
-        if folder == other:
-            raise OSError(5, "Input/output error")
-
-    with world(tmp_path, dirs=2) as made:
-        one = begin_deletion(made)
-        (other,) = set(made.dirs) - {one.partition.log_dir}
-        if left:
-            remnant(made, one.topic_id)
-        made.broker.catalogue.remove("a")
-        monkeypatch.setattr(files, "sync_folder", sync)
-        assert retire_all([one], remnants=remnants_of(made.broker, [one])) == ([] if left else [one])
-
-
-def test_a_log_dir_that_is_away_has_no_remnants(tmp_path: Path) -> None:
-    with world(tmp_path, dirs=2) as made:
-        one = begin_deletion(made)
-        (other,) = set(made.dirs) - {one.partition.log_dir}
-        made.broker.catalogue.remove("a")
-        Path(other).rename(tmp_path / "away")
-        assert retire_all([one], remnants=remnants_of(made.broker, [one])) == [one]
 
 
 def test_folders_that_a_disk_refuses_to_rename_are_one_line_of_the_log(
