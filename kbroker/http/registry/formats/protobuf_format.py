@@ -6,6 +6,7 @@ text."""
 import base64
 import binascii
 import errno
+import re
 import resource
 import signal
 import subprocess
@@ -43,6 +44,8 @@ NO_FILE_NAME = (errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENA
 """Errors of names of references that cannot be those of files, or not at the same time."""
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 _KIND = FieldDescriptorProto
+_WARNING = re.compile(r"[^:]+(:\d+:\d+)?: warning: ")
+"""A line of protoc, not text of a schema within one."""
 GROUPS = (
     {_KIND.TYPE_INT32, _KIND.TYPE_UINT32, _KIND.TYPE_INT64, _KIND.TYPE_UINT64, _KIND.TYPE_BOOL},
     {_KIND.TYPE_SINT32, _KIND.TYPE_SINT64},
@@ -196,7 +199,7 @@ def _of_protoc(stderr: str, root: Path) -> str:
     """protoc's own error lines, without warnings, log lines of its library and the temporary
     folder."""
     lines = stderr.replace(f"{root}/", "").splitlines()
-    errors = (line for line in lines if ": warning: " not in line)
+    errors = (line for line in lines if not _WARNING.match(line))
     return " ".join(line for line in errors if ".proto:" in line or line.startswith("schema."))
 
 
