@@ -126,7 +126,11 @@ async def _finish(
 ) -> None:
     """Logs are closed: rename folders that are still there, and free the slots. The other deletions
     are retried. moves_known: where the logs were being moved is known."""
-    finished = await _retired(broker, closed, moves_known)
+    finished: Sequence[Deletion] = []
+    try:
+        finished = await _retired(broker, closed, moves_known)
+    except Exception:  # the topics are deleted: what is left is retried
+        log.exception("%d deletions failed", len(deletions))
     if failed := _to_retry(broker, deletions, finished):
         names = {one.partition.topic for one in failed}
         broker.closing.begin(names)

@@ -172,6 +172,7 @@ def test_a_deletion_whose_end_cannot_be_stored_is_retried(
         topic = await created(made, "a", 2)
         made.worker.opened.clear()  # it has died, and its successor does not know the logs
         disk = ReadOnlyDisk(monkeypatch)
+        monkeypatch.setattr(log_closings, "CLOSE_S", 3600.0)
         disk.refused_folders = {"a-1"}
         store = FullStore(made, takes=1)
         assert await delete_topics(made.broker, lambda: [topic]) == [None]
@@ -208,16 +209,17 @@ def test_a_name_is_free_when_its_logs_are_removed_although_others_are_not(
         asyncio.run(test(made))
 
 
-def test_a_retry_that_fails_for_another_reason_does_not_free_the_name(
+def test_an_attempt_that_fails_for_another_reason_does_not_free_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(made: World) -> None:
         topic = await created(made, "a")
-        disk = ReadOnlyDisk(monkeypatch)
-        assert await delete_topics(made.broker, lambda: [topic]) == [None]
-        disk.read_only = False
+        monkeypatch.setattr(log_closings, "CLOSE_S", 3600.0)
+        monkeypatch.setattr(log_closings, "RETRY_S", 0.01)
         with monkeypatch.context() as broken:
             broken.setattr(log_closings, "retire_all", None)
+            assert await delete_topics(made.broker, lambda: [topic]) == [None]
+            assert "1 deletions failed" in caplog.text
             async with asyncio.timeout(LIMIT_S):
                 while "a retry of 1 deletions failed" not in caplog.text:
                     await asyncio.sleep(0.001)

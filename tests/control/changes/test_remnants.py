@@ -1,12 +1,14 @@
 """Folders of deleted topics in other log dirs, and those that cannot be renamed."""
 
 import asyncio
+import errno
 import logging
 import os
 from pathlib import Path
 
 import pytest
 
+from kbroker.control.changes import retirement
 from kbroker.control.changes.retirement import remnants_of, retire_all
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
@@ -70,3 +72,19 @@ def test_folders_that_a_disk_refuses_to_rename_are_one_line_of_the_log(
         (line,) = caplog.messages
         assert "a-0 could not be renamed: [Errno 30]" in line
         assert f"and 11 others of {made.dirs[0]}" in line
+
+
+def test_a_topic_id_that_cannot_be_read_now_is_read_at_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptor(_: str) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with world(tmp_path) as made:
+        one = begin_deletion(made)
+        with monkeypatch.context() as busy:
+            busy.setattr(retirement, "read_topic_id", no_descriptor)
+            assert retire_all([one]) == [], "finished, with its folder in place"
+        assert suffixes(made, "a") == []
+        assert retire_all([one]) == [one]
+        assert suffixes(made, "a") == ["delete"]
