@@ -51,7 +51,9 @@ SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.driver.extraJavaOptions": f"{ARROW} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # the 48 MB that Java reserves for the code of one compiler are too few: it would be thrown away
+    # and compiled again
+    "spark.driver.extraJavaOptions": f"{ARROW} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
 }
 
 

@@ -42,7 +42,8 @@ COUNTED = {
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     folder = tmp_path_factory.mktemp("planted")
-    write(folder, [topic for topic, _ in world().values()])
+    # Spark takes milliseconds to open a file, in each of some hundred queries
+    write(folder, [topic for topic, _ in world().values()], topics_of_a_file=64)
     options = argparse.Namespace(
         history=folder / "run",
         bootstrap=None,

@@ -24,8 +24,9 @@ from tests.spark_validation.world import (
 )
 
 
-def write(folder: Path, topics: list[Topic]) -> None:
-    """folder/run, folder/data and folder/earlier."""
+def write(folder: Path, topics: list[Topic], topics_of_a_file: int = 1) -> None:
+    """folder/run, folder/data and folder/earlier. topics_of_a_file: a kind of history has a file
+    for as many topics, named by the number of the first."""
     run = folder / "run"
     (run / "intents").mkdir(parents=True)
     content = Run(RUN, 1, "", "by hand", START_NS, {}, [])
@@ -44,7 +45,8 @@ def write(folder: Path, topics: list[Topic]) -> None:
         write_clients(run, topic)
         write_log(folder / "data", topic, topic.log)
         write_log(folder / "earlier", topic, topic.earlier or topic.log)
-        write_rows(run, topic)
+    for first in range(0, len(topics), topics_of_a_file):
+        write_rows(run, topics[first : first + topics_of_a_file])
     starts = [f"{topic.name} 0 {topic.checkpointed_start}\n" for topic in topics if topic.checkpointed_start]
     lines = "".join(["0\n", f"{len(starts)}\n", *starts])
     (folder / "data" / "log-start-offset-checkpoint").write_text(lines)
@@ -135,13 +137,14 @@ def write_log(data: Path, topic: Topic, log: dict[int, list[Batch]]) -> None:
                 stem.with_suffix(".index").write_bytes(entry + bytes(80))
 
 
-def write_rows(run: Path, topic: Topic) -> None:
-    positions: dict[int, int] = {}
-    for row in topic.rows["reads"]:
-        row["position"] = positions.setdefault(row["consumer"], 0)
-        positions[row["consumer"]] += 1
-    for kind, rows in topic.rows.items():
+def write_rows(run: Path, topics: list[Topic]) -> None:
+    for topic in topics:
+        positions: dict[int, int] = {}
+        for row in topic.rows["reads"]:
+            row["position"] = positions.setdefault(row["consumer"], 0)
+            positions[row["consumer"]] += 1
+    for kind in topics[0].rows:
         (run / kind).mkdir(exist_ok=True)
-        if rows:
+        if rows := [row for topic in topics for row in topic.rows[kind]]:
             table = pa.Table.from_pylist(rows, history.KINDS[kind])
-            pq.write_table(table, run / kind / f"t{topic.number:06d}-0000.parquet")
+            pq.write_table(table, run / kind / f"t{topics[0].number:06d}-0000.parquet")
