@@ -48,7 +48,7 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
     if found := [worker for worker in late if not broker.closing.hanging[worker]]:
         log.warning("IO workers %s hang; they close deleted logs later", sorted(found))
     for worker in late:
-        names = {one.partition.topic for one in by_worker[worker]}
+        names = _names(by_worker[worker])
         broker.closing.begin(names)
         broker.closing.hanging[worker] += 1
         broker.late_closings.start(_close_later(broker, by_worker[worker], calls.pop(worker), names))
@@ -132,22 +132,21 @@ async def _finish(
     except Exception:  # the topics are deleted: what is left is retried
         log.exception("%d deletions failed", len(deletions))
     if failed := _to_retry(broker, deletions, finished):
-        names = {one.partition.topic for one in failed}
-        broker.closing.begin(names)
-        broker.late_closings.start(_retry(broker, failed, names, _close_again))
+        broker.closing.begin(_names(failed))
+        broker.late_closings.start(_retry(broker, failed, _close_again))
 
 
 def retry_refused(broker: Broker) -> None:
     """Retry the deletions that a disk refused while control started."""
     refused, broker.closing.refused = broker.closing.refused, []
     if refused:
-        names = {one.partition.topic for one in refused}
-        broker.late_closings.start(_retry(broker, refused, names, _rename_again))
+        broker.late_closings.start(_retry(broker, refused, _rename_again))
 
 
-async def _retry(broker: Broker, failed: Sequence[Deletion], names: set[str], attempt: Attempt) -> None:
+async def _retry(broker: Broker, failed: Sequence[Deletion], attempt: Attempt) -> None:
     """A disk that is full or read-only may heal, also that of the store. Deletions of a log dir
-    that goes offline wait for the next start, as the log dir does."""
+    that goes offline wait for the next start, as the log dir does. Their names are pending."""
+    names = _names(failed)
     log.warning("%d deleted logs of %d topics are not removed yet; retried", len(failed), len(names))
     try:
         while failed:
@@ -158,11 +157,15 @@ async def _retry(broker: Broker, failed: Sequence[Deletion], names: set[str], at
             except Exception:  # the names of logs that are not removed must not become free
                 log.exception("a retry of %d deletions failed", len(failed))
             failed = _to_retry(broker, failed, finished)
-            remaining = {one.partition.topic for one in failed}
+            remaining = _names(failed)
             broker.closing.end(names - remaining)
             names = remaining
     finally:
         broker.closing.end(names)
+
+
+def _names(deletions: Iterable[Deletion]) -> set[str]:
+    return {one.partition.topic for one in deletions}
 
 
 async def _close_again(broker: Broker, failed: Sequence[Deletion]) -> Sequence[Deletion]:
