@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbroker.cleaner.cleaned_segment import SYNC_FILE_RANGE, SYNC_FILE_RANGE_WRITE
-from kbroker.cleaner.worker import IOPRIO_SET
+from kbroker.cleaner.worker import IOPRIO_LOWEST, IOPRIO_SET
 
-PRIORITIES = {"none": 0, "best effort 7": (2 << 13) | 7, "idle": 3 << 13}
+PRIORITIES = {"none": 0, "best effort 7": IOPRIO_LOWEST, "idle": 3 << 13}
 READERS = 16
 PIECE = 1 << 20
 READ_PIECES, SEGMENT_PIECES = 512, 32

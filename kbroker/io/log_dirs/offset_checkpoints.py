@@ -101,7 +101,7 @@ class OffsetCheckpoints:
         self._thread.take()
         if not self._thread.is_busy and not self.collecting:
             self._all = list(partitions)
-            self._to_collect, self._collected = self._all[::-1], {}
+            self._to_collect, self._collected = [*self._all], {}
             self.collect()
 
     @property
@@ -111,7 +111,7 @@ class OffsetCheckpoints:
 
     def collect(self) -> None:
         """Collect what the thread needs of the next SLICE logs; it begins after the last ones."""
-        for partition in reversed(self._to_collect[-SLICE:]):
+        for partition in self._to_collect[-SLICE:]:
             self._collected[partition.slot] = partition.segments.first_base
         del self._to_collect[-SLICE:]
         if not self._to_collect:
