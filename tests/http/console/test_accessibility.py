@@ -44,6 +44,14 @@ def test_every_dialog_is_accessible(page: Page, place: str, button: str) -> None
     assert findings_in_all_looks(page.browser) == []
 
 
+def test_a_deletion_that_was_confirmed_by_its_name_is_accessible(page: Page) -> None:
+    page.show("topics/orders")
+    page.click("Delete")
+    page.enter("dialog input[type=text]", "orders")
+    page.browser.wait("document.querySelector('dialog .danger:enabled')")
+    assert findings_in_all_looks(page.browser) == []
+
+
 def test_a_refusal_in_a_dialog_is_accessible(page: Page) -> None:
     page.show("topics")
     page.click("New topic")
