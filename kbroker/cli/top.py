@@ -52,9 +52,12 @@ def _show(link: ConsoleLink, interval: float, once: bool, as_json: bool) -> None
             if once:
                 return
     terminal = Console()
-    if once:
-        terminal.print(screen(overview(link), terminal.width))
-        return
+    if once or not terminal.is_terminal:  # a pipe gets one screen after the other
+        for found in again_and_again(partial(overview, link), interval):
+            terminal.print(screen(found, terminal.width))
+            if once:
+                return
+            print(flush=True)
     with Live(screen(overview(link), terminal.width), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval)

@@ -3,7 +3,7 @@
 import pytest
 
 from kbroker.cli.failures import UsageFailed
-from kbroker.cli.points_in_time import format_time, parse_duration_ms, parse_time_ms
+from kbroker.cli.points_in_time import MAX_MS, format_time, parse_duration_ms, parse_time_ms
 
 NOW_MS = 1_700_000_000_000
 
@@ -58,3 +58,9 @@ def test_a_text_that_is_no_time_is_refused() -> None:
 def test_times_are_shown_in_utc() -> None:
     assert format_time(1250) == "1970-01-01T00:00:01.250Z"
     assert format_time(-1) == "-"
+
+
+def test_a_time_after_the_year_9999_is_shown_in_milliseconds() -> None:
+    assert format_time(MAX_MS).startswith("9999-12-31T23:59:59.99")
+    assert format_time(MAX_MS + 1) == "253402300800000"
+    assert format_time((1 << 63) - 1) == "9223372036854775807"

@@ -187,6 +187,26 @@ def test_a_broker_that_restarts_does_not_end_the_lines_of_json(
     assert shown.err == "away; trying again\n" * 2
 
 
+def test_a_pipe_gets_each_screen_as_it_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = []
+
+    def overview(_link: ConsoleLink) -> object:
+        printed.append(capsys.readouterr().out)
+        if len(printed) > 2:
+            raise KeyboardInterrupt
+        return {"version": "1", "bootstrap": [f"localhost:{len(printed)}"], "sample": BUSY}
+
+    monkeypatch.setattr(top, "overview", overview)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    assert run(["top"]) == 0
+    assert [text.partition("  ready")[0] for text in printed[1:]] == [
+        "kbroker 1  localhost:1",
+        "kbroker 1  localhost:2",
+    ]
+
+
 def shown(sample: dict[str, object], columns: int = 120) -> str:
     terminal = Console(width=columns, record=True, file=io.StringIO())
     terminal.print(screen({"version": "1", "bootstrap": ["localhost:9092"], "sample": sample}, columns))
