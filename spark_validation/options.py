@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     stream.add_argument(
         "--checkpoint",
         type=Path,
+        metavar="FOLDER",
         help="folder for the job's state; a restarted job continues from it",
     )
     return made
@@ -79,6 +80,7 @@ def judge_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--landing",
         type=Path,
+        metavar="FOLDER",
         help="folder shared by all nodes, for a Parquet copy of the log; default: Spark's scratch, if local",
     )
     command.add_argument(
@@ -96,7 +98,7 @@ def judge_options(command: argparse.ArgumentParser) -> None:
 
 
 def evidence_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--history", type=Path, required=True, help="folder of the run")
+    command.add_argument("--history", type=Path, metavar="FOLDER", required=True, help="folder of the run")
     command.add_argument("--bootstrap", help="HOST:PORT: read the log through Spark's Kafka connector")
     command.add_argument("--segments", help="log directories, comma separated: read their segment files")
     command.add_argument("--topics", help="judge only these topics of the run, comma separated")

@@ -75,7 +75,7 @@ def list_clients(
 
 def _print(rows: list[dict[str, Any]]) -> None:
     headers = (
-        "CLIENT", "ADDRESS", "SOFTWARE", "PRINCIPAL", "LISTENER", "CONNECTIONS", "IN BYTES/S", "OUT BYTES/S",
+        "CLIENT-ID", "ADDRESS", "SOFTWARE", "PRINCIPAL", "LISTENER", "CONNECTIONS", "IN BYTES/S", "OUT BYTES/S",
     )  # fmt: skip
     print_table(headers, [_cells(row) for row in rows])
 

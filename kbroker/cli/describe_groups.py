@@ -205,7 +205,7 @@ def _print_group(group: Group, members: bool) -> None:
             print(f"{printed(member.member_id)}: malformed assignment: {member.malformed}")
     if members:
         print_table(
-            ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),
+            ("MEMBER-ID", "INSTANCE-ID", "CLIENT-ID", "HOST", "PARTITIONS"),
             [
                 (
                     m.member_id,

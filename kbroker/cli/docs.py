@@ -146,7 +146,7 @@ def _judge_table() -> Iterator[str]:
     import_module(JUDGE).judge_options(made)
     yield "| option | what it does |\n|---|---|"
     for action in made._actions:
-        metavar = {float: "NUMBER", Path: "FILE"}.get(action.type, "TEXT")
+        metavar = action.metavar or {float: "NUMBER", Path: "FILE"}.get(action.type, "TEXT")
         yield f"| `{action.option_strings[0]} {metavar}` | {_cell(action.help)} |"
 
 

@@ -129,7 +129,7 @@ def delete_offsets(
             f"group {group} has no committed offset for {', '.join(scopes)}; "
             f"`kbroker groups describe {group}` shows its offsets"
         )
-    confirm(f"Delete {len(chosen)} committed offsets of {group}?", yes)
+    confirm(f"Delete {counted(len(chosen), 'committed offset')} of {group}?", yes)
     from kafka.structs import TopicPartition
 
     with broker.kafka_python_admin() as client:

@@ -141,12 +141,12 @@ def reset_offsets(
         after = (earliest if to_earliest else latest)(broker, admin, partitions)
     if execute:
         alter_start_offsets(broker, group, after)
-    rows = [(*partition, before.get(partition), after[partition]) for partition in partitions]
+    rows = [(group, *partition, before.get(partition), after[partition]) for partition in partitions]
     if json:
-        keys = ("topic", "partition", "start_offset", "new_offset")
+        keys = ("group", "topic", "partition", "start_offset", "new_offset")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
     else:
-        print_table(("TOPIC", "PARTITION", "START-OFFSET", "NEW-OFFSET"), rows)
+        print_table(("GROUP", "TOPIC", "PARTITION", "START-OFFSET", "NEW-OFFSET"), rows)
     if not execute:
         say("nothing was changed: --execute makes the changes")
 

@@ -12,13 +12,14 @@ PANEL = "Tools"
 AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-def _program(module: str, extra: str) -> Any:
-    """Import the program's module. Raises UsageFailed if its packages are missing."""
+def _program(module: str, extra: str | None = None) -> Any:
+    """Import the program's module. extra: of this package, with what it needs. Raises UsageFailed
+    if its packages are missing."""
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:
-        what = f"kbroker[{extra}]"
-        raise UsageFailed(f"{missing.name} is not installed; try: pip install '{what}'") from missing
+        remedy = f"try: pip install 'kbroker[{extra}]'" if extra else "install kbroker again, with its dependencies"
+        raise UsageFailed(f"{missing.name} is not installed; {remedy}") from missing
 
 
 def _run(program: Any, context: typer.Context, name: str) -> None:
@@ -30,7 +31,7 @@ def _run(program: Any, context: typer.Context, name: str) -> None:
 def tune(context: typer.Context) -> None:
     """Check this host, size a workload, print a script of fixes, verify the advice:
     `kbroker tune --help` (`kbroker docs tuning`)."""
-    _run(_program("tuning.cli", "tune"), context, "kbroker tune")
+    _run(_program("tuning.cli"), context, "kbroker tune")
 
 
 def loadtest(context: typer.Context) -> None:

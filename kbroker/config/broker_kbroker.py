@@ -23,8 +23,8 @@ KBROKER = (
                 "as a node: its id is node.id plus its number, its ports are those of the listeners plus its "
                 "number (port 0 takes any free one). Empty: one site with all directories."),
     Setting("kbroker.http.listen", STRING, "127.0.0.1:9404", listen_address,
-            doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off. Port 0 takes any "
-                "free port, and so does the default if its port is in use."),
+            doc="Address of the http process: console, /metrics, /healthz, /readyz. Empty turns it off. Port 0 takes "
+                "any free port, and so does the default if its port is in use."),
     Setting("kbroker.http.ssl.listener", STRING, "",
             doc="Name whose TLS settings the http port and the schema registry use: of a listener, or any name NAME "
                 "with listener.name.NAME.ssl.keystore.location and so on. Clients are not asked for certificates. "
@@ -34,8 +34,8 @@ KBROKER = (
                 "on other addresses only to users who log in with SCRAM, or not at all if no SASL listener offers "
                 "SCRAM."),
     Setting("kbroker.console.readonly", BOOLEAN, True,
-            doc="The console is read-only. False lets it create, alter and delete topics, alter settings, reset "
-                "offsets and delete groups, with the permissions of its user."),
+            doc="The console is read-only. False lets it change topics, settings, groups, quotas, ACLs and SCRAM users, "
+                "with the permissions of its user (`kbroker docs console`)."),
     Setting("kbroker.console.reports.dir", STRING, "",
             doc="Folder of the reports that the console lists and shows: verdicts of the judge, figures of load "
                 "tests, results of the benchmark, proofs of kbroker tune verify. It reads JSON files in the folder "

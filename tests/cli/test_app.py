@@ -110,6 +110,8 @@ def test_the_page_lists_the_options_of_the_tools() -> None:
     sections = {part.partition("\n")[0]: part for part in page().split("# kbroker ")}
     assert "| `--nic BITS/S` | Network speed: 10Gbit/s. | this host's |" in sections["tune size"]
     assert "| `--abort-share NUMBER` |" in sections["loadtest run"]
+    assert "| `--folder FOLDER` |" in sections["loadtest run"]
+    assert "| `--history FOLDER` |" in sections["judge"]
 
 
 def test_the_version_is_printed(shell: Shell) -> None:

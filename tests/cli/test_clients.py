@@ -54,7 +54,7 @@ def url() -> Iterator[str]:
 def test_clients_are_listed_by_their_traffic(shell: Shell, url: str) -> None:
     shown = shell("clients", "list", "--url", url)
     head, *rows = shown.lines
-    assert head.split("  ")[0] == "CLIENT"
+    assert head.split("  ")[0] == "CLIENT-ID"
     assert [row.split()[0] for row in rows] == ["shop-2", "-", "shop-1"]
     assert rows[1].split() == ["-", "10.0.0.7", "-", "User:bob", "SASL", "2", "7", "1"]
     assert shown.stderr == "not listed: 1 client with 30 connections\n"

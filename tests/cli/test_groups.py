@@ -69,7 +69,10 @@ def test_members_are_shown_with_their_partitions(cli: Shell, topic: str, group: 
         assert (only["client_id"], only["instance_id"], only["host"]) == ("the-member", "one", "127.0.0.1")
         assert only["partitions"] == [{"topic": topic, "partition": n} for n in range(3)]
         assert [row["client_id"] for row in found["partitions"]] == ["the-member"] * 3
-        assert f"{topic}:0 {topic}:1 {topic}:2" in cli("groups", "describe", group, "--members").text
+        text = cli("groups", "describe", group, "--members").text
+        assert "MEMBER-ID" in text
+        assert "INSTANCE-ID  CLIENT-ID   HOST" in text
+        assert f"{topic}:0 {topic}:1 {topic}:2" in text
 
 
 def test_groups_are_listed_by_state_and_type(cli: Shell, idle: str) -> None:

@@ -35,6 +35,18 @@ def test_a_missing_extra_is_named(
     )
 
 
+def test_a_missing_package_of_the_tuner_is_no_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'psutil'", name="psutil")
+
+    monkeypatch.setattr(tools, "import_module", gone)
+    assert run(["tune", "check"]) == ExitCode.USAGE
+    line = "kbroker: psutil is not installed; install kbroker again, with its dependencies\n"
+    assert capsys.readouterr().err == line
+
+
 def test_the_load_test_starts_without_the_tests_of_the_source_tree() -> None:
     code = "import sys; sys.modules['tests'] = None; import loadtest.cli"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
