@@ -21,7 +21,8 @@ _HINTS = {
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: "`kbroker cluster describe` shows the brokers",
     ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "log in with SASL or a certificate (`kbroker docs sasl`)",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
-    ErrorCode.GROUP_ID_NOT_FOUND: "`kbroker groups list` shows the groups",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`kbroker groups list` shows the groups and their types; for type share: "
+    "`kbroker share-groups`",
     ErrorCode.UNKNOWN_MEMBER_ID: "`kbroker groups describe --members` shows the members",
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "`kbroker topics reassignments` shows those in progress",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read it first",

@@ -52,6 +52,8 @@ def test_start_offsets_are_shown_reset_and_deleted(cli: Shell, consumed: str, gr
     cli(*reset, "--to-datetime", "2020-01-01", "--execute")
     assert starts(cli, group)[0] == (0, 20)
     assert "START-OFFSET" in cli("share-groups", "describe", group).text
+    as_another_type = cli("groups", "describe", group, code=1).stderr
+    assert "for type share: `kbroker share-groups`" in as_another_type
 
     assert "no partition 9" in cli(*reset[:-1], f"{consumed}:9", "--to-latest", code=1).stderr
     cli("share-groups", "delete-offsets", group, consumed, "--yes")
