@@ -59,7 +59,8 @@ Broker = Annotated[BrokerKind, typer.Option(help="The broker to start if there i
 Seed = Annotated[int, typer.Option(help="Seed of faults, keys and aborts; the same seed repeats them.")]
 Faults = Annotated[str, typer.Option(metavar="WORD[,...]", help=f"all, none, or some of: {','.join(KINDS)}")]
 Folder = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="New folder for the run.", show_default="reports/load/TIME")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="New folder for the run.", show_default="reports/load/TIME"),
 ]
 Rate = Annotated[
     float,

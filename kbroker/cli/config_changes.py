@@ -1,13 +1,14 @@
 """Reading and changing the settings of topics, brokers and groups (DescribeConfigs,
 IncrementalAlterConfigs)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbroker.cli import named_configs
 from kbroker.cli.config_sources import DEFAULT_SOURCES, SOURCES
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, result_of
+from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
 from kbroker.cli.setting_names import known_names
 from kbroker.config.close_names import suggestion
 
@@ -98,12 +99,14 @@ def change_configs(
     validate_only: bool = False,
 ) -> None:
     """Change some settings of one entity, all of them or none. Raises CommandFailed."""
+    pairs = (sets, dict.fromkeys(deletes), appends or {}, subtracts or {})
+    operations = [(key, number, value) for number, each in enumerate(pairs) for key, value in each.items()]
+    if twice := [key for key, times in Counter(key for key, *_ in operations).items() if times > 1]:
+        raise UsageFailed(f"two changes of {', '.join(twice)}: give only one")
     if name and entity in OF_A_BROKER:
         require_broker(broker, name)
     if deletes:
         _require_settings(broker, entity, name, deletes)
-    pairs = (sets, dict.fromkeys(deletes), appends or {}, subtracts or {})
-    operations = [(key, number, value) for number, each in enumerate(pairs) for key, value in each.items()]
     if (unnamed := _unnamed(entity, name)) is not None:
         named_configs.change(broker, *unnamed, operations, validate_only)
         return

@@ -69,8 +69,8 @@ def _parsed_ms(text: str, now_ms: int) -> int:
 
 
 def format_time(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds; a dash for None, and milliseconds for a time after the year
-    9999, which producers may send."""
+    """ISO 8601 in UTC with milliseconds; a dash for None, and milliseconds for a time after the
+    year 9999, which producers may send."""
     if timestamp_ms < 0:
         return "-"
     if timestamp_ms > MAX_MS:

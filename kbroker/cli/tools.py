@@ -18,7 +18,11 @@ def _program(module: str, extra: str | None = None) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:
-        remedy = f"try: pip install 'kbroker[{extra}]'" if extra else "install kbroker again, with its dependencies"
+        remedy = (
+            f"try: pip install 'kbroker[{extra}]'"
+            if extra
+            else "install kbroker again, with its dependencies"
+        )
         raise UsageFailed(f"{missing.name} is not installed; {remedy}") from missing
 
 

@@ -34,8 +34,8 @@ KBROKER = (
                 "on other addresses only to users who log in with SCRAM, or not at all if no SASL listener offers "
                 "SCRAM."),
     Setting("kbroker.console.readonly", BOOLEAN, True,
-            doc="The console is read-only. False lets it change topics, settings, groups, quotas, ACLs and SCRAM users, "
-                "with the permissions of its user (`kbroker docs console`)."),
+            doc="The console is read-only. False lets it change topics, settings, groups, quotas, ACLs and SCRAM "
+                "users, with the permissions of its user (`kbroker docs console`)."),
     Setting("kbroker.console.reports.dir", STRING, "",
             doc="Folder of the reports that the console lists and shows: verdicts of the judge, figures of load "
                 "tests, results of the benchmark, proofs of kbroker tune verify. It reads JSON files in the folder "

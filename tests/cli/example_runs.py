@@ -114,7 +114,6 @@ kbroker topics create orders --partitions 3
 """
 
 
-
 def examples_by_command() -> dict[str, list[str]]:
     """The command lines of the page, by the command that has them."""
     found: dict[str, list[str]] = {}

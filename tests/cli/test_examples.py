@@ -23,4 +23,6 @@ def test_every_command_with_examples_is_in_one_part() -> None:
 
 def test_every_part_has_a_test_that_runs_it() -> None:
     modules = Path(__file__).parent.glob("test_examples_of_*.py")
-    assert sorted(re.findall(r"run_examples\(\"(\w+)\"", "".join(map(Path.read_text, modules)))) == sorted(PARTS)
+    assert sorted(re.findall(r"run_examples\(\"(\w+)\"", "".join(map(Path.read_text, modules)))) == sorted(
+        PARTS
+    )

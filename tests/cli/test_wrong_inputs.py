@@ -60,6 +60,8 @@ WITHOUT_BROKER = [
     ("topics delete-records t:0:5 t:1:5 t:0:6 --yes", 2, "t:0 has two offsets, 5 and 6"),
     ("topics create t -c retention.ms=1 -c retention.ms=2", 2, "--config retention.ms has two values"),
     ("configs alter topic t --set a=1 --set a=2", 2, "--set a has two values"),
+    ("configs alter topic t --set a=1 --delete a --append b=1", 2, "two changes of a: give only one"),
+    ("topics alter t -c a=1 --delete-config a", 2, "two changes of a: give only one"),
     ("topics delete-records t:5-3 --before 1d --yes", 2, "5-3 ends before it begins"),
     ("groups delete-offsets g t:0,5-3 --yes", 2, "5-3 ends before it begins"),
     ("configs describe broker", 2, "--default"),
