@@ -1,17 +1,21 @@
 """A cleaner thread and what goes wrong while it cleans."""
 
 import errno
+import os
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.cleaner import worker
+from kbroker.cleaner.cleaner_state import CleanerState
 from kbroker.cleaner.log_cleaner import Cleaned, MapTooSmall
 from kbroker.cleaner.throttle import Throttle
 from kbroker.cleaner.worker import CleanerThread
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.cleaning_messages import CleanableLog, EndCleaning
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log.errors import CorruptLog
@@ -118,3 +122,97 @@ def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyP
     assert thread._log_cleaner() is first
     state.threads = 4
     assert thread._log_cleaner().offset_map.memory_bytes == 1 << 20
+
+
+def test_a_thread_backs_off_only_after_it_has_cleaned_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    monkeypatch.setattr(worker, "lower_priority", lambda: None)
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(close=lambda: closed.append(True)))
+    waits: list[float] = []
+    thread = a_thread(SimpleNamespace(stop=threading.Event(), threads=1, back_off=waits.append))
+    steps = iter([True, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), True, False, worker.Stopped()])
+    waited_before: list[int] = []
+
+    def clean() -> bool:
+        waited_before.append(len(waits))
+        step = next(steps)
+        if isinstance(step, Exception):
+            raise step
+        return bool(step)
+
+    monkeypatch.setattr(thread, "_clean_filthiest", clean)
+    thread.run()
+    assert waited_before == [0, 0, 1, 1, 2]
+    assert closed == [True]
+
+
+def test_a_thread_above_the_number_of_the_settings_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "lower_priority", lambda: None)
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(close=lambda: None))
+    thread = a_thread(SimpleNamespace(stop=threading.Event(), threads=0))
+    monkeypatch.setattr(thread, "_clean_filthiest", lambda: pytest.fail("it cleans"))
+    thread.run()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_log_is_free_for_other_threads_when_its_cleaning_has_ended(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: (ONE,)))
+    done: list[tuple[CleanableLog, Cleaned | None]] = []
+    state = SimpleNamespace(
+        stop=None, take_filthiest=lambda *_: (0, ONE), done=lambda *ended: done.append(ended[:2])
+    )
+    thread, cleaned = a_thread(state), Cleaned(end=7)
+
+    def clean(one: CleanableLog) -> Cleaned:
+        if fails:
+            raise worker.Stopped
+        return cleaned
+
+    monkeypatch.setattr(thread, "_clean", clean)
+    if fails:
+        with pytest.raises(worker.Stopped):
+            thread._clean_filthiest()
+    else:
+        assert thread._clean_filthiest()
+    assert done == [(ONE, None if fails else cleaned)]
+
+
+def test_the_process_runs_as_many_threads_as_its_settings_say_and_wakes_them_when_it_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared(Sizes(1, 1, 8, 16, 1 << 16))
+    process = shared.process_count + 1
+    context: Any = SimpleNamespace(
+        shared=shared, process=process, epoch=4, control_sockets=SimpleNamespace(connector=None),
+        config=BrokerConfig({"log.dirs": "/a", "log.cleaner.backoff.ms": "1"}),
+    )  # fmt: skip
+    stops: list[Any] = []
+    started: list[int] = []
+    joined: list[float] = []
+    woken: list[bool] = []
+    calls = iter(range(3))
+
+    def settings(_: object) -> dict[str, str]:
+        if next(calls) == 2:
+            stops[0]()
+        return {"log.cleaner.threads": "2"}
+
+    class Thread(SimpleNamespace):
+        def __init__(self, number: int, *_: object) -> None:
+            super().__init__(
+                is_alive=lambda: number == 0, start=lambda: started.append(number), join=joined.append
+            )
+
+    monkeypatch.setattr(worker, "on_stop", stops.append)
+    monkeypatch.setattr(worker, "lower_priority", lambda: None)
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(call=settings))
+    monkeypatch.setattr(worker, "CleanerThread", Thread)
+    monkeypatch.setattr(CleanerState, "wake_threads", lambda _: woken.append(True))
+    os.eventfd_write(shared.cleaner_event_fd, 3)
+    worker.main(context)
+    assert started == [0, 1, 1, 1], "a thread that has died is replaced"
+    assert joined == [worker.JOIN_S] * 2
+    assert woken == [True, True], "by the IO workers' calls, and by the stop"
+    assert shared.processes[process, ProcessLine.READY] == 4

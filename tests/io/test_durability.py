@@ -9,16 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from kbroker.io.append.drain import HeldAppend
 from kbroker.io.append.rows import AppendRow, SyncRow, SyncState
-from kbroker.io.durability import Durability
+from kbroker.io.durability import DELAYED, EXPIRED, FLUSH_ERRORS, WATCHED, Durability
 from kbroker.io.group_commit import RECORD
 from kbroker.io.partition.log_durability import FlushJob
-from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.layout import Completion, Counter, ProcessLine, Slot, SlotFlag
+from kbroker.ipc.ring import ring_push
 from kbroker.protocol.errors import ErrorCode
-from tests.io.append.drain_case import DrainCase, batch
+from tests.io.append.drain_case import CAPACITY, DrainCase, batch
 
 TIMED_OUT = 7
 NOT_LEADER = 6
@@ -52,6 +54,7 @@ class FakeLogs:
         self.offline_listeners: list[Callable[[int], None]] = []
         self.moved_listeners: list[Callable[[int, str], None]] = []
         self.failed: list[tuple[str, int]] = []
+        self.rolled_only: list[bool] = []
         FakeLogs.started, FakeLogs.gate, FakeLogs.synced = threading.Event(), threading.Event(), []
 
     def get(self, slot: int) -> "FakeLogs | None":
@@ -62,7 +65,7 @@ class FakeLogs:
         return self
 
     def begin(self, rolled_only: bool = False) -> FlushJob:
-        assert not rolled_only
+        self.rolled_only.append(rolled_only)
         return SlowDisk(self.folder, (), -1, int(self._case.words[Slot.LOG_END]), 0, 0)
 
     def finish(self, job: FlushJob) -> None:
@@ -87,8 +90,9 @@ class Scene:
         self.case.words[Slot.FLAGS] = SlotFlag.DURABLE
         self.logs = FakeLogs(self.case)
         self.synced: list[int] = []
+        self.notify_again: list[int] = []
         self.durability = Durability(
-            self.case.shared, self.case.drain, self.logs, synced=[self.synced.append]
+            self.case.shared, self.case.drain, self.logs, self.notify_again.append, [self.synced.append]
         )
 
     def append(self, records: int = 1) -> int:
@@ -97,6 +101,17 @@ class Scene:
         self.case.drain.run()
         self.durability.flush([self.case.slot])
         return token
+
+    def fill_ring(self, client: int) -> None:
+        """Leave no room in a client's completion ring."""
+        ring = self.case.shared.completion_ring(client, 0)
+        while ring_push(ring, CAPACITY, np.zeros(Completion.STRIDE // 8, np.int64)):
+            pass
+
+    def report(self, error: int) -> None:
+        """The end of a plain sync, which the kernel begins and a thread makes."""
+        os.write(self.durability._commit._results_write, RECORD.pack(-1 - self.case.slot, error, 1000))
+        self.durability.take_flushed()
 
     def finish_sync(self) -> None:
         """Let syncs end, and take the next result."""
@@ -274,3 +289,98 @@ def test_a_flush_requested_during_another_one_follows_it(scene: Scene) -> None:
     scene.durability.wait()
     scene.durability.take_flushed()
     assert scene.logs.synced == [1, 2]
+
+
+def held_append(scene: Scene, acks: int = -1) -> HeldAppend:
+    return HeldAppend(
+        client=0, token=5, slot=scene.case.slot, base_offset=3, last_offset=3, append_time_ms=-1, acks=acks,
+        timeout_ms=1000,
+    )  # fmt: skip
+
+
+def test_a_sleeping_client_is_woken_by_the_answer_after_a_sync(scene: Scene) -> None:
+    scene.append()
+    scene.case.shared.processes[0][ProcessLine.SLEEPING] = 1
+    scene.finish_sync()
+    assert os.eventfd_read(scene.case.shared.event_fds[0]) == 1
+    assert scene.case.drain.counters[scene.case.slot, Counter.FLUSHES] == 1
+
+
+def test_a_reader_is_notified_after_a_sync_and_later_if_its_ring_is_full(scene: Scene) -> None:
+    for full in (False, True):
+        if full:
+            scene.fill_ring(1)
+        scene.append()
+        scene.case.words[Slot.WAITERS] = 1 << 1
+        scene.finish_sync()
+        assert scene.notify_again == [scene.case.slot] * full
+        if not full:
+            assert [answer[Completion.SLOT] for answer in scene.case.answers(client=1)] == [scene.case.slot]
+
+
+def test_a_reader_that_the_kernel_could_not_notify_is_notified_later(scene: Scene) -> None:
+    scene.case.drain.syncs[scene.case.slot, SyncRow.STATE] = SyncState.IDLE
+    scene.durability._ended(-1 - scene.case.slot, SyncRow.NOT_NOTIFIED, 0)
+    assert scene.notify_again == [scene.case.slot]
+
+
+def test_a_sync_that_no_thread_could_take_is_made_whole(scene: Scene) -> None:
+    assert scene.durability._ended(-1 - scene.case.slot, SyncRow.NOT_STARTED, 0) == scene.case.slot
+
+
+def test_a_plain_sync_that_fails_is_reported_and_counted(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    sync = scene.case.drain.syncs[scene.case.slot]
+    sync[SyncRow.STATE], sync[SyncRow.NEXT_OFFSET], sync[SyncRow.FD] = SyncState.PLAIN, 9, os.dup(0)
+    sync[SyncRow.GENERATION] = scene.case.words[Slot.GENERATION]
+    scene.report(errno.EIO)
+    assert scene.logs.failed == [("folder", errno.EIO)]
+    assert scene.case.drain.metrics.words[FLUSH_ERRORS] == 1
+    assert (scene.case.words[Slot.DURABLE], sync[SyncRow.STATE]) == (0, SyncState.IDLE)
+
+
+def test_an_answer_without_room_in_its_ring_is_given_later(scene: Scene) -> None:
+    scene.case.words[Slot.FLAGS] = 0
+    scene.fill_ring(0)
+    assert not scene.durability.unanswered
+    scene.durability.hold(held_append(scene))
+    assert scene.durability.unanswered
+    scene.durability.answer_late()
+    assert scene.durability.unanswered
+    scene.case.answers()
+    scene.durability.answer_late()
+    assert scene.case.outcomes() == [(5, 0, 3)]
+    assert not scene.durability.unanswered
+
+
+def test_a_refused_append_has_a_storage_error(scene: Scene) -> None:
+    scene.durability.refuse(held_append(scene))
+    assert scene.case.outcomes() == [(5, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+
+
+def test_an_append_that_flush_messages_holds_waits_for_the_disk(scene: Scene) -> None:
+    scene.case.words[Slot.FLAGS] = 0
+    scene.case.row[AppendRow.FLUSH_RECORDS] = 3
+    scene.durability.hold(held_append(scene))
+    assert scene.case.outcomes() == []
+
+
+def test_delayed_and_expired_produces_are_counted(scene: Scene) -> None:
+    words = scene.case.drain.metrics.words
+    for _ in range(2):
+        scene.durability.hold(held_append(scene))
+    scene.durability.measure()
+    assert [words[DELAYED], words[WATCHED], words[EXPIRED]] == [2, 2, 0]
+    scene.durability.expire(scene.case.drain.next_expiry_ms - 1)
+    assert words[EXPIRED] == 0
+    scene.durability.expire(time.monotonic_ns() // 1_000_000 + 1001)
+    assert words[EXPIRED] == 2
+
+
+def test_only_a_sync_for_a_roll_leaves_the_active_segment_out(scene: Scene) -> None:
+    scene.logs.gate.set()
+    for flush in (scene.durability.flush_rolled, scene.durability.flush_now, scene.durability.flush):
+        flush([scene.case.slot])
+        scene.finish_sync()
+    assert scene.logs.rolled_only == [True, False, False]

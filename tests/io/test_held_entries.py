@@ -137,3 +137,13 @@ def test_a_range_of_a_segment_that_is_gone_is_refused_at_once(scene: Scene) -> N
     scene.push_read_ahead(segment_base=0)
     scene.take()
     assert scene.case.outcomes() == [(TOKEN, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1)]
+
+
+def test_fetches_that_wait_at_a_log_are_woken_when_a_transaction_has_ended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notified: list[tuple[int, int]] = []
+    monkeypatch.setattr(scene.case.drain, "notify", lambda slot: notified.append((slot, len(scene.ended))))
+    scene.push_marker()
+    scene.take()
+    assert notified == [(scene.case.slot, 1)]

@@ -343,3 +343,9 @@ def test_each_retention_run_measures_its_own_time_without_the_turns_between(
         scene.housekeeping.run(INITIAL_DELAY_MS + turn)
         next(ticks)
     assert measured == [(RETENTION_SECONDS, 20)] * 2
+
+
+def test_a_task_that_ran_late_is_due_an_interval_after_that(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 1)
+    scene.housekeeping.run(10_500)
+    assert scene.housekeeping.next_due_ms == 11_500

@@ -143,3 +143,16 @@ def test_opened_logs_are_counted_and_those_that_cannot_be_opened_are_not(
         time.sleep(0.001)
     logs._openings.close()
     assert logs._drain.metrics.words[RECOVERED_LOGS] == 2
+
+
+def test_fetches_that_wait_at_a_slot_are_woken_when_its_log_is_online(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, shared = logs_of(tmp_path, first_start=True)
+    notified: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        logs._drain, "notify", lambda slot: notified.append((slot, int(shared.slots[slot, Slot.STATE])))
+    )
+    logs.open(OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config()), 1)
+    assert logs.close_all(begin_no_role) == 0
+    assert notified == [(SLOT, SlotState.ONLINE)]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,18 @@ def test_a_roll_that_fails_is_an_error_of_the_log_dir(
     monkeypatch.setattr(scene.opened[1].partition, "roll", roll)
     scene.logs.roll(1)
     assert scene.states == A_IS_OFFLINE
+
+
+def test_fetches_that_wait_at_a_log_are_woken_in_its_new_log_dir(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition, notified = scene.opened[0].partition, list[tuple[int, str]]()
+    monkeypatch.setattr(
+        scene.drain, "notify", lambda slot: notified.append((slot, scene.logs.require(slot).folder))
+    )
+    partition.durability.flush()
+    target = f"{scene.paths[1]}/t0-0"
+    shutil.copytree(partition.folder, target)
+    partition.role.pause()
+    scene.logs.relocate(0, target, NOW)
+    assert notified == [(0, target)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
-from kbroker.ipc.layout import SlotState
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import boot_mark
 from kbroker.protocol.errors import ErrorCode
 from tests.io.three_logs import A_IS_OFFLINE, ALL_ONLINE, EMPTY, ThreeLogs
@@ -108,3 +108,14 @@ def test_a_full_disk_has_its_reserved_blocks_freed_once(scene: ThreeLogs) -> Non
     for _ in range(2):
         scene.logs.failures.log_failed(1, OSError(errno.ENOSPC, "no room"))
     assert full == [scene.paths[0]]
+
+
+def test_fetches_that_wait_at_a_log_are_woken_when_its_log_dir_fails(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notified: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        scene.drain, "notify", lambda slot: notified.append((slot, int(scene.shared.slots[slot, Slot.STATE])))
+    )
+    scene.logs.failures.dir_failed(scene.paths[0], OSError(errno.EIO, "broken"))
+    assert notified == [(0, SlotState.OFFLINE), (1, SlotState.OFFLINE)]

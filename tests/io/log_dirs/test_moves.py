@@ -72,7 +72,8 @@ class Case:
     def __init__(self, root: Path) -> None:
         self.logs = OneLog(root)
         self.here, self.there, self.elsewhere = self.logs.dirs
-        self.moves = Moves(self.logs, BrokerConfig, lambda _: None)
+        self.woken: list[tuple[int, str]] = []
+        self.moves = Moves(self.logs, BrokerConfig, lambda slot: self.woken.append((slot, self.folder)))
         self.reported: list[object] = []
 
     def begin(self, log_dir: str | None = None) -> None:
@@ -266,3 +267,11 @@ def test_a_move_that_fails_is_named(case: Case, monkeypatch: pytest.MonkeyPatch)
         case.moves.report(case.reported.append)
     assert case.reported == [MoveFailed(SLOT, GENERATION, case.there)]
     assert case.futures() == []
+
+
+def test_fetches_that_wait_at_a_log_are_woken_when_it_has_moved(case: Case) -> None:
+    case.begin()
+    case.switch()
+    assert case.woken == []
+    case.moves.finish(FinishMove(SLOT, case.there))
+    assert case.woken == [(SLOT, f"{case.there}/t-0")]

@@ -68,3 +68,8 @@ def test_nothing_at_or_above_the_high_watermark_is_removed(
         assert upper <= log.high_watermark
     kept = sum(sizes[above_size(log, retention) :])
     assert kept >= min(retention, sum(sizes))
+
+
+def test_a_log_start_beyond_the_high_watermark_deletes_only_up_to_that() -> None:
+    assert below_log_start(shape([1, 1, 1], log_start=20, high_watermark=19)) == 1
+    assert below_log_start(shape([1, 1, 1], log_start=20, high_watermark=20)) == 2

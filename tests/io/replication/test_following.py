@@ -224,6 +224,17 @@ def test_without_a_leader_nothing_is_copied_and_nothing_is_appended(scene: Make)
     assert case.own.row[AppendRow.STATE] != 1
 
 
+def test_fetches_that_wait_at_a_log_are_woken_when_its_leader_changes(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, notified = scene(), list[int]()
+    monkeypatch.setattr(case.drain, "notify", notified.append)
+    case.follow()
+    assert notified == [OWN]
+    case.following.follow(Follow(OWN, 2, -1, GENERATION, 0, ""))
+    assert notified == [OWN, OWN]
+
+
 def test_a_batch_that_is_larger_than_the_buffer_is_copied(
     scene: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,31 @@ def test_a_partition_that_is_forgotten_refuses_no_appends_for_too_few_replicas()
     assert not scene.rows[OWN, AppendRow.TOO_FEW]
 
 
+def test_waiting_readers_are_notified_of_a_new_leadership_and_when_the_high_watermark_moves() -> None:
+    scene = Scene()
+    for _ in range(2):
+        scene.begin()
+    assert scene.notified == [OWN]
+    scene.ends(10, 10, 0)
+    scene.leading.appended([OWN])
+    scene.leading.advance()
+    assert scene.notified == [OWN]
+    scene.ends(10, 10, 10)
+    scene.leading.advance()
+    assert scene.notified == [OWN, OWN]
+
+
+def test_workers_that_copy_are_woken_by_a_role_and_by_an_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[int] = []
+    monkeypatch.setattr(module, "wake_process", lambda _, process: woken.append(process))
+    scene = Scene()
+    scene.begin(in_sync=())
+    assert sorted(woken) == [FIRST, SECOND]
+    woken.clear()
+    scene.leading.appended([OWN, OWN, 3])
+    assert sorted(woken) == [FIRST, SECOND]
+
+
 def test_no_record_is_acknowledged_before_any_follower_has_it() -> None:
     """A frozen follower holds acks=all."""
     scene = Scene()

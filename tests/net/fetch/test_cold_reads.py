@@ -1,12 +1,13 @@
 """Reads of bytes that are not in memory: asked of the IO worker, and waited for."""
 
 import asyncio
+import os
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 
-from kbroker.ipc.layout import AppendEntry, Operation
+from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine
 from kbroker.ipc.ring import ring_push, ring_take
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.net.fetch.cold_reads import ColdReads
@@ -66,5 +67,16 @@ def test_a_range_that_finds_no_room_in_the_ring_is_sent_as_it_is() -> None:
         ended: list[str] = []
         cold.read([reading(0)], lambda: ended.append("all"))
         assert ended == ["all"]
+
+    asyncio.run(run())
+
+
+def test_an_io_worker_that_sleeps_is_woken_for_a_range() -> None:
+    async def run() -> None:
+        shared, cold = made()
+        worker = shared.worker_process(0)
+        shared.processes[worker, ProcessLine.SLEEPING] = 1
+        cold.read([reading(0)], lambda: None)
+        assert os.eventfd_read(shared.event_fds[worker]) == 1
 
     asyncio.run(run())

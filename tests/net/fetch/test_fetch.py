@@ -49,6 +49,15 @@ def test_size_limits_keep_the_first_batch_complete(node_factory: NodeFactory) ->
     assert lengths(partitions={1: 0, 0: 0}, max_bytes=1) == [size, 0]
 
 
+@pytest.mark.parametrize("session", [(0, -1), (0, 0)], ids=["kernel", "python"])
+def test_no_answer_has_more_bytes_than_the_broker_allows(
+    node_factory: NodeFactory, session: tuple[int, int]
+) -> None:
+    node, size = filled(node_factory, settings={"fetch.max.bytes": "1024"})
+    (part,) = fetch(node.connect(), session=session).responses[0].partitions
+    assert size < len(part.records) <= 1024 < 10 * size
+
+
 def test_a_partition_that_cannot_be_read_answers_its_error(node_factory: NodeFactory) -> None:
     node, _ = filled(node_factory)
     link = node.connect()
