@@ -239,3 +239,26 @@ def test_the_log_dirs_of_logs_that_cannot_be_opened_are_not_checked(tmp_path: Pa
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_batches_of_a_predecessor_are_settled_and_settings_are_sent_before_a_log_is_opened(
+    tmp_path: Path,
+) -> None:
+    """Until then the successor refuses every entry without reading it."""
+
+    async def run(made: World, scene: Scene) -> None:
+        worker, restarted = StartingWorker(made), list[tuple[int, int]]()
+        worker.go.set()
+        appender: Any = scene.workers._appender
+        appender.worker_restarted = lambda index: restarted.append((index, len(worker.calls)))
+        settings = m.Settings({"log.retention.ms": "5"})
+        vars(made.broker)["dynamic_settings"] = lambda: settings.values
+        version = made.broker.version
+        await scene.greet(worker)
+        assert restarted == [(0, 0)]
+        assert worker.calls[0] == settings
+        assert [type(call) for call in worker.calls].count(m.Settings) == 1
+        assert made.broker.version > version, "logs that could not be opened are offline now"
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))

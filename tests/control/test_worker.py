@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.control import state
+from kbroker.control import state, worker
 from kbroker.control.broker import Broker
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, grow_topic
@@ -21,6 +21,7 @@ from kbroker.control.coordinator.running import Running
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.replication.service import Replication
 from kbroker.control.requests import SLICED_FROM_BYTES
 from kbroker.control.services import Services
 from kbroker.control.store.change import Change, Deletion
@@ -324,3 +325,68 @@ def test_a_coordinator_topic_that_a_client_created_or_grew_is_loaded(tmp_path: P
         await until(lambda: machine.loads == [0, 1, 2])
 
     play(Stage(tmp_path), scene, coordinators=coordinators)
+
+
+def test_replication_hears_of_a_worker_that_is_lost_and_of_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[tuple[str, int]] = []
+
+    async def lost(_: Replication, worker: int) -> None:
+        events.append(("lost", worker))
+
+    async def returned(_: Replication, worker: int) -> None:
+        events.append(("returned", worker))
+
+    monkeypatch.setattr(Replication, "worker_lost", lost)
+    monkeypatch.setattr(Replication, "worker_returned", returned)
+
+    async def scene(stage: Stage) -> None:
+        first = await stage.worker(0)
+        await until(lambda: stage.ready)
+        first.link.close()
+        await until(lambda: events == [("lost", 0)])
+        await stage.worker(0)
+        await until(lambda: events == [("lost", 0), ("returned", 0)])
+
+    play(Stage(tmp_path), scene)
+    assert len(events) == 2, "the stop loses no worker"
+
+
+def test_coordinators_hear_of_closed_connections(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        closed: list[int] = []
+        stage.broker.listeners.connection.append(closed.append)
+        network = await stage.network()
+        network.link.send(m.ConnectionClosed(7))
+        await until(lambda: closed == [7])
+
+    play(Stage(tmp_path), scene)
+
+
+def test_control_reports_that_every_log_is_open(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        line = stage.shared.processes[stage.shared.control_client]
+        await stage.worker(0)
+        await asyncio.sleep(0.01)
+        assert line[ProcessLine.LOGS_OPEN] == 0
+        await stage.worker(1)
+        await until(lambda: line[ProcessLine.LOGS_OPEN] == EPOCH)
+
+    play(Stage(tmp_path, workers=2), scene)
+
+
+def test_a_network_process_gets_the_verdict_on_a_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def verify(_: object, message: m.VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+        return ((message.producer_epoch, "text"),)
+
+    monkeypatch.setattr(worker, "verify", verify)
+
+    async def scene(stage: Stage) -> None:
+        network = await stage.network()
+        found = await network.link.call(m.VerifyTransaction("id", 1, 5, (("t", 0),), 12))
+        assert [tuple(each) for each in found] == [(5, "text")]
+
+    play(Stage(tmp_path), scene)

@@ -2,6 +2,7 @@
 other."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -9,7 +10,7 @@ import pytest
 
 from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc.layout import AppendEntry, Operation
+from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine
 from kbroker.ipc.ring import ring_length
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -46,6 +47,19 @@ def test_a_batch_travels_with_its_slot_and_comes_back_with_its_offset() -> None:
         assert 0 < request[AppendEntry.ACKS] >> 16 <= 5000
         rings.complete(request[AppendEntry.TOKEN], base_offset=42)
         assert await appending == 42
+
+    run(test)
+
+
+def test_an_io_worker_that_sleeps_is_woken_once_for_the_batches_of_a_turn() -> None:
+    async def test(appender: Appender, rings: Rings) -> None:
+        worker = rings.shared.worker_process(0)
+        rings.shared.processes[worker, ProcessLine.SLEEPING] = 1
+        for _ in range(3):
+            appender.submit(PARTITION, b"batch", lambda _: None)
+        await until(lambda: not rings.shared.processes[worker, ProcessLine.SLEEPING])
+        assert os.eventfd_read(rings.shared.event_fds[worker]) == 1
+        assert len(rings.take()) == 3
 
     run(test)
 

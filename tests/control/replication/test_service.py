@@ -9,40 +9,15 @@ import pytest
 
 from kbroker.config.alter import Alteration, Op
 from kbroker.control.changes.config_change import alter
-from kbroker.control.changes.topic_change import create_topics
-from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
-from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.service import Replication
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FullStore, World
-
-
-def sited(folder: Path, sites: int = 3, **settings: str) -> World:
-    dirs = ";".join(str(folder / f"d{number}") for number in range(sites))
-    return World(folder, {"kbroker.replica.sites": dirs, **settings}, workers=sites, dirs=sites)
-
-
-def create(made: World, *specs: NewTopic) -> dict[str, TopicPlan | KafkaError]:
-    return asyncio.run(create_topics(made.broker, specs))
-
-
-def only(made: World) -> Partition:
-    return made.broker.catalogue.topics["a"].partitions[0]
-
-
-def shown(made: World) -> tuple[int, list[int], list[int]]:
-    partition, broker = only(made), made.broker
-    in_sync = broker.nodes.of(r for r in partition.replicas if r.in_sync)
-    return broker.nodes.node_of(partition.leader), broker.nodes.of(partition.replicas), in_sync
-
-
-def lose(made: World, worker: int) -> None:
-    """The IO worker's link ends."""
-    made.broker.links.lost(made.workers[worker])
+from tests.control.replication.replicated_topic import create, lose, only, shown, sited
 
 
 def test_replicas_are_placed_on_different_sites_and_leaders_go_round(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.groups.settings import GroupOverrides
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.service import FetchSpec, ShareService
@@ -23,7 +25,8 @@ TOPIC, HIDDEN = b"t" * 16, b"h" * 16
 
 class Case:
     """A service whose partitions are loaded. found: by place, what a member gets of it. taken: what
-    was asked for: place, bytes, records."""
+    was asked for: place, bytes, records. releases: whether members that leave hold records. events:
+    of partitions, in order."""
 
     def __init__(self, made: World, monkeypatch: pytest.MonkeyPatch) -> None:
         runtime: Any = SimpleNamespace(attach=lambda _: None, every=lambda *_: None)
@@ -31,13 +34,49 @@ class Case:
             shard=SimpleNamespace(table=SimpleNamespace(overrides=GroupOverrides()))
         )
         append: Any = None
-        self.service = ShareService(made.broker, groups, runtime, lambda _: None, append)
+        self.broker = made.broker
+        self.announced: list[int] = []
+        self.service = ShareService(made.broker, groups, runtime, self.announced.append, append)
+        self.releases = False
+        self.error: KafkaError | None = None
+        self.events: list[tuple[str, int, str]] = []
         self.found: dict[tuple[bytes, int], tuple[bytes, list[Acquired]]] = {}
         self.taken: list[tuple[tuple[bytes, int], int, int]] = []
         monkeypatch.setattr(self.service._deliveries, "take", self._take)
-        monkeypatch.setattr(
-            self.service.partitions, "get", lambda _: SimpleNamespace(release=lambda *_: False)
-        )
+        self.partitions = self.service.partitions
+        monkeypatch.setattr(self.partitions, "get", self._get)
+        monkeypatch.setattr(self.partitions, "log_of", lambda _: None)
+        monkeypatch.setattr(self.partitions, "open", self._open)
+        monkeypatch.setattr(self.partitions, "settle", self._settle)
+
+    def _get(self, key: ShareKey) -> Any:
+        def release(member_id: str, *_: object) -> bool:
+            self.events.append(("release", key.partition, member_id))
+            return self.releases
+
+        def acknowledge(member_id: str, *_: object) -> None:
+            self.events.append(("acknowledge", key.partition, member_id))
+
+        return SimpleNamespace(release=release, acknowledge=acknowledge)
+
+    async def _open(self, key: ShareKey) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self._get(key)
+
+    async def _settle(self, key: ShareKey, _: object) -> None:
+        self.events.append(("settle", key.partition, ""))
+
+    async def waiting(self, place: tuple[bytes, int]) -> "asyncio.Task[dict[Any, Any]]":
+        """A fetch that has found nothing, and waits."""
+        fetch = asyncio.ensure_future(self.fetch(0, place, max_wait_ms=3_600_000))
+        while not self.taken:
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not fetch.done()
+        self.found = {place: (b"records", [Acquired(0, 0, 1)])}
+        return fetch
 
     async def _take(self, key: ShareKey, _: object, max_bytes: int, spec: Spec) -> Any:
         place = key.topic_id, key.partition
@@ -46,7 +85,7 @@ class Case:
 
     async def fetch(self, epoch: int, *added: tuple[bytes, int], **how: Any) -> dict[Any, Any]:
         spec = FetchSpec(
-            *("g", "m", epoch, how.pop("max_wait_ms", 0), 1, 1000, Spec(10)),
+            *("g", how.pop("member", "m"), epoch, how.pop("max_wait_ms", 0), 1, 1000, Spec(10)),
             *(added, (), how.pop("acknowledgements", {})),
             **how,
         )
@@ -135,5 +174,94 @@ def test_a_session_ends_with_its_last_request(run: Callable[[Body], None], last:
             assert await case.service.acknowledge("g", "m", -1, {}) == {}
         assert case.taken == []
         assert await refusal(case.fetch(1)) is ErrorCode.SHARE_SESSION_NOT_FOUND
+
+    run(body)
+
+
+def test_a_waiting_fetch_is_woken_by_new_records_of_its_partition(run: Callable[[Body], None]) -> None:
+    async def body(case: Case) -> None:
+        await create_topics(case.broker, [NewTopic("t", 1, 1)])
+        topic = case.broker.catalogue.topics["t"]
+        place, slot = (topic.topic_id, 0), topic.partitions[0].slot
+        fetch = await case.waiting(place)
+        assert case.announced == [slot], "its IO worker reports when the slot advances"
+        case.service.slot_advanced(slot + 1)
+        await asyncio.sleep(0)
+        assert not fetch.done()
+        case.service.slot_advanced(slot)
+        results = await asyncio.wait_for(fetch, 30)
+        assert results[place].records == b"records"
+        assert case.announced == [slot, slot]
+
+    run(body)
+
+
+@pytest.mark.parametrize("way", ["the last fetch", "the end of the connection"])
+def test_records_of_a_member_that_leaves_are_stored_as_released_and_wake_the_group(
+    run: Callable[[Body], None], way: str
+) -> None:
+    async def body(case: Case) -> None:
+        case.releases = True
+        await case.fetch(0, (TOPIC, 0), member="leaver", connection_id=7)
+        case.taken.clear()
+        fetch = await case.waiting((TOPIC, 0))
+        if way == "the last fetch":
+            await case.fetch(-1, member="leaver")
+        else:
+            case.service._connection_closed(7)
+        await asyncio.wait_for(fetch, 30)
+        assert case.events == [("release", 0, "leaver"), ("settle", 0, "")]
+        assert await refusal(case.fetch(1, member="leaver")) is ErrorCode.SHARE_SESSION_NOT_FOUND
+
+    run(body)
+
+
+def test_a_member_that_held_no_records_stores_nothing_when_it_leaves(run: Callable[[Body], None]) -> None:
+    async def body(case: Case) -> None:
+        await case.fetch(0, (TOPIC, 0))
+        await case.fetch(-1)
+        assert case.events == [("release", 0, "m")]
+
+    run(body)
+
+
+def test_acknowledged_records_are_stored_and_wake_the_group(run: Callable[[Body], None]) -> None:
+    async def body(case: Case) -> None:
+        await case.fetch(0, (TOPIC, 0), member="other")
+        case.taken.clear()
+        fetch = await case.waiting((TOPIC, 0))
+        batches = {(TOPIC, 0): [AcknowledgedBatch(0, 0, [2])]}
+        results = await case.service.acknowledge("g", "other", 1, batches)
+        assert results[TOPIC, 0].acknowledge_error is None
+        await asyncio.wait_for(fetch, 30)
+        assert case.events == [("acknowledge", 0, "other"), ("settle", 0, "")]
+
+    run(body)
+
+
+def test_an_acknowledgement_that_fails_has_its_error_and_the_others_count(
+    run: Callable[[Body], None],
+) -> None:
+    async def body(case: Case) -> None:
+        await case.fetch(0, (TOPIC, 0))
+        case.error = KafkaError(ErrorCode.INVALID_RECORD_STATE)
+        results = await case.service.acknowledge("g", "m", 1, {(TOPIC, 0): [AcknowledgedBatch(0, 0, [1])]})
+        error = results[TOPIC, 0].acknowledge_error
+        assert error is not None
+        assert error.code is ErrorCode.INVALID_RECORD_STATE
+        assert case.events == []
+
+    run(body)
+
+
+def test_a_partition_that_joins_a_session_is_answered_once_though_it_is_empty(
+    run: Callable[[Body], None],
+) -> None:
+    async def body(case: Case) -> None:
+        first = await case.fetch(0, (TOPIC, 0))
+        assert list(first) == [(TOPIC, 0)]
+        assert await case.fetch(1) == {}
+        assert list(await case.fetch(2, (TOPIC, 1))) == [(TOPIC, 1)]
+        assert await case.fetch(3) == {}
 
     run(body)

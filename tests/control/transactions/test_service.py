@@ -5,6 +5,7 @@ import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from kbroker.control.metadata.topic_name import TRANSACTION_STATE
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.transactions import marker_sender
 from kbroker.control.transactions.metadata import TV_2
-from kbroker.control.transactions.service import TransactionService
+from kbroker.control.transactions.service import OLDEST_MS, OPEN, TIMED_OUT, TransactionService
 from kbroker.control.transactions.verification import shown_error, verify
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import VerifyTransaction
@@ -206,6 +207,31 @@ def test_the_wait_for_a_completing_transaction_is_bounded(tmp_path: Path) -> Non
     run(tmp_path, test)
 
 
+def test_a_transaction_is_aborted_once_it_is_past_its_timeout_and_others_are_counted(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        words, began_ms = scene.broker.metrics.words, scene.broker.now_ms()
+        await scene.verify(12, ("a", 0))
+
+        async def check(after_ms: int) -> None:
+            words[OLDEST_MS] = -1
+            vars(scene.broker)["now_ms"] = lambda: began_ms + after_ms
+            scene.service._abort_timed_out()
+            while words[OLDEST_MS] == -1:
+                await asyncio.sleep(0)
+
+        await check(30_000)
+        assert (words[OPEN], words[TIMED_OUT], scene.state()) == (1, 0, "Ongoing")
+        assert 0 < words[OLDEST_MS] <= 30_000
+        await check(70_000)
+        await settled(scene, "CompleteAbort")
+        assert words[TIMED_OUT] == 1
+        assert scene.log.markers() == [("a", 0, ControlType.ABORT, 1)]
+        await check(140_000)
+        assert (words[OPEN], words[TIMED_OUT], words[OLDEST_MS]) == (0, 1, 0)
+
+    run(tmp_path, test)
+
+
 def test_marker_of_offsets_waits_for_commits_that_were_verified_before_it(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         where = (OFFSETS, 3)
@@ -242,6 +268,14 @@ class TestVerification:
             await scene.verify(12, ("a", 0))
             both = await scene.verify(11, ("a", 0), ("a", 1))
             assert both == [(0, None), (ErrorCode.TRANSACTION_ABORTABLE, None)]
+
+        run(tmp_path, test)
+
+    def test_without_verification_every_partition_may_join(self, tmp_path: Path) -> None:
+        async def test(scene: Scene) -> None:
+            vars(scene.broker)["config"] = SimpleNamespace(get_bool=lambda _: False)
+            assert await scene.verify(11, ("a", 0), ("a", 1)) == [(0, None), (0, None)]
+            assert scene.state() == "Empty"
 
         run(tmp_path, test)
 
