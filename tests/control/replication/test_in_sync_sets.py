@@ -1,5 +1,5 @@
-"""In-sync sets that grow, and leaders that change, with fake IO workers: in which order, and what is
-counted."""
+"""In-sync sets that grow, and leaders that change, with fake IO workers: in which order, and what
+is counted."""
 
 import asyncio
 from pathlib import Path
