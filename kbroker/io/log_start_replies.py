@@ -1,45 +1,61 @@
 """Replies to DeleteRecords calls that wait for the disk: a crash must not restore records whose
 deletion was answered."""
 
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kbroker.io.logs import Logs
 from kbroker.ipc.messages import Reply
 from kbroker.protocol.errors import KafkaError
 
 
+@dataclass(slots=True)
+class Calls:
+    """Those of one log dir. advanced: slots whose log starts are to be written. waiting: slots and
+    replies of the next write; being_written: of the one in progress."""
+
+    advanced: set[int] = field(default_factory=set)
+    waiting: list[tuple[int, Reply]] = field(default_factory=list)
+    being_written: list[tuple[int, Reply]] = field(default_factory=list)
+
+
 class LogStartReplies:
-    """Runs in: io. Owner: the IO worker. A thread writes the new log starts. Calls that arrive
-    meanwhile share the next write. retain: lets the log of a slot delete its segments soon."""
+    """Runs in: io. Owner: the IO worker. A thread of each log dir writes the new log starts. Calls
+    that arrive meanwhile share the next write. retain: lets the log of a slot delete its segments
+    soon."""
 
     def __init__(self, logs: Logs, retain: Callable[[int], None]) -> None:
         self._logs = logs
         self._retain = retain
-        self._advanced = set[int]()
-        self._waiting: list[tuple[int, Reply]] = []
-        self._being_written: list[tuple[int, Reply]] = []
+        self._calls: defaultdict[str, Calls] = defaultdict(Calls)
 
     def hold(self, slot: int, reply: Reply) -> None:
         """Hold the reply until the log start of a slot, which has just advanced, is on disk."""
-        self._advanced.add(slot)
-        self._waiting.append((slot, reply))
+        calls = self._calls[self._logs.log_dir_of(slot)]
+        calls.advanced.add(slot)
+        calls.waiting.append((slot, reply))
 
     def clear(self) -> None:
         """The control process that called has died: no process waits for the replies. The log
         starts are written nevertheless, because other processes see them already."""
-        self._waiting.clear()
-        self._being_written.clear()
+        for calls in self._calls.values():
+            calls.waiting.clear()
+            calls.being_written.clear()
 
     def run(self) -> list[Reply]:
-        """Begin to write the log starts that have advanced, unless a write is in progress; returns
-        the replies to the calls of the last write."""
-        if not self._logs.take_log_starts():
+        """Begin to write the log starts that have advanced in log dirs where no write is in
+        progress; returns the replies to the calls of the last writes."""
+        return [reply for log_dir, calls in self._calls.items() for reply in self._run(log_dir, calls)]
+
+    def _run(self, log_dir: str, calls: Calls) -> list[Reply]:
+        if not self._logs.take_log_starts(log_dir):
             return []
-        replies = [self._final(*each) for each in self._being_written]
-        slots, self._advanced = self._advanced, set[int]()
-        self._being_written, self._waiting = self._waiting, []
+        replies = [self._final(*each) for each in calls.being_written]
+        slots, calls.advanced = calls.advanced, set()
+        calls.being_written, calls.waiting = calls.waiting, []
         if slots:
-            self._logs.begin_log_starts(slots)
+            self._logs.begin_log_starts(log_dir, slots)
         return replies
 
     def _final(self, slot: int, reply: Reply) -> Reply:

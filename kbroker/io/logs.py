@@ -290,16 +290,22 @@ class Logs:
         KafkaError."""
         return self.require(slot).delete_records(offset)
 
-    def begin_log_starts(self, slots: Iterable[int]) -> None:
-        """Begin to write the log starts of partitions. A thread writes them: appends do not wait
-        for the disk. No such write is in progress."""
-        opened = [partition for slot in slots if (partition := self._partitions.get(slot)) is not None]
-        self._checkpoints.begin_starts(opened)
+    def log_dir_of(self, slot: int) -> str:
+        """The log dir of an open partition. Raises as `require` does."""
+        return files.log_dir_of(self.require(slot).folder)
 
-    def take_log_starts(self) -> bool:
-        """Whether the log starts of the last `begin_log_starts` are written; reports the log dirs
-        that could not be written."""
-        return self._checkpoints.take_starts()
+    def begin_log_starts(self, log_dir: str, slots: Iterable[int]) -> None:
+        """Begin to write the log starts of partitions of a log dir, except those that have left it.
+        A thread writes them: appends do not wait for the disk. No such write is in progress
+        there."""
+        opened = [partition for slot in slots if (partition := self._partitions.get(slot)) is not None]
+        here = [partition for partition in opened if files.log_dir_of(partition.folder) == log_dir]
+        self._checkpoints.begin_starts(log_dir, here)
+
+    def take_log_starts(self, log_dir: str) -> bool:
+        """Whether the log starts of the last `begin_log_starts` of a log dir are written; reports a
+        log dir that could not be written."""
+        return self._checkpoints.take_starts(log_dir)
 
     def require_log_start(self, slot: int, start: int) -> None:
         """Raises KAFKA_STORAGE_ERROR if the last `begin_log_starts`, which has ended, has not put
@@ -318,15 +324,19 @@ class Logs:
 
         They are on disk before other processes see them: DeleteRecords is answered when every
         replica's slot has the new log start, and deleted records must not reappear if a replica
-        becomes leader after a crash."""
+        becomes leader after a crash. On a full disk there is room for a log start when the segments
+        below it are removed."""
         here = [(self._partitions[slot], start) for slot, start in starts.items() if slot in self._partitions]
         known = [(partition, min(start, partition.high_watermark)) for partition, start in here]
-        with self._checkpoints.imminent_starts(known):
+        with self._checkpoints.imminent_starts(known) as on_disk:
             for partition, start in known:
                 if partition.slot not in self._partitions:
                     continue  # its log dir has just failed
                 try:
-                    partition.advance_log_start(start)
+                    if partition.slot in on_disk:
+                        partition.advance_log_start(start)
+                    else:
+                        partition.delete_segments_below(start, wall_clock_ms())
                 except OSError as error:
                     self.failures.log_failed(partition.slot, error)
 

@@ -58,12 +58,14 @@ class Scene:
         assert not reply.error
         self.replies.hold(slot, reply)
 
-    def answered(self) -> list[Reply]:
-        """The replies of one write, whose end the thread reports."""
-        while not (found := self.replies.run()):
+    def answered(self, count: int = 1) -> list[Reply]:
+        """The next replies, at least this many, by call. The threads report the ends of writes."""
+        found = self.replies.run()
+        while len(found) < count:
             assert self.logs.interrupted.wait(WAIT_S)
             self.logs.interrupted.clear()
-        return found
+            found += self.replies.run()
+        return sorted(found, key=lambda reply: reply.call_id)
 
     def refused(self) -> list[int]:
         """The calls of one write, which all fail with a retriable error."""
@@ -116,8 +118,7 @@ def test_calls_that_arrive_during_a_write_share_the_next_one(scene: Scene) -> No
         scene.call(call_id, slot, offset)
         assert scene.replies.run() == []
     scene.disk.set()
-    assert scene.answered() == [Reply(1, 1)]
-    assert scene.answered() == [Reply(2, 2), Reply(3, 3), Reply(4, 1), Reply(5, 2)]
+    assert scene.answered(5) == [Reply(1, 1), Reply(2, 2), Reply(3, 3), Reply(4, 1), Reply(5, 2)]
     assert scene.starts() == [{("t0", 0): 2, ("t1", 0): 3}, {("t2", 0): 1}]
     assert scene.syncs.count("log-start-offset-checkpoint.tmp") == 3, "one for a log dir and a write"
 
@@ -128,9 +129,31 @@ def test_the_successor_of_control_gets_no_reply_to_calls_of_its_predecessor(scen
     scene.replies.run()
     scene.call(2, 1, 1)
     scene.replies.clear()
-    scene.call(1, 2, 2)
+    scene.call(1, 0, 2)
     assert scene.answered() == [Reply(1, 2)]
-    assert scene.starts() == [{("t0", 0): 1, ("t1", 0): 1}, {("t2", 0): 2}], "others see them already"
+    assert scene.starts() == [{("t0", 0): 2, ("t1", 0): 1}, {}], "others see them already"
+
+
+def test_a_slow_log_dir_does_not_delay_calls_of_another(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, slow = LogDir.update_log_start_offsets, threading.Event()
+
+    def slowly(log_dir: LogDir, *arguments: Any) -> None:
+        if log_dir.path == scene.logs.paths[0]:
+            assert slow.wait(WAIT_S)
+        update(log_dir, *arguments)
+
+    monkeypatch.setattr(LogDir, "update_log_start_offsets", slowly)
+    scene.disk.set()
+    scene.call(1, 0, 2)
+    scene.replies.run()
+    for call_id in (2, 3):
+        scene.call(call_id, 2, call_id - 1)
+        assert scene.answered() == [Reply(call_id, call_id - 1)]
+    slow.set()
+    assert scene.answered() == [Reply(1, 2)]
+    assert scene.starts() == [{("t0", 0): 2}, {("t2", 0): 2}]
 
 
 def test_a_log_dir_that_cannot_be_written_fails_the_calls_of_its_logs(
@@ -147,7 +170,7 @@ def test_a_log_dir_that_cannot_be_written_fails_the_calls_of_its_logs(
     scene.disk.set()
     scene.call(1, 0, 2)
     scene.call(2, 2, 2)
-    failed, written = scene.answered()
+    failed, written = scene.answered(2)
     assert (failed.call_id, failed.value, failed.error) == (1, None, ErrorCode.KAFKA_STORAGE_ERROR)
     assert written == Reply(2, 2)
     assert scene.starts() == [{}, {("t2", 0): 2}]
@@ -187,7 +210,7 @@ def test_a_call_that_a_full_disk_has_room_for_makes_room_at_once(scene: Scene) -
     scene.disk.set()
     scene.call(1, 1, 2)
     scene.call(2, 2, 2)
-    assert scene.answered() == [Reply(1, 2), Reply(2, 2)]
+    assert scene.answered(2) == [Reply(1, 2), Reply(2, 2)]
     assert scene.retained == [1]
 
 
@@ -217,20 +240,46 @@ def test_a_log_that_was_closed_for_a_moment_fails_its_calls(
     assert scene.starts() == [{("t0", 0): 2}, {}]
 
 
-def test_a_log_that_moves_meanwhile_fails_its_calls(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def move_away(scene: Scene) -> None:
+    """The end of a move of the first log to the other log dir."""
+    partition, moved = scene.logs.opened[0].partition, f"{scene.logs.paths[1]}/t0-0"
+    shutil.copytree(partition.folder, moved)
+    partition.role.pause()
+    scene.loop_syncs = True
+    scene.logs.logs.relocate(0, moved, NOW)
+    scene.loop_syncs = False
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_log_that_moves_meanwhile_has_its_log_start_on_disk(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """Whether or not a thread has written it where the log was before."""
     gate = Gate(monkeypatch, "log-starts", fcntl, "flock")
     scene.disk.set()
     scene.call(1, 0, 2)
     scene.replies.run()
     gate.wait()
-    partition, moved = scene.logs.opened[0].partition, f"{scene.logs.paths[1]}/t0-0"
-    shutil.copytree(partition.folder, moved)
-    partition.role.pause()
+    if written:
+        gate.open()
+        scene.logs.wait_for_log_starts()
+    move_away(scene)
+    gate.open()
+    assert scene.answered() == [Reply(1, 2)]
+    assert scene.starts() == [{}, {("t0", 0): 2}]
+
+
+def test_a_log_that_moves_to_a_full_log_dir_fails_its_calls(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, "log-starts", fcntl, "flock")
+    scene.disk.set()
+    scene.call(1, 0, 2)
+    scene.replies.run()
+    gate.wait()
     with monkeypatch.context() as full_disk:
         full_disk.setattr(scene.logs.logs._checkpoints, "write", lambda _: None)
-        scene.loop_syncs = True
-        scene.logs.logs.relocate(0, moved, NOW)
-        scene.loop_syncs = False
+        move_away(scene)
     gate.open()
     assert scene.refused() == [1]
     assert scene.starts() == [{}, {}]

@@ -10,10 +10,11 @@ import pytest
 
 from kbroker.io.files.log_dir import LogDir
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.io.append.plain_append import NOW, topic_config
 from tests.io.three_logs import A_IS_OFFLINE, EMPTY, ThreeLogs
+from tests.log.batch_bytes import batch
 
 
 @pytest.fixture
@@ -56,6 +57,26 @@ def test_a_leaders_log_start_is_on_disk_before_others_see_it_and_within_the_high
     assert seen == [(2, {("t0", 0): 2})]
     scene.logs.advance_log_starts({0: 1})
     assert scene.shared.slots[0, Slot.LOG_START] == 2, "it never goes back"
+
+
+def test_a_leaders_log_start_that_finds_no_room_is_not_seen_before_there_is_room(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments below it are removed, which makes room."""
+    log = scene.opened[0]
+    log.partition.roll(NOW)
+    log.append(batch(0, [b"v"]))
+    log.append(batch(0, [b"v"]))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(checkpoint, "write_offsets", full)
+        scene.logs.advance_log_starts({0: 4})
+    assert (scene.shared.slots[0, Slot.LOG_START], log.partition.base_offsets) == (3, [3])
+    scene.logs.advance_log_starts({0: 4})
+    assert (scene.shared.slots[0, Slot.LOG_START], scene.starts(scene.paths[0])) == (4, {("t0", 0): 4})
 
 
 def test_a_deleted_log_leaves_its_folder_and_its_lines_in_checkpoints(scene: ThreeLogs) -> None:

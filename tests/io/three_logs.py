@@ -66,12 +66,12 @@ class ThreeLogs:
     def delete_records(self, slot: int, offset: int) -> int:
         """As the loop does when it has no other work: the log start is on disk afterwards."""
         start = self.logs.delete_records(slot, offset)
-        self.logs.begin_log_starts([slot])
+        self.logs.begin_log_starts(self.logs.log_dir_of(slot), [slot])
         self.wait_for_log_starts()
         return start
 
     def wait_for_log_starts(self) -> None:
-        while not self.logs.take_log_starts():
+        while not all(self.logs.take_log_starts(path) for path in self.paths):
             assert self.interrupted.wait(WAIT_S)
             self.interrupted.clear()
 

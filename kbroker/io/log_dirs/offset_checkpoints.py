@@ -31,10 +31,11 @@ class OffsetCheckpoints:
     """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with an unwritable log
     dir. written: called by a thread when the log starts of `begin_starts` are written.
 
-    A thread writes the checkpoints of all logs, another one the log starts of deleted records: that
-    one waits while the first, or another IO worker, has the log dir's checkpoints locked and waits
-    for the disk. They read the offsets while the checkpoints are locked. So an offset that was
-    written meanwhile, because of a deletion or a truncation, is not replaced by an older one.
+    A thread writes the checkpoints of all logs, another one for each log dir the log starts of
+    deleted records: that one waits while the first, or another IO worker, has the log dir's
+    checkpoints locked and waits for the disk. They read the offsets while the checkpoints are
+    locked. So an offset that was written meanwhile, because of a deletion or a truncation, is not
+    replaced by an older one.
     """
 
     def __init__(
@@ -49,8 +50,8 @@ class OffsetCheckpoints:
         self._written_starts: dict[str, int] = {}
         """Log starts by folder that `write_starts` has put on disk."""
         self._on_disk: dict[str, int] = {}
-        """Log starts by folder that the last `begin_starts` has put on disk. Its thread fills
-        it."""
+        """Log starts by folder that `begin_starts` or a later `write` has put on disk. The threads
+        of the log dirs fill it."""
         self._imminent: dict[str, int] = {}
         """Log starts by folder that are on disk before the logs advance to them."""
         self._to_collect: list[UnifiedLog] = []
@@ -59,7 +60,7 @@ class OffsetCheckpoints:
         """Base offsets of the first segments of the others, by slot."""
         self._all: list[UnifiedLog] = []
         self._thread = CheckpointThread("checkpoints", failed)
-        self._starts_thread = CheckpointThread("log-starts", failed, written)
+        self._starts_threads = {path: CheckpointThread("log-starts", failed, written) for path in dirs}
 
     def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
         """Recovery points, log starts and first dirty offsets of a log dir as they were when this
@@ -79,7 +80,7 @@ class OffsetCheckpoints:
         for folder, logs in by_dir(self._dirs.__getitem__, partitions):
             self._write(folder, logs)
 
-    def _write(self, folder: LogDir, partitions: Iterable[UnifiedLog]) -> None:
+    def _write(self, folder: LogDir, partitions: Sequence[UnifiedLog]) -> None:
         points, starts, plain = {}, {}, []
         for partition in partitions:
             key = (partition.topic, partition.partition)
@@ -94,6 +95,8 @@ class OffsetCheckpoints:
             folder.update_log_start_offsets(starts, tuple(plain))
         except OSError as error:
             self._failed(folder.path, error)
+        else:
+            self._on_disk.update({partition.folder: partition.log_start for partition in partitions})
 
     def begin(self, partitions: Iterable[UnifiedLog]) -> None:
         """Begin to write recovery points and log starts of open partitions in a thread, unless that
@@ -129,30 +132,35 @@ class OffsetCheckpoints:
         self._thread.take()
         return not self._thread.is_busy and not self.collecting
 
-    def begin_starts(self, partitions: Iterable[UnifiedLog]) -> None:
-        """Begin to write the log starts of open partitions in a thread. No such write is in
-        progress."""
-        logs, self._on_disk = list(partitions), {}
-        dirs = by_dir(self._dirs.__getitem__, logs)
-        firsts = {partition.slot: partition.segments.first_base for partition in logs}
-        self._starts_thread.begin(partial(write_each, dirs, self._writer_of_starts(firsts, self._on_disk)))
+    def begin_starts(self, log_dir: str, partitions: Sequence[UnifiedLog]) -> None:
+        """Begin to write the log starts of open partitions of a log dir in its thread: the others
+        do not wait for a slow disk. No such write is in progress there."""
+        for partition in partitions:
+            self._on_disk.pop(partition.folder, None)
+        dirs = by_dir(self._dirs.__getitem__, partitions)
+        firsts = {partition.slot: partition.segments.first_base for partition in partitions}
+        write = self._writer_of_starts(firsts, self._on_disk)
+        self._starts_threads[log_dir].begin(partial(write_each, dirs, write))
 
-    def take_starts(self) -> bool:
-        """Whether the last `begin_starts` has ended; reports the log dirs that could not be
-        written."""
-        self._starts_thread.take()
-        return not self._starts_thread.is_busy
+    def take_starts(self, log_dir: str) -> bool:
+        """Whether the last `begin_starts` of a log dir has ended; reports a log dir that could not
+        be written."""
+        thread = self._starts_threads[log_dir]
+        thread.take()
+        return not thread.is_busy
 
     def is_start_on_disk(self, partition: UnifiedLog, start: int) -> bool:
         """Whether the last `begin_starts`, which has ended, has put a log start on disk, or a
-        higher one. Not on a full disk, and not if the log was closed or moved meanwhile."""
+        higher one, or the end of a move has. Not on a full disk, and not if the log was closed
+        meanwhile."""
         return self._on_disk.get(partition.folder, -1) >= start
 
     def close(self) -> None:
         """Wait for the writes in progress; the threads write nothing after this."""
         self._to_collect.clear()
         self._thread.close()
-        self._starts_thread.close()
+        for thread in self._starts_threads.values():
+            thread.close()
 
     def _writer_of_starts(
         self, firsts: Mapping[int, int], on_disk: dict[str, int] | None = None
@@ -194,20 +202,19 @@ class OffsetCheckpoints:
         return found
 
     @contextmanager
-    def imminent_starts(self, starts: Sequence[tuple[UnifiedLog, int]]) -> Iterator[None]:
-        """Log starts to which the logs advance within the block; they are on disk when it
-        begins."""
+    def imminent_starts(self, starts: Sequence[tuple[UnifiedLog, int]]) -> Iterator[set[int]]:
+        """Log starts to which the logs advance within the block. Gives the slots of those that are
+        on disk when it begins; the others must not advance."""
         self._imminent = {partition.folder: start for partition, start in starts}
         try:
-            self.write_starts(starts)
-            yield
+            yield self.write_starts(starts)
         finally:
             self._imminent = {}
 
     def truncated(self, partition: UnifiedLog) -> None:
         """A log was truncated: its lower recovery point, first dirty offset and log start are on
         disk when this returns (LogManager.truncateTo). Raises OSError."""
-        self._written_starts.pop(partition.folder, None)
+        self._forget_starts(partition)
         key = partition.topic, partition.partition
         folder = self._dirs[files.log_dir_of(partition.folder)]
         folder.lower_offsets(key, partition.recovery_point, partition.first_dirty, partition.log_start)
@@ -220,14 +227,12 @@ class OffsetCheckpoints:
         starts, plain = ({}, (key,)) if start is None else ({key: start}, ())
         self._dirs[log_dir].update_log_start_offsets(starts, plain)
 
-    def write_starts(self, starts: Iterable[tuple[UnifiedLog, int]]) -> None:
-        """Write log starts; they are on disk when this returns."""
+    def write_starts(self, starts: Sequence[tuple[UnifiedLog, int]]) -> set[int]:
+        """Write log starts; returns the slots of those that are on disk. On a full disk they are
+        not."""
         by_path: dict[str, Offsets] = {}
         for partition, start in starts:
-            if (
-                not partition.log_start_is_in_file_name(start)
-                and self._written_starts.get(partition.folder) != start
-            ):
+            if not self._is_written(partition, start):
                 of_dir = by_path.setdefault(files.log_dir_of(partition.folder), {})
                 of_dir[partition.topic, partition.partition] = start
         for path, changed in by_path.items():
@@ -238,13 +243,22 @@ class OffsetCheckpoints:
                 continue
             for key, start in changed.items():
                 self._written_starts[f"{path}/{files.folder_name(*key)}"] = start
+        return {partition.slot for partition, start in starts if self._is_written(partition, start)}
+
+    def _is_written(self, partition: UnifiedLog, start: int) -> bool:
+        in_file_name = partition.log_start_is_in_file_name(start)
+        return in_file_name or self._written_starts.get(partition.folder) == start
+
+    def _forget_starts(self, partition: UnifiedLog) -> None:
+        self._written_starts.pop(partition.folder, None)
+        self._on_disk.pop(partition.folder, None)
 
     def forget(self, log_dir: str, partitions: Iterable[UnifiedLog]) -> None:
         """Drop deleted partitions of a log dir."""
         keys = []
         for partition in partitions:
             keys.append((partition.topic, partition.partition))
-            self._written_starts.pop(partition.folder, None)
+            self._forget_starts(partition)
         folder, dropped = self._dirs[log_dir], tuple(keys)
         try:
             folder.update_recovery_points({}, dropped)

@@ -5,6 +5,7 @@ role and slot.
 
 import logging
 import os
+from dataclasses import replace
 
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
@@ -177,13 +178,20 @@ class UnifiedLog:
         returns the number."""
         if self.role.paused:
             return 0
-        deleted = self._delete_oldest(below_log_start(self._shape()), now_ms)
+        deleted = self.delete_segments_below(self.log_start, now_ms)
         if self.config.delete:
             deleted += self._delete_oldest(above_size(self._shape(), self.config.retention_bytes), now_ms)
             largest = self.segments.largest_timestamp
             old = too_old(self._shape(), self.config.max_age_ms, now_ms, largest)
             deleted += self._delete_oldest(old, now_ms)
         return deleted
+
+    def delete_segments_below(self, offset: int, now_ms: int) -> int:
+        """Delete segments that lie entirely below an offset, with any cleanup policy; returns the
+        number. The log then starts with the first one that is left."""
+        if self.role.paused:
+            return 0
+        return self._delete_oldest(below_log_start(replace(self._shape(), log_start=offset)), now_ms)
 
     def _shape(self) -> LogShape:
         segments = self.segments
