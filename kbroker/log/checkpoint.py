@@ -6,14 +6,18 @@ PartitionMetadataFile), version 0.
 """
 
 import fcntl
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.log import files
 from kbroker.protocol.kafka_uuid import format_uuid, parse_uuid
+
+log = logging.getLogger(__name__)
 
 VERSION = 0
 PIECE = 1 << 16
@@ -155,6 +159,20 @@ def read_topic_id(folder: str) -> bytes | None:
         return parse_uuid(fields["topic_id"])
     except ValueError as error:
         raise CorruptCheckpoint(f"{path}: {error}") from error
+
+
+def topic_id_of(folder: str) -> bytes | None:
+    """As `read_topic_id`; None also when the file is damaged or the disk cannot read it, which is
+    logged. Raises OSError if the next try may be able to read it."""
+    try:
+        return read_topic_id(folder)
+    except CorruptCheckpoint as error:
+        log.warning("%s", error)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
+        log.warning("%s has no readable %s: %s", folder, files.PARTITION_METADATA, error)
+    return None
 
 
 def write_topic_id(folder: str, topic_id: bytes) -> None:

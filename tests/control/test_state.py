@@ -2,17 +2,20 @@
 
 import asyncio
 import base64
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.images import full_image
+from kbroker.control.metadata import adoption
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import FILE_NAME, StoreError
 from kbroker.ipc.layout import Slot
-from kbroker.log import boot_mark, files
+from kbroker.log import boot_mark, checkpoint, files
 from tests.control.fakes import CLUSTER_ID, World, world
 
 
@@ -105,6 +108,26 @@ def test_partitions_that_another_broker_had_start_empty(tmp_path: Path) -> None:
     kafka_folder(str(tmp_path / "d0"), "orders-2", b"o" * 16)
     with world(tmp_path) as made:
         assert [p.index for p in made.broker.catalogue.topics["orders"].partitions] == [0, 1, 2]
+
+
+def test_a_topic_is_not_taken_over_without_a_partition_that_cannot_be_read_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one took its place, and the next start did not use its folder any more."""
+    read = checkpoint.read_topic_id
+
+    def busy(folder: str) -> bytes | None:
+        if folder.endswith("orders-0"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return read(folder)
+
+    for index in range(2):
+        kafka_folder(str(tmp_path), f"orders-{index}", b"o" * 16)
+    with monkeypatch.context() as shortage:
+        shortage.setattr(checkpoint, "read_topic_id", busy)
+        with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+            adoption.scan([str(tmp_path)])
+    assert [one.index for one in adoption.scan([str(tmp_path)])] == [0, 1]
 
 
 def test_a_folder_of_a_deleted_topic_of_the_same_name_is_not_used(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Checkpoints are Kafka's text, replaced as a whole, and shared by workers without losing
 entries."""
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -108,6 +109,23 @@ def test_a_topic_id_is_missing_damaged_or_lost_in_a_power_cut(tmp_path: Path) ->
         path.write_text(text)
         with pytest.raises(CorruptCheckpoint):
             checkpoint.read_topic_id(str(tmp_path))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_topic_id_that_may_be_readable_soon_is_not_taken_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    (tmp_path / "partition.metadata").write_text("version: 1")
+    assert checkpoint.topic_id_of(str(tmp_path)) is None
+
+    def refuse(*_: object) -> int:
+        raise OSError(errnos.pop(), "no")
+
+    errnos = [errno.EIO, number]
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match="no"):
+        checkpoint.topic_id_of(str(tmp_path))
+    assert checkpoint.topic_id_of(str(tmp_path)) is None
 
 
 def test_a_new_file_that_can_be_recreated_needs_no_rename(

@@ -16,11 +16,10 @@ from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition
 from kbroker.control.kraft.export import NEWEST, portable
-from kbroker.control.metadata.adoption import topic_id_of
 from kbroker.control.store.store import FILE_NAME, Store, StoreError
 from kbroker.io.files.meta_properties import MetaProperties, MetaPropertiesError, read
 from kbroker.log import files
-from kbroker.log.checkpoint import known_leader_epochs
+from kbroker.log.checkpoint import known_leader_epochs, topic_id_of
 from kbroker.log.open_files import OpenFile, OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk

@@ -17,9 +17,8 @@ from types import MappingProxyType
 from kbroker.control.broker import Broker
 from kbroker.control.metadata import adoption
 from kbroker.control.store.change import Deletion
-from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.log import files
-from kbroker.log.checkpoint import CorruptCheckpoint, read_topic_id
+from kbroker.log.checkpoint import topic_id_of
 
 log = logging.getLogger(__name__)
 
@@ -114,24 +113,11 @@ class _Errors:
             log.error("%s%s", text, f"; and {more} others of {log_dir}" if more else "")
 
 
-def _topic_id(folder: Path) -> bytes | None:
-    """The topic id of a partition folder; None when it has none that can be read: adoption leaves
-    such a folder, too. Raises OSError if the next try may be able to read it."""
-    try:
-        return read_topic_id(str(folder))
-    except CorruptCheckpoint:
-        return None
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise
-        return None
-
-
 def _retire(one: Deletion, log_dir: str, errors: _Errors) -> bool:
     partition = one.partition
     folder = Path(log_dir, files.folder_name(partition.topic, partition.index))
     try:
-        if not folder.is_dir() or _topic_id(folder) != one.topic_id:
+        if not folder.is_dir() or topic_id_of(str(folder)) != one.topic_id:
             return Path(log_dir).is_dir()  # or else the directory is offline and the folder may come back
         unique = uuid.uuid4().hex
         name = files.dated_folder_name(partition.topic, partition.index, unique, files.DELETE_FOLDER)

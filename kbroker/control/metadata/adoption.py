@@ -14,7 +14,7 @@ from pathlib import Path
 from kbroker.control.metadata.catalogue import Catalogue
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
 from kbroker.log import files
-from kbroker.log.checkpoint import CorruptCheckpoint, known_leader_epochs, read_topic_id
+from kbroker.log.checkpoint import known_leader_epochs, topic_id_of
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,8 @@ class FoundPartition:
 
 def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPartition]:
     """Every partition folder of the directories that has a topic id, but for known paths;
-    unreadable directories are passed over."""
+    unreadable directories are passed over. Raises OSError if a topic id cannot be read now, but may
+    be at the next try: without this partition its topic would get an empty one in its place."""
     found = []
     for log_dir in log_dirs:
         try:
@@ -61,15 +62,17 @@ class FutureCopy:
 
 
 def futures(log_dirs: Iterable[str]) -> list[FutureCopy]:
-    """Every copy in progress, also of the last run of the broker."""
+    """Every copy in progress, also of the last run of the broker. Raises OSError as `scan` does."""
     found = []
     for log_dir in log_dirs:
+        names = list[str]()
         with suppress(OSError):
-            for path in Path(log_dir).iterdir():
-                folder = files.parse_folder(path.name)
-                if folder is not None and folder.suffix == files.FUTURE_FOLDER:
-                    here = f"{log_dir}/{path.name}"
-                    found.append(FutureCopy(folder.topic, folder.partition, log_dir, here, topic_id_of(here)))
+            names += [path.name for path in Path(log_dir).iterdir()]
+        for name in names:
+            folder = files.parse_folder(name)
+            if folder is not None and folder.suffix == files.FUTURE_FOLDER:
+                here = f"{log_dir}/{name}"
+                found.append(FutureCopy(folder.topic, folder.partition, log_dir, here, topic_id_of(here)))
     return found
 
 
@@ -79,22 +82,11 @@ def _read(log_dir: str, name: str) -> FoundPartition | None:
         return None
     topic_id = topic_id_of(f"{log_dir}/{name}")
     if topic_id is None:
+        log.warning("%s/%s has no known topic id; left alone", log_dir, name)
         return None
     epochs = known_leader_epochs(f"{log_dir}/{name}")
     last_epoch = epochs[-1][0] if epochs else NO_EPOCH
     return FoundPartition(folder.topic, folder.partition, topic_id, log_dir, last_epoch)
-
-
-def topic_id_of(folder: str) -> bytes | None:
-    """Topic id of a partition folder; None when it has none that can be read."""
-    try:
-        topic_id = read_topic_id(folder)
-    except (OSError, CorruptCheckpoint) as error:
-        log.warning("%s has no readable %s: %s", folder, files.PARTITION_METADATA, error)
-        return None
-    if topic_id is None:
-        log.warning("%s has no %s", folder, files.PARTITION_METADATA)
-    return topic_id
 
 
 def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[str, list[FoundPartition]]:

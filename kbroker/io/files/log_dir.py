@@ -228,10 +228,4 @@ def futures_of(log_dir: str, topic: str, partition: int, topic_id: bytes) -> lis
     of the same name are left out."""
     with os.scandir(log_dir) as entries:
         named = [e.path for e in entries if files.is_dated(e.name, topic, partition, files.FUTURE_FOLDER)]
-    return [path for path in named if _topic_id_of(path) in (None, topic_id)]
-
-
-def _topic_id_of(folder: str) -> bytes | None:
-    with suppress(CorruptCheckpoint):
-        return checkpoint.read_topic_id(folder)
-    return None
+    return [path for path in named if checkpoint.topic_id_of(path) in (None, topic_id)]

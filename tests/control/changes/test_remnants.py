@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.changes import retirement
 from kbroker.control.changes.retirement import remnants_of, retire_all
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.change import Deletion
+from kbroker.log import checkpoint
 from tests.control.changes.deleted_folders import begin_deletion, mark, mark_folder, suffixes
 from tests.control.fakes import World, world
 
@@ -83,7 +83,7 @@ def test_a_topic_id_that_cannot_be_read_now_is_read_at_the_next_try(
     with world(tmp_path) as made:
         one = begin_deletion(made)
         with monkeypatch.context() as busy:
-            busy.setattr(retirement, "read_topic_id", no_descriptor)
+            busy.setattr(checkpoint, "read_topic_id", no_descriptor)
             assert retire_all([one]) == [], "finished, with its folder in place"
         assert suffixes(made, "a") == []
         assert retire_all([one]) == [one]
