@@ -19,7 +19,12 @@ from kbroker.control.broker import Broker, absolute
 from kbroker.control.changes.config_change import publish_throttles
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
-from kbroker.control.changes.retirement import remnants_of, rename_copy, retire_all
+from kbroker.control.changes.retirement import (
+    remnants_of,
+    rename_copy,
+    retire_all,
+    stored_until_return,
+)
 from kbroker.control.kraft.metadata_folder import folder_of
 from kbroker.control.metadata import adoption
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
@@ -211,7 +216,7 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     done = set(retired)
     broker.closing.refused = [one for one in closed if one not in done]
     broker.closing.begin({one.partition.topic for one in broker.closing.refused})
-    store.finish_deletions([*over, *retired])
+    store.finish_deletions([*over, *done - stored_until_return(broker, retired)])
 
 
 def _has_replica_again(broker: Broker, one: Deletion) -> bool:

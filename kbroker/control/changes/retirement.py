@@ -42,6 +42,19 @@ def remnants_of(broker: Broker, deletions: Iterable[Deletion]) -> Remnants:
     return lambda one: beside.get(one.partition.log_dir, ()) if one.topic_id in gone else ()
 
 
+def stored_until_return(broker: Broker, deletions: Iterable[Deletion]) -> set[Deletion]:
+    """Deletions of topics that stay in the store because a log dir of their site is offline. A move
+    may have left a folder of the log there: the start at which the log dir returns renames it, and
+    would adopt it without the deletion."""
+    beside, offline = broker.nodes.log_dirs_beside(), set(broker.dir_errors.failed)
+    return {
+        one
+        for one in deletions
+        if broker.catalogue.by_id(one.topic_id) is None
+        and not offline.isdisjoint(beside.get(one.partition.log_dir, ()))
+    }
+
+
 def retire_all(
     deletions: Iterable[Deletion],
     targets: Mapping[str, Collection[str]] = NOWHERE,

@@ -43,6 +43,21 @@ def test_a_deleted_topic_leaves_no_folder_in_another_log_dir(tmp_path: Path, int
         assert set(suffixes(made, "a")) == {"delete"}
 
 
+def test_a_log_dir_that_is_offline_while_a_topic_is_deleted_does_not_bring_it_back(tmp_path: Path) -> None:
+    """A move had left a folder there: the start at which the log dir was back adopted it."""
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a"), NewTopic("b")]))
+        topics = [made.broker.catalogue.topics[name] for name in "ab"]
+        left = remnant(made, topics[0].topic_id)
+        made.broker.dir_errors.fail(str(left.parent), errno.EIO)
+        assert asyncio.run(delete_topics(made.broker, lambda: topics)) == [None, None]
+        asyncio.run(create_topics(made.broker, [NewTopic("b")]))  # its name is free
+        made.reboot()
+        assert list(made.broker.catalogue.topics) == ["b"]
+        assert suffixes(made, "a") == ["delete"]
+        assert made.broker.stores.first.deletions() == []
+
+
 def test_a_folder_of_an_existing_topic_in_another_log_dir_is_kept(tmp_path: Path) -> None:
     """Its replica may have come back to the site, in the other log dir."""
     with world(tmp_path, dirs=2) as made:
