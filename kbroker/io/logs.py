@@ -353,6 +353,7 @@ class Logs:
         for slot, partition in list(self._partitions.items()):
             of_dir = left.setdefault(files.log_dir_of(partition.folder), [])
             try:
+                self.failures.full_disks.forget_unwritten(partition)
                 if (closed := partition.close(sync=False)) is not None:
                     of_dir.append(closed)
             except OSError as error:

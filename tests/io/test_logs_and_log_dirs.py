@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.io.files import producer_snapshot
 from kbroker.io.files.log_dir import LogDir
+from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -193,6 +195,18 @@ def test_a_log_that_finds_no_room_to_be_closed_is_checked_by_the_next_start(
     assert scene.logs.close_all(lambda _: (0, "")) == left
     assert scene.errors.of(scene.paths[0]) == 0
     assert bool(scene.errors.of(scene.paths[1])) == (not left)
+
+
+def test_a_batch_that_a_full_disk_refused_is_not_known_after_a_stop(scene: ThreeLogs) -> None:
+    """Its producer repeats it: the next start acknowledged it as a duplicate, and the log did not
+    have it."""
+    log = scene.opened[0]
+    log.append(batch(0, [b"v"], producer_id=4, producer_epoch=0, base_sequence=0))
+    refused = BatchMetadata(0, 0, log.partition.log_end, log.partition.log_end, NOW)
+    scene.drain.producers.put(0, ProducerEntry(5, 0, last_timestamp=NOW, batches=(refused,)))
+    scene.logs.failures.log_failed(0, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert scene.logs.close_all(lambda _: (0, "")) == 0
+    assert [entry.producer_id for entry in producer_snapshot.read(str(log.folder), 4)] == [4]
 
 
 def test_a_roll_that_fails_is_an_error_of_the_log_dir(

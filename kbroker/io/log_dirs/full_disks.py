@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from kbroker.io.append.drain import Drain
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.openings import load_again, published_end
 from kbroker.io.partition.unified_log import UnifiedLog
@@ -76,14 +77,26 @@ class FullDisks:
                 self._failed(slot, error)
         self._count()
 
-    def _reopen(self, partition: UnifiedLog) -> None:
-        words = partition.published.words
+    def forget_unwritten(self, partition: UnifiedLog) -> None:
+        """Before a log is closed: drop the producers' state of batches that were not written. With
+        it the next start would acknowledge their retries as duplicates. Raises OSError."""
+        if partition.slot in self._slots:
+            self._reload(partition)
+
+    def _reload(self, partition: UnifiedLog) -> None:
+        words, row = partition.published.words, partition.active.row
         end = published_end(words)
         partition.abandon(SlotState.RECOVERING)
         epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
+        cuts, too_few = int(row[AppendRow.CUTS]), int(row[AppendRow.TOO_FEW])
         expiration_ms = self._drain.producers.expiration_ms
         loaded = load_again(partition.folder, partition.config, partition.recovery_point, end, expiration_ms)
         partition.bring_online(loaded, epoch, mark, wall_clock_ms())
+        # the in-sync set is as it was; a sync that began before counts for nothing
+        row[AppendRow.TOO_FEW], row[AppendRow.CUTS] = too_few, cuts + 1
+
+    def _reopen(self, partition: UnifiedLog) -> None:
+        self._reload(partition)
         self._slots.discard(partition.slot)
         log.info("%s: there is room again, produce requests are accepted", partition.folder)
 

@@ -66,17 +66,22 @@ class ProducerStateManager:
         for stray in producer_snapshot.strays(snapshots, self._segments.base_offsets):
             Path(files.path(folder, stray, files.SNAPSHOT)).unlink(missing_ok=True)
 
-    def reload(self, now_ms: int) -> None:
-        """Rebuild the producers from snapshot and batches after a truncation
-        (truncateAndReload)."""
-        segments = self._segments
-        end = segments.active.next_offset
+    def reload(self, now_ms: int, reindex: bool = False) -> None:
+        """Rebuild the producers from snapshot and batches after a truncation (truncateAndReload).
+        reindex: also the active segment's transaction index, which a full disk may have left
+        without the entry of a marker in the log."""
+        segments, active = self._segments, self._segments.active
+        end, base = active.next_offset, active.base_offset
         expired_before_ms = now_ms - self._table.expiration_ms
         replay = ProducerReplay(segments.folder, segments.base_offsets[0], expired_before_ms)
-        replay.load_snapshot(end)
-        replay.segments(segments.shapes(), end)
+        replay.load_snapshot(base if reindex else end)
+        if reindex:
+            transaction_index.reset_index(segments.folder, base)
+        replay.segments(segments.shapes(), end, aborted_in=(base,) if reindex else ())
         self.load(replay.entries())
-        segments.active.first_unstable = replay.first_unstable_offset
+        active.first_unstable = replay.first_unstable_offset
+        if reindex and transaction_index.read_index(segments.folder, base):
+            active.note_aborted(end - 1)
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:
         """Close the producer's open transaction after its marker is in the log, and note it when

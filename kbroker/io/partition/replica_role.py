@@ -58,8 +58,11 @@ class ReplicaRole:
 
     def let_append(self) -> None:
         """Open the append row to the drain kernel, or keep it closed in a follower and while it is
-        paused."""
+        paused. On a full disk it stays as it is until the producers' state of batches that were not
+        written is dropped: their retries would count as duplicates."""
         active = self._segments.active
+        if active.is_disk_full:
+            return
         active.let_append() if self.leads and not self.paused else active.stop_appends()
 
     # --- leading and following -----------------------------------------------------------------------------

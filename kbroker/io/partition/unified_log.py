@@ -140,6 +140,8 @@ class UnifiedLog:
     def roll(self, now_ms: int, at: int = 0) -> None:
         """Close the active segment and begin a new one at the log's end, or at a later offset, the
         next batch's."""
+        if self.active.is_disk_full:
+            self.producers.reload(now_ms)  # batches that were not written are not for the snapshot
         self.segments.roll(now_ms, self.producers.snapshot, at)
         self.published.publish(changed=True)
 
@@ -246,10 +248,11 @@ class UnifiedLog:
 
     def repair(self, now_ms: int) -> None:
         """After a failed append: cut the bytes after the published end, remove the producers' state
-        of them, and let the drain kernel append again. Raises OSError when the files cannot be
-        cut."""
+        of them, add what the transaction index may lack, and let the drain kernel append again.
+        Raises OSError when the files cannot be cut."""
+        self.active.stop_appends()
         self.active.cut_to_state()
-        self.producers.reload(now_ms)
+        self.producers.reload(now_ms, reindex=True)
         self.role.let_append()
         self.published.publish()
 

@@ -61,6 +61,18 @@ def test_a_log_refuses_appends_until_there_is_room(scene: Scene) -> None:
     assert scene.failures == []
 
 
+def test_a_log_that_is_healed_has_as_few_in_sync_replicas_as_before(scene: Scene) -> None:
+    """It took acks=all and moved its high watermark although they were below
+    min.insync.replicas."""
+    row = scene.node.rows[0]
+    row[AppendRow.TOO_FEW], row[AppendRow.CUTS] = 1, 2
+    scene.refuse()
+    scene.room = ROOM_TO_HEAL
+    scene.disks.heal()
+    assert (scene.state, row[AppendRow.TOO_FEW]) == (AppendState.OPEN, 1)
+    assert row[AppendRow.CUTS] == 3, "a sync that began before does not count"
+
+
 def test_a_log_that_refuses_already_is_counted_once(scene: Scene) -> None:
     assert scene.refuse()
     assert not scene.refuse()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.rows import AppendRow
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files import segment as segment_files
 from kbroker.io.files.producer_snapshot import ProducerEntry
@@ -19,7 +19,7 @@ from kbroker.log.transaction_index import AbortedTransaction
 from tests.descriptors import open_files
 from tests.io.append.plain_append import NOW, Log, offsets, topic_config
 from tests.io.deaths import Deaths
-from tests.log.batch_bytes import batch
+from tests.log.batch_bytes import batch, end_marker
 
 
 def test_truncation_removes_batches_index_entries_and_epochs(tmp_path: Path) -> None:
@@ -93,6 +93,31 @@ def test_a_failed_append_is_repaired(tmp_path: Path) -> None:
     assert log.row[AppendRow.STATE] == 1
     assert (log.folder / f"{0:020d}.log").stat().st_size == log.row[AppendRow.POSITION]
     assert [entry.producer_id for entry in log.producers.entries(3)] == [5]
+
+
+def test_a_marker_without_its_index_entry_gets_it_with_the_repair(tmp_path: Path) -> None:
+    """A full disk refused the entry: readers of committed records saw the aborted ones."""
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0))
+    log.append(end_marker(0, 5, 0, commit=False))
+    log.row[AppendRow.STATE] = AppendState.DISK_FULL
+    log.partition.repair(NOW)
+    assert transaction_index.read_index(str(log.folder), 0) == [AbortedTransaction(5, 0, 1, 2)]
+    assert (log.row[AppendRow.FIRST_UNSTABLE], log.row[AppendRow.LAST_ABORTED]) == (-1, 1)
+
+
+def test_a_roll_on_a_full_disk_leaves_unwritten_batches_out_of_its_snapshot(tmp_path: Path) -> None:
+    """Retention rolls before it deletes a whole log. The log was healed with this snapshot, and
+    took the retry of such a batch for a duplicate."""
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
+    log.producers.put(3, ProducerEntry(6, 0))
+    log.partition.active.refuse_appends()
+    log.partition.roll(NOW)
+    assert [entry.producer_id for entry in producer_snapshot.read(str(log.folder), 1)] == [5]
+    assert log.row[AppendRow.STATE] == AppendState.DISK_FULL
 
 
 def test_a_log_that_starts_over_has_nothing_from_before(tmp_path: Path) -> None:

@@ -53,6 +53,20 @@ def test_a_leader_does_not_tell_its_end_before_its_mark_is_at_the_start_of_its_e
     assert not is_behind(log)
 
 
+@pytest.mark.parametrize("lead_first", [False, True])
+def test_a_replica_on_a_full_disk_takes_no_appends_as_the_next_leader(log: Log, lead_first: bool) -> None:
+    """Its producers' state has batches that were not written. It acknowledged their retries as
+    duplicates, and lost them."""
+    role = log.partition.role
+    role.lead(2) if lead_first else role.follow(2)
+    log.partition.active.refuse_appends()
+    for step in (lambda: role.follow(3), role.resign, lambda: role.lead(4)):
+        step()
+        assert log.row[AppendRow.STATE] == AppendState.DISK_FULL
+    log.partition.repair(NOW)
+    assert log.row[AppendRow.STATE] == AppendState.OPEN
+
+
 def test_a_known_mark_above_the_end_is_the_end(log: Log) -> None:
     """The log may have lost its end with its predecessor."""
     reopened(log, leads=True, mark=99)

@@ -74,7 +74,7 @@ def test_a_copy_waits_while_its_disk_is_full(scene: Make) -> None:
     case.check(later_ns=2_000_000_000)
     assert (case.end, case.failed) == (1, [])
     assert case.following.waiting
-    case.own.partition.role.let_append()
+    case.own.partition.repair(case.own.now_ms)
     case.check(later_ns=2_000_000_000)
     case.assert_equal()
     assert case.end == 2
