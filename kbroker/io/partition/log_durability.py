@@ -19,14 +19,15 @@ class FlushJob:
     descriptors; `run` closes them.
 
     closed: base offset and open files of segments rolled since the last sync (their indexes and
-    snapshot count, because recovery will not read them again); active: descriptor of the active
+    snapshot count, because recovery will not read them again), without files for one that an
+    earlier process has rolled; active: descriptor of the active
     .log (its indexes are rebuilt), -1 to leave it out. segment_base, position: where next_offset
     lies. names: folder and file names, and the leader epoch that opening the log wrote, have not
     been synced yet.
     """
 
     folder: str
-    closed: Sequence[tuple[int, SegmentFds]]
+    closed: Sequence[tuple[int, SegmentFds | None]]
     active: int
     next_offset: int
     segment_base: int
@@ -43,10 +44,12 @@ class FlushJob:
         """Raises OSError: after a failed sync nothing of the log dir can be trusted."""
         try:
             for base, fds in self.closed:
-                os.fdatasync(fds.log)
-                os.fdatasync(fds.index)
-                os.fdatasync(fds.time_index)
-                for suffix in (files.TXN_INDEX, files.SNAPSHOT):
+                if fds is not None:
+                    os.fdatasync(fds.log)
+                    os.fdatasync(fds.index)
+                    os.fdatasync(fds.time_index)
+                suffixes = files.SEGMENT_SUFFIXES if fds is None else (files.TXN_INDEX,)
+                for suffix in (*suffixes, files.SNAPSHOT):
                     sync_if_exists(files.path(self.folder, base, suffix))
             if self.closed:
                 sync_if_exists(files.path(self.folder, self.segment_base, files.SNAPSHOT))
@@ -66,7 +69,8 @@ class FlushJob:
     def close(self) -> None:
         """Close the descriptors of a job that is not run."""
         for _, fds in self.closed:
-            fds.close()
+            if fds is not None:
+                fds.close()
         self.closed = ()
         if self.active >= 0:
             os.close(self.active)

@@ -38,15 +38,16 @@ class Unsynced:
     """Files of a log that are not on disk, apart from records of the active segment. Runs in: io.
     Owner: the log.
 
-    Segments rolled since the last sync, their files still open. names: folder and file names, since
-    the log was opened or truncated.
+    Segments rolled since the last sync, their files still open, and those that an earlier process
+    may not have synced, without files. names: folder and file names, since the log was opened or
+    truncated.
     """
 
     def __init__(self) -> None:
         self.names = False
-        self._segments: list[tuple[int, SegmentFds]] = []
+        self._segments: list[tuple[int, SegmentFds | None]] = []
 
-    def add(self, base_offset: int, fds: SegmentFds) -> None:
+    def add(self, base_offset: int, fds: SegmentFds | None) -> None:
         """Take over the files of a segment that was just rolled."""
         self._segments.append((base_offset, fds))
 
@@ -55,16 +56,17 @@ class Unsynced:
         """Base offset of the oldest one; records from there on do not count as synced."""
         return self._segments[0][0] if self._segments else None
 
-    def duplicates(self) -> list[tuple[int, SegmentFds]]:
+    def duplicates(self) -> list[tuple[int, SegmentFds | None]]:
         """Duplicates of all open files, for a FlushJob."""
-        return [(base, fds.duplicate()) for base, fds in self._segments]
+        return [(base, fds.duplicate() if fds else None) for base, fds in self._segments]
 
     def drop(self, below: int = 1 << 62, above: int = -1) -> None:
         """Close the files of segments with above < base < below, which were synced or deleted."""
         gone = [entry for entry in self._segments if above < entry[0] < below]
         self._segments = [entry for entry in self._segments if not above < entry[0] < below]
         for _, fds in gone:
-            fds.close()
+            if fds is not None:
+                fds.close()
 
 
 class LogSegments:
@@ -145,10 +147,13 @@ class LogSegments:
 
     # --- growing -------------------------------------------------------------------------------------------
 
-    def load(self, closed: list[Segment], deleted: Iterable[str], now_ms: int) -> None:
+    def load(self, closed: list[Segment], deleted: Iterable[str], recovery_point: int, now_ms: int) -> None:
         """Take over the loaded segments; the active segment's row is already set. deleted: renamed
-        files to remove."""
+        files to remove. recovery_point: only what is below it was synced by an earlier process."""
         self.closed = closed
+        for one, end in zip(closed, self.base_offsets[1:], strict=True):
+            if end > recovery_point:
+                self.unsynced.add(one.base_offset, None)
         self.unsynced.names = True
         self.delete_later(deleted, now_ms)
         self.start_segment(now_ms)

@@ -65,7 +65,7 @@ class UnifiedLog:
         self.epochs.take(loaded.epochs)
         self.producers.load(loaded.producers)
         self.active.load(loaded.active, loaded.first_unstable, loaded.has_aborted)
-        self.segments.load(loaded.closed, loaded.deleted, now_ms)
+        self.segments.load(loaded.closed, loaded.deleted, loaded.recovery_point, now_ms)
         self.role.begin(leader_epoch)
         self.published.forget_largest_timestamp()
         self.published.publish(

@@ -7,6 +7,7 @@ threads.
 
 import logging
 import os
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -382,8 +383,10 @@ class LogLoader:
         return replay
 
     def _sync_all(self, active: ActiveState) -> int:
-        for segment in self._segments:
-            if segment.base_offset in self._reindexed or segment is self._segments[-1]:
+        synced_below = active.next_offset if self.request.clean else self.request.recovery_point
+        ends = [*(segment.base_offset for segment in self._segments[1:]), sys.maxsize]
+        for segment, end in zip(self._segments, ends, strict=True):
+            if segment.base_offset in self._reindexed or end > synced_below:
                 for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
                     files.sync_file(files.path(self.folder, segment.base_offset, suffix))
         files.sync_folder(self.folder)

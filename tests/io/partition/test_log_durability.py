@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.ipc.layout import Slot
+from kbroker.io.openings import published_end
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.log import files
 from kbroker.log.transaction_index import AbortedTransaction, append_entry
-from tests.io.append.plain_append import NOW, Log
+from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
 from tests.syncs import Syncs
 
@@ -107,6 +108,37 @@ def test_a_file_that_retention_has_taken_is_not_missed(log: Log, syncs: Syncs) -
         path.unlink()
     job.run()
     assert set(syncs.taken()) >= ACTIVE
+
+
+def test_closed_segments_that_a_killed_process_may_not_have_synced_are_synced(log: Log, syncs: Syncs) -> None:
+    """The recovery point passed them by: after a power cut they were not checked."""
+    log.reopen(clean=False, recovery_point=1)
+    assert log.partition.segments.first_unsynced_base == 1
+    syncs.taken()
+    job = log.partition.durability.begin()
+    job.run()
+    synced = set(syncs.taken())
+    assert synced >= segment(1, *files.SEGMENT_SUFFIXES, files.SNAPSHOT) | ACTIVE
+    assert synced.isdisjoint(segment(0, files.LOG))
+    log.partition.durability.finish(job)
+    assert (log.partition.recovery_point, log.partition.durability.is_synced) == (3, True)
+
+
+def test_a_durable_log_of_a_killed_process_is_on_disk_before_it_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a segment that was closed and not synced: the retry of a batch in it was acknowledged as
+    a duplicate."""
+    log = Log(tmp_path, topic_config(write_caching=False), flags=SlotFlag.DURABLE)
+    log.open()
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    end = published_end(log.words)
+    log.partition.abandon()
+    syncs = Syncs(tmp_path, monkeypatch)
+    log.load(trusted_end=end)
+    assert set(syncs.taken()) >= segment(0, files.LOG, files.INDEX, files.TIME_INDEX)
 
 
 @pytest.mark.parametrize("next_offset", [0, 1, 2])
