@@ -19,7 +19,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import key_of
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.images import next_image
-from kbroker.control.metadata.catalogue import Partition, Replica
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc.layout import Slot, SlotState
@@ -182,11 +182,22 @@ class LogDirMoves:
         self._targets.pop(key_of(replica), None)
         broker.catalogue.put(topic)
         await broker.links.announce(next_image(broker, (topic.image(),)))
-        await broker.links.call_worker(replica.worker, FinishMove(replica.slot, log_dir))
+        await self._finish(topic, partition, replica)
         await broker.logs.forget([old.folder])
         # usually the worker has renamed it, unless it has just died
         await asyncio.to_thread(retire_all, [Deletion(topic.topic_id, old)])
         log.info("%s was moved from %s", replica.folder, old.log_dir)
+
+    async def _finish(self, topic: Topic, partition: Partition, replica: Replica) -> None:
+        """Let the worker continue in the stored log dir. If it cannot, as on a full disk, it has
+        closed the log and opens it there."""
+        try:
+            await self._broker.links.call_worker(replica.worker, FinishMove(replica.slot, replica.log_dir))
+        except KafkaError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            log.error("%s is opened again: %s", replica.folder, error)
+            await self._broker.open_logs([(topic, [partition])])
 
     async def _store(self, replica: Replica, log_dir: str, greeting: int, change: Change) -> bool:
         """Decide that a replica lies in another log dir; False, and it stays, when its worker has

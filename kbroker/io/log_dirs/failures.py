@@ -56,6 +56,15 @@ class LogDirFailures:
             for listener in self.no_room_listeners:
                 listener(log_dir)
 
+    def log_lost(self, slot: int, log_dir: str, error: OSError) -> None:
+        """A log cannot continue in the log dir to which it has moved: it is offline until it is
+        opened there. On a full disk the log dir is not."""
+        partition = self._partitions.pop(slot)
+        self.full_disks.forget(slot)
+        self._abandon(slot, partition)
+        if error.errno not in NO_ROOM:
+            self.dir_failed(log_dir, error)
+
     def write_failed(self, slot: int, number: int) -> None:
         """A slot's batches could not be written, by an errno; the slot's append row is closed."""
         self._drain.metrics.words[WRITE_ERRORS] += 1

@@ -129,15 +129,19 @@ class Moves:
         return done
 
     def finish(self, body: FinishMove) -> None:
-        """The new log dir is stored and announced: continue there. body.log_dir: the new log
-        dir."""
+        """The new log dir is stored and announced: continue there. body.log_dir: the new log dir.
+        Raises KafkaError, and OSError: the log is closed, to be opened there again."""
         partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
         if files.log_dir_of(partition.folder) == body.log_dir:
             return  # it uses the stored log dir already
         if move is None or not move.switched or move.target != body.log_dir:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} stays in its log dir")
         del self._moves[body.slot]
-        self._logs.relocate(body.slot, move.rename(), wall_clock_ms())
+        try:
+            self._logs.relocate(body.slot, move.rename(), wall_clock_ms())
+        except OSError as error:
+            self._logs.failures.log_lost(body.slot, move.target, error)
+            raise
         crash_point("move: continues")
         self._notify(body.slot)
         log.info("%s: moved here", partition.folder)

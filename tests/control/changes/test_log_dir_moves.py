@@ -15,6 +15,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.store import Store
 from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.messages import OpenPartition
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
@@ -238,6 +239,23 @@ def test_a_log_without_a_copy_in_another_dir_keeps_its_folder(case: Case) -> Non
 
     asyncio.run(script())
     assert Path(case.here, "t-0").is_dir()
+
+
+def test_a_log_that_cannot_continue_where_it_was_moved_is_opened_there(case: Case) -> None:
+    """It answered NOT_LEADER_OR_FOLLOWER until its worker restarted."""
+
+    def full() -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def script() -> None:
+        await case.alter(case.there)
+        case.replies[FinishMove] = full
+        await case.caught_up()
+
+    asyncio.run(script())
+    opened = case.calls[-1]
+    assert isinstance(opened, OpenPartition)
+    assert (opened.slot, opened.log_dir) == (case.key[0], case.there)
 
 
 def test_the_failure_of_one_move_does_not_end_another(case: Case) -> None:

@@ -1,6 +1,7 @@
 """The reaction of an IO worker to errors of its log dirs."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,17 @@ def test_a_full_disk_refuses_appends_to_the_log_that_met_it(scene: ThreeLogs, nu
     assert scene.states == ALL_ONLINE
     states = [int(scene.drain.rows[slot, AppendRow.STATE]) for slot in range(3)]
     assert states == [AppendState.OPEN, AppendState.DISK_FULL, AppendState.OPEN]
+
+
+@pytest.mark.parametrize(
+    ("number", "other"), [(errno.ENOSPC, SlotState.ONLINE), (errno.EIO, SlotState.OFFLINE)]
+)
+def test_a_log_that_cannot_continue_where_it_was_moved_is_offline(
+    scene: ThreeLogs, number: int, other: SlotState
+) -> None:
+    scene.logs.failures.log_lost(0, scene.paths[1], OSError(number, os.strerror(number)))
+    assert scene.states == [SlotState.OFFLINE, SlotState.ONLINE, other]
+    assert scene.logs.get(0) is None
 
 
 def test_a_write_that_fails_is_of_its_log_dir(scene: ThreeLogs) -> None:

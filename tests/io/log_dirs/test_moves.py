@@ -1,6 +1,8 @@
 """The moves of an IO worker's logs, while control asks and dies: a move that was answered is there
 until it is done or ended, and a copy that may be the log is not removed."""
 
+import errno
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +45,10 @@ class OneLog:
         self.log.words[Slot.GENERATION] = GENERATION
         for _ in range(20):
             self.append()
-        self.failures: Any = SimpleNamespace(offline_listeners=[])
+        self.lost: list[tuple[int, str, OSError]] = []
+        self.failures: Any = SimpleNamespace(
+            offline_listeners=[], log_lost=lambda *failure: self.lost.append(failure)
+        )
         checkpoints = OffsetCheckpoints({path: LogDir(path) for path in self.dirs}, self._not_written)
         self.checkpoint_copy = lambda _, log_dir: checkpoints.write_copy(self.partition, log_dir)
 
@@ -232,6 +237,25 @@ def test_a_log_that_is_open_where_it_was_does_not_pass_for_moved(case: Case) -> 
         case.moves.finish(FinishMove(SLOT, case.there))
     assert case.folder.startswith(case.here)
     case.moves.finish(FinishMove(SLOT, case.here))
+
+
+def test_a_log_that_cannot_continue_in_its_new_log_dir_is_given_up(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its old folder is gone: it was paused until its worker restarted."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fail() -> None:
+        raise full
+
+    case.begin()
+    case.switch()
+    monkeypatch.setattr(case.logs.partition.epochs, "write", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        case.moves.finish(FinishMove(SLOT, case.there))
+    assert case.logs.lost == [(SLOT, case.there, full)]
+    assert Path(case.there, "t-0").is_dir()
+    assert not Path(case.here, "t-0").exists()
 
 
 def test_a_log_is_not_moved_to_where_it_is(case: Case) -> None:
