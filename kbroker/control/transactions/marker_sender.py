@@ -104,6 +104,12 @@ class MarkerWriter:
             done = partial(self._report, order, index, done)
         self._appender.submit(partition, batch, done)
 
+    def was_written(self, order: MarkerOrder, where: TopicPartition) -> None:
+        """A partition has a marker of an order since an append whose end is not known."""
+        topic, index = where
+        if topic == self._offsets_topic:
+            self._offsets_ended(index, order.producer_id, order.commit)
+
     def _report(self, order: MarkerOrder, index: int, done: Done, failure: KafkaError | None) -> None:
         if failure is None:
             self._offsets_ended(index, order.producer_id, order.commit)
@@ -203,6 +209,8 @@ class MarkerSender:
             if failure is not None and not self._is_settled(pending.order, where, failure):
                 self._start(pending, self._write_late(pending, where, RETRY_S))
                 return
+            if failure is not None and failure.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                self._writer.was_written(pending.order, where)
             pending.left.discard(where)
             if pending.left:
                 self._written(pending.order, frozenset((where,)))

@@ -26,12 +26,16 @@ class Writer:
     def __init__(self) -> None:
         self.markers: list[tuple[TopicPartition, Done]] = []
         self.late: set[TopicPartition] = set()
+        self.found: list[TopicPartition] = []
 
     def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
         if where in self.late:
             return False
         self.markers.append((where, done))
         return True
+
+    def was_written(self, _: MarkerOrder, where: TopicPartition) -> None:
+        self.found.append(where)
 
     async def write_order(self, order: MarkerOrder, where: TopicPartition) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -196,6 +200,7 @@ def test_a_marker_that_is_no_longer_due_is_not_tried_again(failure: ErrorCode, s
         scene.send(A)
         scene.writer.end(failure)
         assert bool(scene.completions) is settled
+        assert scene.writer.found == [A] * (failure is ErrorCode.INVALID_PRODUCER_EPOCH)
         if not settled:
             await until(lambda: scene.writer.markers)
             scene.writer.end()
@@ -255,6 +260,22 @@ def test_the_group_coordinator_hears_of_markers_that_are_in_the_log() -> None:
         appends.done, (KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), None, None), strict=True
     ):
         done(failure)
+    assert appends.ended == [(2, 7, True)]
+
+
+def test_the_group_coordinator_hears_of_a_marker_whose_append_got_no_answer() -> None:
+    """An IO worker died after it had written the marker. The retry was refused, because the log has
+    the new epoch, and the offsets of the transaction stayed pending."""
+    appends = Appends()
+    order = MarkerOrder("t", 7, 3, 4, True, frozenset((("offsets", 2), A)), 2)
+
+    async def test() -> None:
+        sender = MarkerSender(appends.writer, lambda *_: None, lambda *_: None)
+        sender.send(order)
+        for done in appends.done:
+            done(KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH))
+
+    asyncio.run(test())
     assert appends.ended == [(2, 7, True)]
 
 
