@@ -146,7 +146,7 @@ def _ask(kafka: Coordinator, group: str) -> None:
         lambda: shard.fetch_offsets(OffsetFetchRequestGroup(group, topics=None), False),
         lambda: shard.has_offsets_of(group, "t"),
         lambda: kafka.leave(*(MemberIdentity(each) for each in members[:1]), group=group),
-        lambda: kafka.run(shard.partitions_deleted(group, [("t", 0)])),
+        lambda: kafka.run(shard.partitions_deleted(group, [("t", 0)], b"a deleted topic.")),
         lambda: kafka.run(shard.delete(group)),
     ]
     if group == STREAMS:

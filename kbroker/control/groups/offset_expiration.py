@@ -11,6 +11,7 @@ from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_record import CommittedOffset, offset_tombstone
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.schema import ZERO_UUID
 from kbroker.protocol.slices import in_order, paced
 
 STEP_BYTES: Final = 1 << 18
@@ -83,14 +84,16 @@ def delete_offsets_of_group(table: GroupTable, group_id: str) -> list[Record]:
 
 
 def delete_offsets_of_partitions(
-    table: GroupTable, group_id: str, partitions: Iterable[tuple[str, int]]
+    table: GroupTable, group_id: str, partitions: Iterable[tuple[str, int]], topic_id: bytes
 ) -> Outcome:
-    """Tombstones for offsets of a group, of (topic, partition) pairs that were deleted."""
+    """Tombstones for offsets of a group, of (topic, partition) pairs that were deleted with a
+    topic; not for those of the next topic of its name."""
     pending = table.offsets.pending_partitions(group_id)
     records: list[Record] = []
     room = STEP_BYTES
     for topic, partition in paced(partitions):
-        if table.offsets.has(group_id, topic, partition) or (topic, partition) in pending:
+        offset = table.offsets.get(group_id, topic, partition)
+        if (topic, partition) in pending if offset is None else offset.topic_id in (ZERO_UUID, topic_id):
             records.append(offset_tombstone(group_id, topic, partition))
             room -= len(records[-1].key)
             if room <= 0:

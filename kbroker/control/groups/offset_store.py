@@ -107,10 +107,6 @@ class OffsetStore:
         """The number of the group's committed offsets."""
         return sum(map(len, self._committed.get(group_id, {}).values()))
 
-    def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether the group has committed an offset of the partition."""
-        return partition in self._committed.get(group_id, {}).get(topic, {})
-
     def topics_of(self, group_id: str) -> Collection[str]:
         """The topics of the group's committed offsets."""
         return self._committed.get(group_id, {}).keys()

@@ -183,7 +183,7 @@ class GroupService:
         def deletion_of(group_id: str) -> Operation | None:
             if not self.shard.has_offsets_of(group_id, topic.name):
                 return None
-            return lambda _: self.shard.partitions_deleted(group_id, pairs)
+            return lambda _: self.shard.partitions_deleted(group_id, pairs, topic.topic_id)
 
         def holders() -> Iterator[str]:
             for group_id in self.shard.group_ids():

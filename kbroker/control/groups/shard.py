@@ -278,10 +278,12 @@ class GroupShard:
         """Called for each of `group_ids` every offsets.retention.check.interval.ms."""
         return offset_expiration.expire_offsets(self.table, group_id, now_ms)
 
-    def partitions_deleted(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome:
+    def partitions_deleted(
+        self, group_id: str, partitions: list[tuple[str, int]], topic_id: bytes
+    ) -> Outcome:
         """To be run for each group that `has_offsets_of` a topic when (topic, partition) pairs of
         it have been deleted."""
-        return offset_expiration.delete_offsets_of_partitions(self.table, group_id, partitions)
+        return offset_expiration.delete_offsets_of_partitions(self.table, group_id, partitions, topic_id)
 
     # --- groups of any type
 

@@ -6,6 +6,7 @@ from tests.control.groups.coordinator import Coordinator
 
 LONG_ID = "g" * 20_000
 COUNT = 100
+DELETED_ID = b"a deleted topic."
 
 
 def committed() -> Coordinator:
@@ -35,11 +36,22 @@ def test_offsets_of_a_deleted_topic_are_removed_step_by_step() -> None:
     pairs = [("t", partition) for partition in range(COUNT)]
     taken = 0
     while kafka.shard.has_offsets_of(LONG_ID, "t"):
-        outcome = kafka.shard.partitions_deleted(LONG_ID, pairs)
+        outcome = kafka.shard.partitions_deleted(LONG_ID, pairs, DELETED_ID)
         assert 0 < sum(len(record.key) for record in outcome.records) < STEP_BYTES + 20_100
         kafka.run(outcome)
         taken += 1
     assert 1 < taken <= steps(LONG_ID, COUNT)
+
+
+def test_offsets_of_the_next_topic_of_a_deleted_ones_name_stay() -> None:
+    """Very many groups may have offsets of the deleted topic. Consumers of the next one commit
+    before the last of these is removed."""
+    kafka = Coordinator()
+    kafka.commit(1, partition=0, topic_id=DELETED_ID)
+    kafka.commit(2, partition=1, topic_id=b"the next topic's")
+    kafka.commit(3, partition=2)
+    kafka.run(kafka.shard.partitions_deleted("g", [("t", index) for index in range(3)], DELETED_ID))
+    assert [kafka.committed(partition=index) for index in range(3)] == [-1, 2, -1]
 
 
 def test_few_offsets_take_one_operation() -> None:

@@ -221,7 +221,7 @@ class TestTransactions:
         if with_group:
             assert kafka.run(kafka.shard.delete("g")).error_code == ErrorCode.NONE
         else:
-            kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)]))
+            kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)], b"a deleted topic."))
         gone = [record.key for record in kafka.log if record.value is None]
         assert gone.count(offset_tombstone("g", "t", 0).key) == 1
         assert offset_tombstone("g", "t", 1).key not in gone
@@ -285,7 +285,7 @@ class TestDelete:
         kafka.commit(1)
         kafka.commit(2, topic="u")
         assert kafka.shard.has_offsets_of("g", "t")
-        kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)]))
+        kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)], b"a deleted topic."))
         assert (kafka.committed(), kafka.committed("u")) == (-1, 2)
 
 
