@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_network import is_this_host
 from kbroker.config.properties import parse_overrides, read
 from tuning.coefficients import DEFAULT_FILE, Coefficients
 from tuning.host.host import Host, read_host
@@ -142,7 +143,7 @@ def workload_of(
         "retention_s": config.log_retention_ms / 1000 if config.log_retention_ms >= 0 else float("inf"),
         "segment_bytes": config.get_int("log.segment.bytes"),
         "durable": not config.get_bool("kbroker.write.caching"),
-        "remote_clients": not all(_loops(endpoint.host) for endpoint in config.listeners),
+        "remote_clients": not all(is_this_host(endpoint.host) for endpoint in config.listeners),
     }
     origin = dict.fromkeys(found, "settings")
     if count := count_partitions(dirs):
@@ -174,10 +175,6 @@ def _seen(live: Live, now_s: float) -> dict[str, object]:
     if groups := live.total("kbroker_groups"):
         seen["groups"] = int(groups)
     return seen
-
-
-def _loops(host: str) -> bool:
-    return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
 def count_partitions(dirs: Sequence[str]) -> int:

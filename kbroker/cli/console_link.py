@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ import typer
 
 from kbroker.cli import client_properties
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+from kbroker.config.client_network import is_this_host
 from kbroker.config.http_login import LOGIN, basic, login_of, without_login
 
 HTTP_PORT = 9404
@@ -193,10 +193,7 @@ def _is_readable_on_the_way(url: str) -> bool:
         host = parts.hostname or "127.0.0.1"
     except ValueError:  # which the first request refuses
         return False
-    try:
-        return parts.scheme == "http" and host != "localhost" and not ip_address(host).is_loopback
-    except ValueError:  # a name
-        return True
+    return parts.scheme == "http" and not is_this_host(host)
 
 
 def _origin(url: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The network of a client: what limits by address count."""
+"""The network of a client: what limits by address count, and whether it is this host."""
 
 import ipaddress
 
@@ -16,3 +16,18 @@ def network_of(address: str) -> str:
         return address
     mapped = found.ipv4_mapped
     return str(mapped or ipaddress.IPv6Network((found, PREFIX), strict=False))
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address never leaves this host, also one of IPv4 on an IPv6 socket. No name
+    does."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+def is_this_host(host: str) -> bool:
+    """Whether a host, without brackets and port, is `localhost` or a loopback address."""
+    return host.lower() == "localhost" or is_loopback(host)

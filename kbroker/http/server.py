@@ -9,12 +9,12 @@ from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder
 
+from kbroker.config.client_network import is_loopback
 from kbroker.http.basic_logins import CHALLENGE, BasicLogins, NotLoggedIn
 from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console import browser_headers
-from kbroker.http.console.listener import is_loopback
 from kbroker.http.console.service import BODY_BYTES, Console
 from kbroker.http.families import Dialect
 from kbroker.http.health import Health

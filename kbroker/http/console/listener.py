@@ -1,12 +1,12 @@
 """The choice of the broker's listener for the console, and whether the console requires a login.
 Pure."""
 
-import ipaddress
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_network import is_loopback
 from kbroker.config.key_store import client_auth
 from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.http.console.scram_client import HASHES
@@ -54,14 +54,6 @@ class ConsoleListener:
         assert self.endpoint is not None
         port = ports.get(f"{self.name}@{site}" if site else self.name, self.endpoint.port + site)
         return _ANY.get(self.endpoint.host, self.endpoint.host), port
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a bound address can be reached only from this host."""
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def choose(

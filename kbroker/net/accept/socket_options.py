@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_network import is_loopback
 
 SEND, RECEIVE = "socket.send.buffer.bytes", "socket.receive.buffer.bytes"
 LIMITS = {SEND: Path("/proc/sys/net/core/wmem_max"), RECEIVE: Path("/proc/sys/net/core/rmem_max")}
@@ -63,11 +64,6 @@ def is_local(client: socket.socket, host: str) -> bool:
     """Whether the peer is on this host: its address is the one that it connected to, or
     loopback."""
     return is_loopback(host) or host == str(client.getsockname()[0]).removeprefix("::ffff:")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address never leaves this host."""
-    return host == "::1" or host.startswith("127.")
 
 
 def _possible(size: int, limit: Path) -> int:

@@ -5,7 +5,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint, SecurityProtocol
-from kbroker.http.console.listener import Access, ConsoleListener, choose, is_loopback, listener_of
+from kbroker.http.console.listener import Access, ConsoleListener, choose, listener_of
 
 PLAIN = Endpoint("PLAINTEXT", SecurityProtocol.PLAINTEXT, "", 9092)
 TLS = Endpoint("SSL", SecurityProtocol.SSL, "10.0.0.5", 9093)
@@ -89,8 +89,3 @@ def test_the_bound_port_of_the_requested_site_is_used() -> None:
     assert listener.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}) == ("127.0.0.1", 19092)
     assert listener.address({"PLAINTEXT": 19092, "PLAINTEXT@1": 19099}, 1) == ("127.0.0.1", 19099)
     assert ConsoleListener(Access.OPEN, TLS).address({}) == ("10.0.0.5", 9093)
-
-
-def test_names_are_not_taken_for_loopback() -> None:
-    assert not is_loopback("localhost")
-    assert not is_loopback("")
