@@ -1,8 +1,9 @@
 """Headers for the browser's guards, and checks of a request's headers: the origin of the page that
 sent it. Pure."""
 
-import ipaddress
 from collections.abc import Mapping
+
+from kbroker.config import client_network
 
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -39,14 +40,7 @@ def is_this_host(text: str | None) -> bool:
     """Whether a Host header has a loopback name. Other names are refused, because DNS may rebind
     the name of a foreign page to this host."""
     host = host_of(text or "")
-    if host is None:
-        return False
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host is not None and client_network.is_this_host(host)
 
 
 def from_own_page(headers: Mapping[str, str]) -> bool:
@@ -61,10 +55,14 @@ def from_own_page(headers: Mapping[str, str]) -> bool:
 
 
 def is_foreign(headers: Mapping[str, str], on_loopback: bool) -> bool:
-    """Whether a browser sends the request to an API without pages for a page of another site. On
-    loopback that includes a page whose name DNS has bound to this host. Clients that are no
-    browsers send no Origin and may use any name of the host."""
+    """Whether a browser sends the request to an API for a page of another site: it could not read
+    the answer, but keep this server busy. On loopback that includes a page whose name DNS has bound
+    to this host. Clients that are no browsers send no Origin and may use any name of the host. A
+    link on a page of another site may be followed."""
     if "Origin" in headers and not from_own_page(headers):
+        return True
+    is_of_another = headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
+    if is_of_another and headers.get("Sec-Fetch-Dest") != "document":
         return True
     by_browser = "Origin" in headers or headers.get("User-Agent", "").startswith("Mozilla/")
     return on_loopback and by_browser and not is_this_host(headers.get("Host"))

@@ -136,6 +136,8 @@ class Console:
         if methods and method not in methods:
             return _not_allowed(methods)
         data = _body(method, headers, body)
+        if method != "POST" and browser_headers.is_foreign(headers, on_loopback=False):
+            raise Refusal(HTTPStatus.FORBIDDEN, "origin", browser_headers.FOREIGN)
         if path == "/api/openapi.json" and method in ("GET", "HEAD"):
             return json_reply(openapi.document())
         session = self._sessions.of(browser_headers.cookie_of(headers.get("Cookie")))

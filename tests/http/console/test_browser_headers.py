@@ -13,7 +13,16 @@ from kbroker.http.console.browser_headers import (
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:9404", "127.0.0.1:9404", "127.8.0.1", "[::1]", "[::1]:1"]
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:9404",
+        "127.0.0.1:9404",
+        "127.8.0.1",
+        "[::1]",
+        "[::1]:1",
+        "[::ffff:127.0.0.1]:1",
+    ],
 )
 def test_loopback_names_are_this_host(host: str) -> None:
     assert is_this_host(host)
@@ -71,6 +80,8 @@ def test_no_script_runs_but_files_of_this_server() -> None:
 
 EVIL = {"Host": "localhost:8081", "Origin": "http://evil.example"}
 REBOUND = {"Host": "evil.example:8081", "Origin": "http://evil.example:8081"}
+IMAGE = {"Host": "localhost:8081", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"}
+"""A GET for a page of another site has no Origin."""
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
 
 
@@ -85,6 +96,12 @@ BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
         (BROWSER | {"Host": "evil.example:8081"}, True, False),
         (BROWSER | {"Host": "127.0.0.1:8081"}, False, False),
         ({"Host": "localhost:8081", "Origin": "http://localhost:8081"}, False, False),
+        (IMAGE, True, True),
+        (IMAGE | {"Sec-Fetch-Site": "same-site"}, True, True),
+        (IMAGE | {"Sec-Fetch-Site": "same-origin"}, False, False),
+        (IMAGE | {"Sec-Fetch-Site": "none"}, False, False),
+        (IMAGE | {"Sec-Fetch-Dest": "document"}, False, False),  # a link that was followed
+        (IMAGE | {"Sec-Fetch-Dest": "iframe"}, True, True),
     ],
 )
 def test_pages_of_other_sites_are_foreign(
