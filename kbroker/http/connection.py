@@ -16,6 +16,9 @@ from kbroker.http.tls import end_writing
 log = logging.getLogger(__name__)
 
 IDLE_S = 60.0
+BODY_S = 30.0
+"""Within this time a body arrives whole: until then it takes memory, and may hold a turn."""
+PIECE_BYTES = 1 << 16
 LINGER_S = 2.0
 MAX_LINGER_BYTES = 16 << 20
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -52,6 +55,9 @@ class HttpConnection(BaseHTTPRequestHandler):
     def admits_body(self, length: int) -> bool:  # noqa: ARG002
         """Whether a body within the bound is read, once the head is known."""
         return True
+
+    def request_ended(self) -> None:
+        """Called when a request was answered, or its connection has ended."""
 
     def parse_request(self) -> bool:
         """Read one request; False when it gets no answer, or has it already. The connection is busy
@@ -93,8 +99,12 @@ class HttpConnection(BaseHTTPRequestHandler):
                 left = left - received if received else 0
 
     def handle_one_request(self) -> None:
-        """The request is answered: the connection is idle."""
-        super().handle_one_request()
+        """The request is answered: the connection is idle, and holds no body."""
+        try:
+            super().handle_one_request()
+        finally:
+            self.body = b""
+            self.request_ended()
         self.server.slots.work(self.connection, busy=False)
 
     def handle_expect_100(self) -> bool:
@@ -131,8 +141,22 @@ class HttpConnection(BaseHTTPRequestHandler):
             self.body = None
             self.close_connection = self._is_cut = True
             return True
-        self.body = self.rfile.read(self._head.length)
+        self.body = self._received(self._head.length)
         if len(self.body) < self._head.length:
             self.close_connection = True
             return False
         return True
+
+    def _received(self, length: int) -> bytes:
+        """The body; less of it if the connection ends before. Raises TimeoutError."""
+        ends_s = time.monotonic() + BODY_S
+        pieces: list[bytes] = []
+        while length:
+            self.connection.settimeout(max(ends_s - time.monotonic(), 0.001))
+            piece = self.rfile.read1(min(length, PIECE_BYTES))
+            if not piece:
+                break
+            pieces.append(piece)
+            length -= len(piece)
+        self.connection.settimeout(self.timeout)
+        return b"".join(pieces)

@@ -5,6 +5,7 @@ import http.client
 import io
 import resource
 import socket
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.http import connection
+from kbroker.http.connection import HttpConnection
 from kbroker.http.registry.server import RegistryServer
 from kbroker.http.request_head import MAX_HEAD_BYTES, MAX_HEADERS
 from kbroker.http.server import MetricsServer
@@ -170,6 +173,32 @@ def test_a_request_that_ends_early_is_not_answered(port: Port) -> None:
             link.shutdown(socket.SHUT_WR)
             found = b"".join(iter(lambda: link.recv(65536), b""))
         assert _statuses(found) == [200]
+
+
+def test_a_body_has_a_limited_time(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "BODY_S", 0.1)
+    with port.connect() as link:
+        link.sendall(port.get("Content-Length: 100", body=b"x", method="POST"))
+        assert link.recv(1) == b""
+
+
+def test_an_idle_connection_holds_no_body(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 of them would hold half a gigabyte."""
+    handlers: list[HttpConnection] = []
+
+    def setup(handler: HttpConnection) -> None:
+        handlers.append(handler)
+        socketserver.StreamRequestHandler.setup(handler)
+
+    monkeypatch.setattr(HttpConnection, "setup", setup)
+    with port.connect() as link:
+        link.sendall(port.get("Content-Length: 4", body=b"body"))
+        assert link.recv(12) == b"HTTP/1.1 200"
+        (handler,) = handlers
+        deadline = time.monotonic() + 60
+        while handler.body:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_requests_that_come_byte_by_byte_are_answered(port: Port) -> None:

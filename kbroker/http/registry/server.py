@@ -1,12 +1,12 @@
 """The HTTP side of the registry: paths, bodies, logins, errors."""
 
-import json
 import logging
 import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -18,9 +18,11 @@ from kbroker.http.connection import HttpConnection
 from kbroker.http.console import browser_headers
 from kbroker.http.console.caller import Caller, Callers
 from kbroker.http.console.sessions import Attempts
+from kbroker.http.console.turns import Turns
 from kbroker.http.registry.answers import ROUTES, Function, RegistryRequest
-from kbroker.http.registry.failure import UNAVAILABLE, Failure, unprocessable
+from kbroker.http.registry.failure import UNAVAILABLE, Failure, busy, unprocessable
 from kbroker.http.registry.topic import SchemaTopic
+from kbroker.http.registry.topic_records import dump
 from kbroker.http.tls import HttpTls
 
 log = logging.getLogger(__name__)
@@ -28,7 +30,10 @@ log = logging.getLogger(__name__)
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
 MAX_FREE_BODY_BYTES = 64 << 10
-"""Of a body that is read before the login of its request, where logins are required."""
+"""Of a body that is read before the login of its request, where logins are required, and without a
+turn."""
+WAIT_S = 5.0
+"""A large request waits so long for its turn, then it is refused."""
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
 """Failed logins a minute. As many of an address, at once, does the broker check
 (kbroker.login.attempts.address.burst); further ones would wait in its threads."""
@@ -47,6 +52,8 @@ MAX_DEPTH = 100
 """Of a body's JSON. What is nested more deeply might be written to the topic and not be read
 again."""
 _CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
+_ALL_SCHEMAS = re.compile(r"(/contexts/[^/]+)?/schemas/*")
+"""The path whose answer may be as long as all schemas."""
 Answer = tuple[HTTPStatus, bytes]
 """Status and JSON."""
 
@@ -62,6 +69,7 @@ class Registry:
         self._cluster_id = cluster_id
         self.needs_login = needs_login
         self._anonymous = callers(None, "") if not needs_login else None
+        self._large = Turns()
         self._logins = BasicLogins(callers, Attempts(by_address=FAILED_BY_ADDRESS, in_all=FAILED_IN_ALL))
 
     def answer(self, method: str, target: str, authorization: str, body: bytes, peer: str = "") -> Answer:
@@ -76,14 +84,14 @@ class Registry:
 
         return _answered(found, f"{method} {target[:200]}")
 
-    def refused_login(self, authorization: str, peer: str) -> Answer | None:
-        """Status and JSON if the client of a request cannot log in; None if it can."""
-
-        def logged_in() -> None:
-            self._caller(authorization, peer)
-
-        answer = _answered(logged_in, "a login")
-        return None if answer[0] is HTTPStatus.OK else answer
+    def begin_large(self, authorization: str, peer: str) -> Callable[[], None]:
+        """Waits for the turn of a request with a large body or answer: few at a time are in memory,
+        and of one user not all of them. Returns the end of the turn. Raises Failure."""
+        caller = self._caller(authorization, peer)
+        user = None if caller is self._anonymous else caller.user
+        if not self._large.take(user, WAIT_S):
+            raise busy("too many large requests at the same time")
+        return partial(self._large.leave, user)
 
     def _matched(self, method: str, target: str) -> tuple[RegistryRequest, Function]:
         path, _, query = target.partition("?")
@@ -183,8 +191,8 @@ def _depth(value: Any) -> int:
 
 def _json(value: Any) -> bytes:
     if isinstance(value, str) and value[:1] in ("{", "[", '"'):
-        return value.encode()  # a schema given as JSON instead of text
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return value.encode("utf-8", "backslashreplace")  # a schema given as JSON instead of text
+    return dump(value)
 
 
 class RegistryServer(BoundedServer):
@@ -205,19 +213,34 @@ class Handler(HttpConnection):
     disable_nagle_algorithm = True
     server: RegistryServer
     _refused: Answer | None = None
+    _end_large: Callable[[], None] | None = None
 
     def admits_body(self, length: int) -> bool:
-        """A large one only after the login: a client without one makes the registry hold no more
-        than small bodies."""
+        """A large one only after the login, and in its turn: a client without one makes the
+        registry hold no more than small bodies."""
         self._refused = None
-        registry = self.server.registry
-        if length > MAX_FREE_BODY_BYTES and registry.needs_login:
+        if length > MAX_FREE_BODY_BYTES:
             self.server.slots.work(self.connection, busy=True)
             try:
-                self._refused = self._foreign() or registry.refused_login(*self._login())
+                self._refused = self._foreign() or self._begin_large()
             finally:
                 self.server.slots.work(self.connection, busy=False)
         return self._refused is None
+
+    def request_ended(self) -> None:
+        """Others have their turn."""
+        if self._end_large is not None:
+            self._end_large()
+            self._end_large = None
+
+    def _begin_large(self) -> Answer | None:
+        """Status and JSON if the request gets no turn."""
+
+        def begin() -> None:
+            self._end_large = self._end_large or self.server.registry.begin_large(*self._login())
+
+        answer = _answered(begin, "a large request")
+        return None if answer[0] is HTTPStatus.OK else answer
 
     def refuse(self, status: HTTPStatus, text: str) -> None:
         """Answer in the format of the API."""
@@ -239,6 +262,8 @@ class Handler(HttpConnection):
             self.refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
             return
         refused = self._refused if self.body is None else self._foreign()
+        if refused is None and _ALL_SCHEMAS.fullmatch(self.path.partition("?")[0]):
+            refused = self._begin_large()
         self._send(*(refused or self._answer(self.body or b"")))
 
     def _answer(self, body: bytes) -> Answer:

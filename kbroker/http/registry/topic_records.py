@@ -110,8 +110,10 @@ class SchemaRow:
             raise Malformed(f"no schema: {error}") from None
 
 
-def dump(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+def dump(value: Any) -> bytes:
+    """JSON. Half of a surrogate pair, which a client may write as an escape, stays one."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace")
 
 
 def schema_key(subject: str, version: int) -> bytes:

@@ -4,14 +4,17 @@ import base64
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from typing import Any
 
 import pytest
 
 from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.console.turns import AT_A_TIME, OF_A_USER
+from kbroker.http.registry import server as module
 from kbroker.http.registry.failure import Failure
 from kbroker.http.registry.server import (
     FAILED_BY_ADDRESS,
@@ -24,7 +27,7 @@ from tests.http.registry.desk import Desk, ListTopic
 
 
 class Broker:
-    """Knows one user; counts the logins that reach it."""
+    """Knows two users; counts the logins that reach it."""
 
     def __init__(self) -> None:
         self.logins = 0
@@ -35,12 +38,13 @@ class Broker:
 
         class Caller:
             is_outdated = False
+            user = login[0] if login else None
 
             def log_in(self) -> None:
                 broker.logins += 1
                 if not broker.is_reachable:
                     raise LinkBroken("gone")
-                if login != ("ann", "right"):
+                if login not in (("ann", "right"), ("bob", "right")):
                     raise LoginRefused("no")
 
             def close(self) -> None:
@@ -61,9 +65,9 @@ def registry(broker: Broker) -> Registry:
     return made
 
 
-def basic(password: str) -> str:
-    """An Authorization header of the user."""
-    return "Basic " + base64.b64encode(f"ann:{password}".encode()).decode()
+def basic(password: str, user: str = "ann") -> str:
+    """An Authorization header of a user."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def status(registry: Registry, password: str, peer: str = "a") -> HTTPStatus:
@@ -172,6 +176,11 @@ def head(length: int, *headers: str) -> bytes:
     return "\r\n".join(lines).encode()
 
 
+def get(path: str, *headers: str) -> bytes:
+    """A request without a body."""
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: registry", *headers, "", ""]).encode()
+
+
 @pytest.mark.parametrize("expects", [(), ("Expect: 100-continue",)])
 @pytest.mark.parametrize(
     ("headers", "logins"),
@@ -197,6 +206,67 @@ def test_a_body_of_a_user_is_read(registry: Registry, broker: Broker, length: in
         link.sendall(b" " * length)
         assert first_line(link) == "HTTP/1.1 400 Bad Request"
     assert broker.logins == 1
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Until it is true."""
+    ends_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < ends_s
+        time.sleep(0.01)
+
+
+@contextmanager
+def half_bodies(address: tuple[str, int], *users: str) -> Iterator[list[socket.socket]]:
+    """Connections of users whose large body is admitted, and never complete."""
+    with ExitStack() as links:
+        opened = []
+        for user in users:
+            link = links.enter_context(socket.create_connection(address, timeout=60))
+            link.sendall(
+                head(MAX_BODY_BYTES, f"Authorization: {basic('right', user)}", "Expect: 100-continue")
+            )
+            assert first_line(link) == "HTTP/1.1 100 Continue"
+            opened.append(link)
+        yield opened
+
+
+def asked(address: tuple[str, int], sent: bytes) -> str:
+    """The first line of the answer."""
+    with socket.create_connection(address, timeout=60) as link:
+        link.sendall(sent)
+        return first_line(link)
+
+
+def test_few_large_bodies_of_a_user_are_in_memory_at_a_time(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 connections of one user could hold half a gigabyte."""
+    monkeypatch.setattr(module, "WAIT_S", 0.0)
+    ann, bob = (f"Authorization: {basic('right', user)}" for user in ("ann", "bob"))
+    with serving(registry) as address, half_bodies(address, *["ann"] * OF_A_USER) as links:
+        refused = "HTTP/1.1 503 Service Unavailable"
+        assert asked(address, head(MAX_BODY_BYTES, ann)) == refused
+        assert asked(address, get("/schemas?limit=1", ann)) == refused
+        assert asked(address, get("/contexts/./schemas/", ann)) == refused
+        assert asked(address, get("/subjects", ann)) == "HTTP/1.1 200 OK"
+        assert asked(address, head(2, ann) + b"{}") == "HTTP/1.1 404 Not Found", "a small body"
+        assert asked(address, get("/schemas", bob)) == "HTTP/1.1 200 OK"
+        for link in links:
+            link.close()
+        wait_for(lambda: not registry._large._taken)
+        assert asked(address, get("/schemas", ann)) == "HTTP/1.1 200 OK"
+        with half_bodies(address, *["bob"] * OF_A_USER) as others:
+            others[0].sendall(b" " * MAX_BODY_BYTES)
+            assert first_line(others[0]) == "HTTP/1.1 400 Bad Request"
+            wait_for(lambda: registry._large._taken["bob"] == OF_A_USER - 1)
+
+
+def test_large_bodies_of_clients_without_a_login_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAIT_S", 0.0)
+    with serving(Desk().registry) as address, half_bodies(address, *["ann"] * AT_A_TIME):
+        assert asked(address, head(MAX_BODY_BYTES)) == "HTTP/1.1 503 Service Unavailable"
+        assert asked(address, get("/subjects")) == "HTTP/1.1 200 OK"
 
 
 def test_a_small_body_is_read_before_the_login(registry: Registry) -> None:
