@@ -125,7 +125,11 @@ def text_by_id(request: RegistryRequest) -> str:
 
 def _users(request: RegistryRequest) -> list[SchemaRow]:
     state, row = _by_id(request)
-    rows = state.ids.get(context_of(row.subject), {}).get(row.id, ())
+    rows = [
+        one
+        for one in state.ids.get(context_of(row.subject), {}).get(row.id, ())
+        if not state.is_of_another(one)
+    ]
     chosen = request.query.get("subject")
     shown = [one for one in rows if request.flag("deleted") or not one.deleted]
     shown = [one for one in shown if chosen is None or one.subject == qualified(request.context, chosen)]
@@ -159,7 +163,8 @@ def _version(request: RegistryRequest) -> tuple[State, SchemaRow]:
 
 
 def version(request: RegistryRequest) -> dict[str, Any]:
-    return of_row(_version(request)[1])
+    state, row = _version(request)
+    return of_row(registration.with_own_id(request.topic, request.caller, state, row))
 
 
 def version_text(request: RegistryRequest) -> str:

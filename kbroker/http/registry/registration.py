@@ -85,14 +85,15 @@ def lookup(
     found = same(state, row, candidate, kept, normalize)
     if found is None:
         raise failure.schema_not_found()
-    return _repaired(topic, caller, found) if state.is_of_another(found) else found
+    return with_own_id(topic, caller, state, found)
 
 
-def _repaired(topic: SchemaTopic, caller: Caller, found: SchemaRow) -> SchemaRow:
-    """A stored version whose id another registry gave to another schema first, written again with
-    an id that no other schema has. A caller that may not do so does not find the schema: no look-up
-    returns an id of another schema. The version itself can be read with that id until then. Raises
-    Failure."""
+def with_own_id(topic: SchemaTopic, caller: Caller, state: State, found: SchemaRow) -> SchemaRow:
+    """A stored version; if another registry gave its id to another schema first, it is written
+    again with an id that no other schema has. A caller that may not do so does not find it: a
+    serialiser would write records with the id of the other schema. Raises Failure."""
+    if not state.is_of_another(found):
+        return found
     try:
         topic.check_rights(caller)
         with topic.locked(caller) as state:

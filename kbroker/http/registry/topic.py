@@ -90,7 +90,6 @@ class SchemaTopic:
         """Holds `lock` for a change; gives the state. A caller without the rights is refused, and
         one with a quota waits, before. Raises Failure."""
         self.check_rights(caller)
-        self.refresh(caller)
         with self.locked(caller) as state:
             yield state
 

@@ -228,6 +228,35 @@ def test_an_id_that_another_registry_gave_first_is_replaced(schema: str) -> None
         assert each.register("later", schema) == number
 
 
+HALF = "\ud800"
+"""Half of a surrogate pair: JSON can write it, UTF-8 cannot."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [
+        ("AVRO", {"type": "record", "name": "Order", "doc": HALF, "fields": []}),
+        ("JSON", {"title": HALF}),
+        ("AVRO", "string"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_kept_and_leaves_no_traceback(
+    desk: Desk, kind: str, schema: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata = {"properties": {"owner": HALF}}
+    for text in (json.dumps(schema, ensure_ascii=False), json.dumps(schema)):
+        number = desk.register("s", text, schemaType=kind, metadata=metadata)
+        assert number == 1
+        assert desk("PUT", "/config/s", {"compatibility": "NONE", "alias": HALF})[0] == 200
+        for each in (desk, desk.again()):
+            found = each("GET", "/subjects/s/versions/1")[1]
+            assert found["metadata"] == metadata
+            assert json.loads(found["schema"]) == schema
+            assert each("GET", "/config/s")[1]["alias"] == HALF
+            assert each("GET", "/schemas/ids/1/schema")[0] == 200
+    assert not caplog.records
+
+
 def collide(desk: Desk) -> None:
     """Version 1 of subject `ours` has the id of another registry's schema, as after a crash before
     it was written again."""
@@ -263,6 +292,16 @@ def test_a_version_whose_id_is_of_another_schema_is_repaired_when_it_is_looked_u
     assert desk("GET", "/subjects/ours/versions") == ((404, ANY) if is_deleted else (200, [1]))
 
 
+def test_a_version_whose_id_is_of_another_schema_is_repaired_when_it_is_read(desk: Desk) -> None:
+    """A serialiser would write its records with that id."""
+    collide(desk)
+    assert desk("GET", "/schemas/ids/1/versions") == (200, [{"subject": "theirs", "version": 1}])
+    for each in (desk, desk, desk.again()):
+        for version in ("1", "latest"):
+            assert each("GET", f"/subjects/ours/versions/{version}")[1]["id"] == 2
+        assert each("GET", "/subjects/theirs/versions/1")[1]["id"] == 1
+
+
 @pytest.mark.parametrize("by", ["rights", "READONLY", "IMPORT"])
 def test_a_lookup_that_may_not_write_does_not_find_a_version_whose_id_is_of_another_schema(
     desk: Desk, by: str, monkeypatch: pytest.MonkeyPatch
@@ -276,6 +315,8 @@ def test_a_lookup_that_may_not_write_does_not_find_a_version_whose_id_is_of_anot
     else:
         monkeypatch.setattr(desk.topic, "check_rights", refuse)
     assert desk("POST", "/subjects/ours", {"schema": '"int"'})[1]["error_code"] == 40403
+    assert desk("GET", "/subjects/ours/versions/1")[1]["error_code"] == 40403
+    assert desk("GET", "/subjects/ours/versions/1/schema") == (200, "int")
     assert desk("POST", "/subjects/theirs", {"schema": '"string"'})[1]["id"] == 1
 
 

@@ -125,6 +125,19 @@ def test_a_change_reads_and_writes_with_the_lock_and_waits_for_nothing(throttled
     assert throttled.topic._next == 1
 
 
+def test_a_change_of_a_topic_that_was_read_reads_once_before_the_lock(throttled: Any) -> None:
+    throttled.put_config()
+    throttled.asked.clear()
+    throttled.offset = 1
+    throttled.put_config()
+    assert [name for name, locked in throttled.asked if not locked] == [
+        "metadata",  # the rights
+        "ready",
+        "metadata",
+        "fetch",
+    ]
+
+
 def test_a_change_that_another_thread_reads_first_is_answered(throttled: Any) -> None:
     """Its record is in the state then, and is not applied again."""
     topic, record = throttled.topic, SimpleNamespace(offset=0, key=config_key("s"), value=LEVEL)
