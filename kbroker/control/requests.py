@@ -5,8 +5,8 @@ answered.
 import asyncio
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 Dispatch = Callable[[ClientRequest], Frame | Deferred | None]
 """The frame of the answer, None to close the connection; a Deferred may be of an exception."""
+Block = tuple[AsyncLink, Mapping[bytes, RequestServer], Iterator[tuple[int, bytes, bytes]]]
+"""The link that a block came from, the fast paths that may serve it, and its further requests."""
 SLICED_FROM_BYTES = 1024
 """Minimum of a request's body: shorter requests name too little to take long, but for LISTS."""
 LISTS: Final = frozenset(
@@ -70,6 +72,9 @@ LISTS: Final = frozenset(
 of a group whose other members have subscribed to very much; or change a topic or group of very many
 partitions."""
 NO_SERVERS: Final[dict[bytes, RequestServer]] = {}
+BLOCKS_NS: Final = 4_000_000
+"""Time for the requests of blocks in one turn of the loop. A block may have thousands of them: many
+connections of one client."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 
 
@@ -83,25 +88,49 @@ class Requests:
         self._slicing = Slicing()
         self._request_time = RequestTime(broker)
         self._full_slice = False  # whether a list took a whole slice in this turn of the loop
+        self._blocks: deque[Block] = deque()
+        self._continues = False  # whether the next turn of the loop serves them
 
     def take_block(self, link: AsyncLink, block: bytearray) -> None:
-        """Serve the requests of a block."""
+        """Serve the requests of a block, the rest of a long one in the next turns of the loop. They
+        are of different connections: none waits for the answer of another."""
         servers = NO_SERVERS
         if not self._request_time.counts():
             servers = self._broker.listeners.request_servers
             for serve in self._broker.listeners.block_servers:
                 serve(link, block)
-        for call, peer, frame in requests(block):
-            fast = servers.get(frame[:2])
-            if fast is not None and fast(link, call, peer, frame):
-                continue
-            try:
-                client = client_request(peer, frame)
-            except ProtocolError as error:
-                log.warning("a request that cannot be read: %s; closed", error)
-                link.reply(call, None)
-                continue
-            self.serve(link, call, client)
+        self._blocks.append((link, servers, requests(block)))
+        if not self._continues:
+            self._serve_blocks()
+
+    def _serve_blocks(self) -> None:
+        """Serve the next requests of blocks. Those of a process that has died are dropped: their
+        clients may have sent a contrary request since."""
+        self._continues = False
+        ends_ns = time.monotonic_ns() + BLOCKS_NS
+        while self._blocks:
+            link, servers, block = self._blocks[0]
+            for call, peer, frame in () if link.closed else block:
+                self._serve_frame(link, servers, call, peer, frame)
+                if time.monotonic_ns() >= ends_ns:
+                    self._continues = True
+                    asyncio.get_running_loop().call_soon(self._serve_blocks)
+                    return
+            self._blocks.popleft()
+
+    def _serve_frame(
+        self, link: AsyncLink, servers: Mapping[bytes, RequestServer], call: int, peer: bytes, frame: bytes
+    ) -> None:
+        fast = servers.get(frame[:2])
+        if fast is not None and fast(link, call, peer, frame):
+            return
+        try:
+            client = client_request(peer, frame)
+        except ProtocolError as error:
+            log.warning("a request that cannot be read: %s; closed", error)
+            link.reply(call, None)
+            return
+        self.serve(link, call, client)
 
     def serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         """Answer a request, now or when its Deferred is complete."""
