@@ -24,8 +24,9 @@ _UNNAMED = {
 }
 
 
-def check(broker: Broker, kind: int, name: str) -> None:
-    """Check that the resource exists. Raises KafkaError with Kafka's text."""
+def check(broker: Broker, kind: int, name: str) -> str:
+    """Check that the resource exists; its own name: a client may write the id of a broker in other
+    ways, such as 01. Raises KafkaError with Kafka's text."""
     if not name and kind in _UNNAMED:
         raise KafkaError(ErrorCode.INVALID_REQUEST, _UNNAMED[kind])
     if kind == TOPIC:
@@ -33,9 +34,10 @@ def check(broker: Broker, kind: int, name: str) -> None:
         if broker.catalogue.get(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     elif kind == BROKER_LOGGER:
-        _check_id(broker, name, "")
+        return _checked_id(broker, name, "")
     elif kind == BROKER and name:
-        _check_id(broker, name, " or empty string,")
+        return _checked_id(broker, name, " or empty string,")
+    return name
 
 
 def entries_of(broker: Broker, kind: int, name: str, keys: Keys) -> list[Entry]:
@@ -57,7 +59,7 @@ def entries_of(broker: Broker, kind: int, name: str, keys: Keys) -> list[Entry]:
     return describe_group(broker.override(kind, name), broker.config, keys)
 
 
-def _check_id(broker: Broker, name: str, or_else: str) -> None:
+def _checked_id(broker: Broker, name: str, or_else: str) -> str:
     try:
         number = int(name)
     except ValueError:
@@ -68,6 +70,7 @@ def _check_id(broker: Broker, name: str, or_else: str) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {broker.node_id}{or_else} but received {name}",
         )
+    return str(number)
 
 
 def _loggers(keys: Keys) -> list[Entry]:

@@ -41,9 +41,9 @@ async def handle(
             code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete."
             answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, bytes(16), code, text))
         else:
-            gone.add(topic.topic_id)
-            for partition in topic.partitions:
+            for partition in topic.partitions if topic.topic_id not in gone else ():
                 await service.partitions.delete(ShareKey(request.group_id, topic.topic_id, partition.index))
+            gone.add(topic.topic_id)
             answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, topic.topic_id))
     await groups.run(request.group_id, lambda _: groups.shard.unshare_topics(request.group_id, gone))
     return DeleteShareGroupOffsetsResponse(responses=answers)

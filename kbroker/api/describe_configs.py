@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.config_entries import check, entries_of
-from kbroker.api.config_results import keys_of, shown
+from kbroker.api.config_results import Listed, keys_of, shown
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.config.describe import Keys
@@ -35,7 +35,8 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> CachedAnswer
         if resource.resource_type not in NAMES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
     named = list(distinct(request.resources, key=attrgetter("resource_type", "resource_name")))
-    response = DescribeConfigsResponse(results=[_result(ctx, request, each) for each in paced(named)])
+    levels: Listed = []  # of loggers: they change without a notification
+    response = DescribeConfigsResponse(results=[_result(ctx, request, each, levels) for each in paced(named)])
     has_levels = any(each.resource_type == BROKER_LOGGER for each in paced(named))
     emptied(named)
     return response if has_levels else cached_answers(ctx, response)
@@ -52,27 +53,34 @@ def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> 
 
 
 def _result(
-    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource, levels: Listed
 ) -> DescribeConfigsResult:
     keys = keys_of(resource.configuration_keys)
     try:
-        return _described(ctx, request, resource, keys)
+        return _described(ctx, request, resource, keys, levels)
     finally:
         if isinstance(keys, Names):
             keys.clear()
 
 
 def _described(
-    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource, keys: Keys
+    ctx: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    keys: Keys,
+    levels: Listed,
 ) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
     synonyms, texts = request.include_synonyms, request.include_documentation
     try:
-        check(ctx.broker, kind, name)
-        if kind == BROKER_LOGGER:  # levels change without a notification
-            configs = [shown(entry, synonyms, texts) for entry in entries_of(ctx.broker, kind, name, keys)]
+        own_name = check(ctx.broker, kind, name)
+        if kind == BROKER_LOGGER:
+            if not levels:
+                entries = entries_of(ctx.broker, kind, own_name, None)
+                levels += [shown(entry, synonyms, texts) for entry in entries]
+            configs = [each for each in levels if each.name in keys] if keys else levels
         else:
-            configs = ctx.configs.get(kind, name, keys, synonyms, texts)
+            configs = ctx.configs.get(kind, own_name, keys, synonyms, texts)
     except ConfigError as error:
         return DescribeConfigsResult(ErrorCode.INVALID_CONFIG, str(error), kind, name)
     except KafkaError as error:

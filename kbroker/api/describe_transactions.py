@@ -1,5 +1,7 @@
 """DescribeTransactions (key 65), v0: state of transactional ids (KIP-664)."""
 
+from functools import partial
+
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
@@ -13,6 +15,7 @@ from kbroker.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
+from kbroker.protocol.slices import Table
 
 API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, fast_paths=(REPEATED,))
 
@@ -23,7 +26,10 @@ def handle(
     """A state or error per id. The answer is cacheable until one of the ids changes."""
     service = ctx.services.transactions
     ids = request.transactional_ids
-    response = DescribeTransactionsResponse(transaction_states=[_describe(service, each) for each in ids])
+    known: Table[str, TransactionState] = Table()  # an id that is named again gets the same state
+    states = [known.setdefault(each, partial(_describe, service, each)) for each in ids]
+    known.clear()
+    response = DescribeTransactionsResponse(transaction_states=states)
     return cached_answers(ctx, response, word_of(ids[0]) if len(ids) == 1 else AnswerVersion.TRANSACTIONS)
 
 

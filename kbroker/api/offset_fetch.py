@@ -5,11 +5,13 @@ flexible; v7 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id an
 v10 topic ids (v0 is gone).
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.control.groups.offset_fetch import failed_group, failed_partition
-from kbroker.control.groups.service import each
 from kbroker.ipc.cached_answers import CachedAnswer, word_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -23,7 +25,7 @@ from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, paced
 
 API = Api(ApiKey.OFFSET_FETCH, 1, 10, fast_paths=(REPEATED,))
 MANY_GROUPS_FROM = 8
@@ -54,15 +56,30 @@ def _respond(
     ctx: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
 ) -> OffsetFetchResponse:
 
-    def ask(index: str) -> OffsetFetchResponseGroup:
-        return fetch(ctx, groups[int(index)], request.require_stable)
+    def answer(group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+        try:
+            return fetch(ctx, group, request.require_stable)
+        except KafkaError as error:
+            return failed(group, error.code, ctx.version)
 
-    answers: list[OffsetFetchResponseGroup] = each(
-        map(str, range(len(groups))),
-        ask,
-        lambda index, error: failed(groups[int(index)], error.code, ctx.version),
-    )
-    return response_of(answers, ctx.version)
+    return response_of(each_group(groups, answer), ctx.version)
+
+
+def each_group(
+    groups: list[OffsetFetchRequestGroup],
+    answer: Callable[[OffsetFetchRequestGroup], OffsetFetchResponseGroup],
+) -> list[OffsetFetchResponseGroup]:
+    """The answers in the order of the groups. A group that is named again, for all offsets, gets
+    the same answer: it is made once, however long it is."""
+    known: Table[tuple[str, str | None, int], OffsetFetchResponseGroup] = Table()
+    answers = [
+        known.setdefault((group.group_id, group.member_id, group.member_epoch), partial(answer, group))
+        if group.topics is None
+        else answer(group)
+        for group in paced(groups)
+    ]
+    known.clear()
+    return answers
 
 
 def refuse(request: OffsetFetchRequest, error: KafkaError, version: int) -> OffsetFetchResponse:

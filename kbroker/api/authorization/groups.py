@@ -1,6 +1,7 @@
 """Guards of the APIs about groups and their offsets."""
 
 from collections.abc import Iterable
+from functools import cache, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -96,22 +97,26 @@ def guard_offset_fetch(ctx: RequestContext, request: OffsetFetchRequest, serve: 
     """DESCRIBE on each group; topics that the client may not see are left out, or refused when it
     named them."""
     groups = offset_fetch.groups_of(request, ctx.version)
+    sees_all = cache(partial(_sees_all, ctx))
     whole = all(
-        may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id) and _all_visible(ctx, group)
+        may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id)
+        and (sees_all() if group.topics is None else _sees_named(ctx, group.topics))
         for group in paced(groups)
     )
     if whole:
         return serve(ctx, request)
-    answers = [_fetched(ctx, group, request.require_stable) for group in paced(groups)]
+    answers = offset_fetch.each_group(groups, lambda group: _fetched(ctx, group, request.require_stable))
     return offset_fetch.response_of(answers, ctx.version)
 
 
-def _all_visible(ctx: RequestContext, group: OffsetFetchRequestGroup) -> bool:
-    if group.topics is None:
-        return all(_may_topic(ctx, acls.DESCRIBE, name) for name in paced(list(ctx.broker.catalogue.topics)))
+def _sees_all(ctx: RequestContext) -> bool:
+    return all(_may_topic(ctx, acls.DESCRIBE, name) for name in paced(list(ctx.broker.catalogue.topics)))
+
+
+def _sees_named(ctx: RequestContext, topics: list[OffsetFetchRequestTopics]) -> bool:
     return all(
         name is None or _may_topic(ctx, acls.DESCRIBE, name)
-        for name in (_name_of(ctx, topic.name, topic.topic_id) for topic in paced(group.topics))
+        for name in (_name_of(ctx, topic.name, topic.topic_id) for topic in paced(topics))
     )
 
 

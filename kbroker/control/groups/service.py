@@ -22,7 +22,7 @@ from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.list_groups import ListedGroup
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
-from kbroker.protocol.slices import paced
+from kbroker.protocol.slices import Table, paced
 
 T = TypeVar("T")
 
@@ -204,12 +204,20 @@ def each(
     ask: Callable[[str], T],
     failed: Callable[[str, KafkaError], T],
 ) -> list[T]:
-    """Query several groups; returns the answers in the order of the ids, errors by `failed`."""
+    """Query several groups; returns the answers in the order of the ids, errors by `failed`. A
+    group that is named again gets the same answer: it is made once, however long it is."""
+    known: Table[str, T] = Table()
 
     def one(group_id: str) -> T:
-        try:
-            return ask(group_id)
-        except KafkaError as error:
-            return failed(group_id, error)
+        found = known.get(group_id)
+        if found is None:
+            try:
+                found = ask(group_id)
+            except KafkaError as error:
+                found = failed(group_id, error)
+            known[group_id] = found
+        return found
 
-    return [one(group_id) for group_id in paced(group_ids)]
+    answers = [one(group_id) for group_id in paced(group_ids)]
+    known.clear()
+    return answers
