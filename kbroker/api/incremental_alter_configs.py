@@ -11,7 +11,7 @@ from kbroker.api.alter_each import alter_each, refuse_each
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
-from kbroker.config.alter import Alteration
+from kbroker.config.alter import Alteration, AlterError, checked
 from kbroker.control.changes import loggers
 from kbroker.control.changes.config_change import alter
 from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
@@ -71,8 +71,13 @@ def _alter_loggers(
     if name != str(ctx.broker.node_id):
         why = f"Unexpected broker id, expected {ctx.broker.node_id}, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-    for alteration in paced(alterations):
-        loggers.check(alteration.name, alteration.op, alteration.value)
+    try:
+        every = checked(alterations)  # no logger is named twice
+    except AlterError as error:
+        raise KafkaError(ErrorCode(error.code), error.message) from None
+    known = loggers.levels()
+    for alteration in paced(every):
+        loggers.check(known, alteration.name, alteration.op, alteration.value)
     if not validate_only:
-        for alteration in alterations:
+        for alteration in paced(every):
             loggers.apply(alteration.name, alteration.value if alteration.op == loggers.SET else None)

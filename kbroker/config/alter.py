@@ -5,6 +5,7 @@ Pure functions; the owner of the stored settings keeps the result. Error codes a
 of Kafka's ConfigAdminManager (brokers) and ConfigurationControlManager (the rest).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ from kbroker.config.broker_values import LISTENER_KEY, base_name
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
 from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
 from kbroker.config.topic import TOPIC, TopicConfig
+from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.slices import Names, distinct, emptied, emptying, paced
 
 MIN_ISR = "min.insync.replicas"
+UNKNOWN_SERVER_ERROR = -1
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 
@@ -57,7 +60,7 @@ class Alteration:
 
 
 class AlterError(Exception):
-    """A change that is refused as a whole; `code` is Kafka's error code, 40 or 42."""
+    """A change that is refused as a whole; `code` is Kafka's error code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -81,7 +84,7 @@ def alter_topic(
     stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig, written_here: bool = False
 ) -> dict[str, str]:
     """The topic's settings after the change. Raises AlterError."""
-    every = _checked(alterations)
+    every = checked(alterations)
     with emptying(every):
         changed = _apply(stored, every, TOPIC)
     with _refusals(changed):
@@ -93,7 +96,7 @@ def alter_group(
     name: str, stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig
 ) -> dict[str, str]:
     """The group's settings after the change. Raises AlterError."""
-    every = _checked(alterations)
+    every = checked(alterations)
     with emptying(every):
         if not name:
             raise AlterError(INVALID_REQUEST, "Default group resources are not allowed.")
@@ -107,7 +110,7 @@ def alter_client_metrics(name: str, stored: Stored, alterations: Iterable[Altera
     """The subscription's settings after the change. Raises AlterError."""
     # Kafka's lists of a subscription can only be set as a whole: no rows here means no APPEND and
     # no SUBTRACT.
-    every = _checked(alterations)
+    every = checked(alterations)
     with emptying(every):
         changed = _apply(stored, every, {})
     with _refusals(changed):
@@ -126,7 +129,7 @@ def alter_broker(
     eligible_leaders: eligible leader replicas are on (KIP-966). Raises AlterError. The caller makes
     the new effective settings with BrokerConfig.with_dynamic.
     """
-    every = _checked(alterations)
+    every = checked(alterations)
     with emptying(every):
         own = _is_own(name, broker)
         changed = _apply_to_broker(broker.own if own else broker.cluster, every)
@@ -200,7 +203,7 @@ def _is_own(name: str, broker: BrokerConfig) -> bool:
     return True
 
 
-def _checked(alterations: Iterable[Alteration]) -> list[Alteration]:
+def checked(alterations: Iterable[Alteration]) -> list[Alteration]:
     """Kafka's checks before those of names and values. Raises AlterError."""
     every = list(paced(alterations))
     with _refusals(every):
@@ -260,12 +263,33 @@ def _apply_one(changed: dict[str, str], alteration: Alteration, row: Setting | N
         return
     default = None if row is None else render(row.default_value(), row.type)
     entries = [entry for entry in changed.get(name, default or "").split(",") if entry]
-    for entry in value.rstrip(",").split(","):
-        if alteration.op == Op.APPEND and entry not in entries:
+    given = value.rstrip(",").split(",")
+    text = ",".join(_appended(entries, given) if alteration.op == Op.APPEND else _without(entries, given))
+    if len(text.encode()) > MAX_STRING_BYTES:  # no answer could carry it
+        raise AlterError(UNKNOWN_SERVER_ERROR, f"The value of {name} would be too long")
+    changed[name] = text
+
+
+def _appended(entries: list[str], given: Iterable[str]) -> list[str]:
+    """The entries, and those given that are not among them."""
+    known = set(entries)
+    for entry in paced(given):
+        if entry not in known:
+            known.add(entry)
             entries.append(entry)
-        elif alteration.op == Op.SUBTRACT and entry in entries:
-            entries.remove(entry)
-    changed[name] = ",".join(entries)
+    return entries
+
+
+def _without(entries: Iterable[str], given: Iterable[str]) -> list[str]:
+    """The entries without the first one that equals each given one."""
+    removed = Counter(given)
+    kept = []
+    for entry in paced(entries):
+        if removed[entry] > 0:
+            removed[entry] -= 1
+        else:
+            kept.append(entry)
+    return kept
 
 
 def _is_static(name: str) -> bool:

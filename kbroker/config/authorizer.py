@@ -177,8 +177,9 @@ class Authorizer:
             (denied if acl.permission == acls.DENY else allowed).add(pattern)
         if (acls.LITERAL, acls.WILDCARD) in allowed:
             return True
+        lengths = {len(name) for pattern_type, name in denied if pattern_type == acls.PREFIXED}
         for pattern in paced(allowed):
-            prefixes = ((acls.PREFIXED, pattern[1][:length]) for length in range(1, len(pattern[1]) + 1))
+            prefixes = ((acls.PREFIXED, pattern[1][:length]) for length in lengths)
             literally = pattern[0] == acls.LITERAL and pattern in denied
             if not literally and not any(prefix in denied for prefix in prefixes):
                 return True

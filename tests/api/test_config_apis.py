@@ -159,6 +159,15 @@ def test_bad_changes_of_loggers_are_refused(
     assert alter(made, LOGGER, "7", ("root", SET, "INFO")) == ErrorCode.INVALID_REQUEST
 
 
+def test_a_logger_is_changed_once_in_a_request(made: World) -> None:
+    """As any setting: each change of a level empties a cache of all loggers."""
+    level = logging.getLogger().level
+    twice = (("root", SET, "ERROR"), ("root", SET, "FATAL"))
+    assert alter(made, LOGGER, "1", *twice) == ErrorCode.INVALID_REQUEST
+    assert alter(made, LOGGER, "1", ("root", SET, None)) == ErrorCode.INVALID_REQUEST
+    assert logging.getLogger().level == level
+
+
 def listed(made: World, version: int, *kinds: int) -> list[tuple[int, str]]:
     request = lcr.ListConfigResourcesRequest(list(kinds))
     answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_CONFIG_RESOURCES, version, request))

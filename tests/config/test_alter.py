@@ -6,6 +6,7 @@ import pytest
 from kbroker.config.alter import (
     INVALID_CONFIG,
     INVALID_REQUEST,
+    UNKNOWN_SERVER_ERROR,
     Alteration,
     AlterError,
     Op,
@@ -69,6 +70,55 @@ def test_append_and_subtract_work_on_the_stored_text(
     stored: dict[str, str], kind: Op, value: str, after: str
 ) -> None:
     assert topic(stored, op(kind, "cleanup.policy", value)) == {"cleanup.policy": after}
+
+
+THROTTLED = "follower.replication.throttled.replicas"
+
+
+def places(*numbers: int) -> str:
+    """Entries of a setting whose list may be long."""
+    return ",".join(f"{number}:0" for number in numbers)
+
+
+def test_subtract_removes_the_first_equal_entry_for_each_given_one() -> None:
+    stored = {THROTTLED: places(1, 2, 1, 3, 2, 1)}
+    assert topic(stored, op(Op.SUBTRACT, THROTTLED, places(1, 4, 1, 2))) == {THROTTLED: places(3, 2, 1)}
+    assert topic(stored, op(Op.APPEND, THROTTLED, places(4, 1, 4))) == {
+        THROTTLED: places(1, 2, 1, 3, 2, 1, 4)
+    }
+
+
+@pytest.mark.parametrize("kind", [Op.APPEND, Op.SUBTRACT])
+def test_a_long_list_is_compared_in_time_that_grows_with_its_length(kind: Op) -> None:
+    """Compared one by one, these would be ten million comparisons of texts, in one piece."""
+    stored = {THROTTLED: places(*range(4000))}
+    change = op(kind, THROTTLED, places(*range(3999, -1, -1)))
+
+    class Text(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Text.compared += 1
+            return str.__eq__(self, other)
+
+    class Texts(Text):
+        def split(self, *_: object) -> list[str]:
+            return [Text(part) for part in str.split(self, ",")]
+
+        def rstrip(self, *_: object) -> "Texts":
+            return self
+
+    altered = Alteration(change.name, change.op, Texts(change.value))
+    assert topic(stored, altered) == {THROTTLED: places(*range(4000)) if kind is Op.APPEND else ""}
+    assert Text.compared < 100_000
+
+
+def test_a_list_does_not_become_longer_than_an_answer_can_carry() -> None:
+    stored = {THROTTLED: places(*range(4000))}
+    assert topic(stored, op(Op.APPEND, THROTTLED, places(4000))) == {THROTTLED: places(*range(4001))}
+    code, text = refusal(alter_topic, stored, [op(Op.APPEND, THROTTLED, places(*range(4000, 8000)))], BROKER)
+    assert (code, text) == (UNKNOWN_SERVER_ERROR, f"The value of {THROTTLED} would be too long")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The authorizer beside a plain reading of its rules, and the rules that are easily got wrong."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,6 +141,24 @@ def test_some_topic_is_allowed_unless_a_denial_covers_all_that_is() -> None:
     assert not some((acls.PREFIXED, "team", acls.ALLOW), (acls.PREFIXED, "team", acls.DENY))
     assert some((acls.PREFIXED, "t", acls.ALLOW), (acls.LITERAL, "t", acls.DENY))
     assert some((acls.LITERAL, "t", acls.ALLOW), (acls.PREFIXED, "*", acls.DENY))
+
+
+def test_a_long_name_is_compared_only_with_prefixes_that_are_denied() -> None:
+    """All of its prefixes are half a gigabyte for a name of 32,767 bytes, at each InitProducerId."""
+
+    class Name(str):
+        cut = 0
+
+        def __getitem__(self, part: Any) -> str:
+            Name.cut += 1
+            return str.__getitem__(self, part)
+
+    entries = [
+        Acl(acls.TOPIC, Name("t" * 1000), acls.LITERAL, "User:x", "*", acls.WRITE, acls.ALLOW),
+        Acl(acls.TOPIC, "other", acls.PREFIXED, "User:x", "*", acls.WRITE, acls.DENY),
+    ]
+    assert Authorizer(entries=entries).allows_some("User:x", "h", acls.WRITE, acls.TOPIC)
+    assert Name.cut == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 forgets them."""
 
 import logging
+from collections.abc import Container
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -31,13 +32,13 @@ def _name(logger: logging.Logger) -> str:
     return next((name for name, number in LEVELS.items() if level >= number), "TRACE")
 
 
-def check(name: str, operation: int, level: str | None) -> None:
-    """Whether a change is allowed. Raises KafkaError with Kafka's text."""
+def check(known: Container[str], name: str, operation: int, level: str | None) -> None:
+    """Whether a change is allowed. known: all loggers. Raises KafkaError with Kafka's text."""
     if operation not in (SET, DELETE):
         what = "APPEND" if operation == 2 else "SUBTRACT"
         why = f"{what} operation is not allowed for the BROKER_LOGGER resource"
         raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-    if name not in levels():
+    if name not in known:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == SET and (level or "").strip() not in LEVELS:
         why = f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
