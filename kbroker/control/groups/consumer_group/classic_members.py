@@ -24,7 +24,7 @@ from kbroker.control.groups.consumer_group.regex import RegexChange, update_rege
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import update_target
 from kbroker.control.groups.join import KNOWN_MEMBER_ID_FROM, UNKNOWN_MEMBER
-from kbroker.control.groups.modern_group.partitions import plain
+from kbroker.control.groups.modern_group.partitions import named_partitions, plain
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.consumer_protocol import parse_subscription
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -116,12 +116,7 @@ class ClassicMembers:
         return self._progress.replace_member(group, known, member_id, out)
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> dict[bytes, frozenset[int]]:
-        found: dict[bytes, frozenset[int]] = {}
-        for topic in subscription.owned_partitions:
-            topic_id = self._table.topics.id_of(topic.topic)
-            if topic_id is not None:
-                found[topic_id] = found.get(topic_id, frozenset()) | frozenset(topic.partitions)
-        return found
+        return named_partitions(subscription.owned_partitions, self._table.topics)
 
     def _answer_after(
         self,

@@ -11,7 +11,7 @@ from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ClassicMetadata, ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group_records import group_metadata
-from kbroker.control.groups.modern_group.partitions import Partitions, plain
+from kbroker.control.groups.modern_group.partitions import Partitions, named_partitions, plain
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.consumer_protocol import (
@@ -131,13 +131,8 @@ class Migration:
     def _by_id(self, assignment: bytes) -> Partitions:
         """A classic assignment by topic id; a member that never synced has none. Raises
         ProtocolError."""
-        found: dict[bytes, frozenset[int]] = {}
-        if assignment:
-            for topic in parse_assignment(assignment).assigned_partitions:
-                topic_id = self._table.topics.id_of(topic.topic)
-                if topic_id is not None and topic.partitions:
-                    found[topic_id] = found.get(topic_id, frozenset()) | frozenset(topic.partitions)
-        return found
+        topics = parse_assignment(assignment).assigned_partitions if assignment else []
+        return named_partitions((topic for topic in topics if topic.partitions), self._table.topics)
 
     # --- consumer to classic
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from kbroker.control.groups.topic_view import TopicView
 from kbroker.protocol.slices import paced
 
 Partitions = Mapping[bytes, frozenset[int]]
@@ -22,9 +23,27 @@ class TopicPartitionsLike(Protocol):
     partitions: list[int]
 
 
+class NamedPartitions(Protocol):
+    """Topic and partitions as in the messages of classic members."""
+
+    topic: str
+    partitions: list[int]
+
+
 def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
     """Without topics that have no partition."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in paced(topics) if topic.partitions}
+
+
+def named_partitions(topics: Iterable[NamedPartitions], view: TopicView) -> dict[bytes, frozenset[int]]:
+    """By topic id, of the topics that exist. A client may name a topic again and again, each time
+    with other partitions."""
+    found: dict[bytes, set[int]] = {}
+    for topic in paced(topics):
+        topic_id = view.id_of(topic.topic)
+        if topic_id is not None:
+            found.setdefault(topic_id, set()).update(topic.partitions)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in found.items()}
 
 
 def plain(partitions: EpochPartitions) -> dict[bytes, frozenset[int]]:

@@ -1,16 +1,21 @@
 """What consumer, share and streams groups have in common."""
 
+import time
+
 import pytest
 
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
-from kbroker.control.groups.modern_group.partitions import partitions_of, with_epochs
+from kbroker.control.groups.modern_group.partitions import named_partitions, partitions_of, with_epochs
 from kbroker.control.groups.modern_group.timers import MemberTimers
 from kbroker.control.groups.share_group.state import ShareGroup
-from kbroker.protocol.coordinator_records.consumer_group_target_assignment_member import TopicPartition
+from kbroker.protocol.coordinator_records.consumer_group_target_assignment_member import (
+    TopicPartition as StoredPartitions,
+)
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.groups.coordinator import Coordinator
+from kbroker.protocol.messages.consumer_protocol_subscription import TopicPartition
+from tests.control.groups.coordinator import Coordinator, Topics
 
 
 def test_a_full_group_takes_no_new_member_but_keeps_its_own() -> None:
@@ -39,6 +44,17 @@ def test_an_assignment_is_due_when_the_clock_has_been_set_back() -> None:
     assert not group.assignment_is_due(1000, 50_999)
     assert group.assignment_is_due(1000, 51_000)
     assert group.assignment_is_due(1000, 49_999)
+
+
+def test_a_topic_that_is_named_again_and_again_takes_time_in_proportion() -> None:
+    """Each time with another partition. Joined one by one, these took a minute of CPU."""
+    topics = Topics()
+    topics.put("t", 6)
+    named = [TopicPartition("t", [number]) for number in range(60_000)]
+    began = time.thread_time()
+    found = named_partitions([*named, TopicPartition("none", [1])], topics)
+    assert time.thread_time() - began < 5
+    assert found == {topics.make_id("t"): frozenset(range(60_000))}
 
 
 def test_a_group_of_another_type_is_not_found() -> None:
@@ -122,7 +138,7 @@ def test_records_without_epochs_count_from_the_members_own() -> None:
 
 
 def test_a_topic_without_partitions_is_not_assigned() -> None:
-    assert partitions_of([TopicPartition(b"a", [2, 1]), TopicPartition(b"b", [])]) == {
+    assert partitions_of([StoredPartitions(b"a", [2, 1]), StoredPartitions(b"b", [])]) == {
         b"a": frozenset({1, 2})
     }
 
