@@ -34,9 +34,8 @@ log = logging.getLogger(__name__)
 
 MAX_PARTITIONS = 500
 MAX_UNCOMMITTED = 5000
-"""Partitions without a committed offset, those with the largest lag at this refresh. One that is no
-longer among them loses what was read of it: above this number, places with nearly the same lag can
-be without lag in seconds and bytes for some refreshes."""
+"""Partitions without a committed offset, those with the largest lag. Once read, one is kept until it
+is no longer among twice as many: it is not lost and read again as lags change."""
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
 """Nothing is read when there was no scrape for so long."""
@@ -120,9 +119,13 @@ class GroupProgress:
         kept: set[Key] = set()
         ranges = LogRanges(self._shared, directory)
         groups = list(ask())
-        for group, topic, partition, offset in ranges.positions(groups, MAX_UNCOMMITTED):
+        uncommitted = 0
+        for group, topic, partition, offset in ranges.positions(groups, 2 * MAX_UNCOMMITTED):
+            key = group.group_id, topic, partition
+            uncommitted += offset is None
+            if uncommitted > MAX_UNCOMMITTED and key not in self._places:
+                continue
             if ranges.lag(topic, partition, offset):
-                key = group.group_id, topic, partition
                 kept.add(key)
                 start = ranges.start(topic, partition) if offset is None else offset
                 lagging.append((key, start, images[topic, partition]))

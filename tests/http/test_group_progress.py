@@ -130,6 +130,30 @@ def test_each_place_is_read_in_its_turn_while_lags_change(
     assert read == [1, 2, 3, 4, 5]
 
 
+def test_a_place_that_was_read_stays_while_lags_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not among the largest any more, but among twice as many."""
+    monkeypatch.setattr(group_progress, "MAX_UNCOMMITTED", 2)
+    scene = Scene(tmp_path)
+    slots = scene.topic("wide", 6)
+    for number in range(6):
+        (tmp_path / f"wide-{number}" / LOG).write_bytes(batch(base_offset=0, values=[b"x"] * 20))
+    scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {}, {}, ("wide",)),)
+    scene.collector.text()
+    progress = scene.collector.progress
+
+    def read(lags: list[int]) -> list[int]:
+        scene.shared.slots[slots, Slot.HIGH_WATERMARK] = lags
+        progress.refresh(scene.view.directory, scene.view.groups)
+        return [number for number in range(6) if progress.lag_of("billing", "wide", number) is not None]
+
+    assert read([19, 18, 5, 4, 3, 2]) == [0, 1]
+    assert read([17, 16, 19, 18, 3, 2]) == [0, 1, 2, 3]
+    assert read([17, 16, 15, 14, 19, 18]) == [0, 1, 4, 5]
+    assert read([0, 16, 15, 14, 19, 18]) == [1, 4, 5]
+
+
 def test_groups_are_not_read_without_scrapes(scene: Scene) -> None:
     scene.now += 1000
 
