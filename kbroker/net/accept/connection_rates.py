@@ -11,6 +11,10 @@ from kbroker.ipc.rate_limit import excess_ms, samples_ms
 
 DEFAULT = ""  # the address of the quota of addresses without a quota of their own
 
+FORGET_FROM = 1024
+"""Addresses that are kept before those that have become quiet are forgotten: an IPv6 network has
+any number of them."""
+
 
 class ConnectionRates:
     """Limits and opened connections by address. samples, window_ms: quota.window.num and
@@ -21,6 +25,7 @@ class ConnectionRates:
         self._window_ms = window_ms
         self._limits: dict[str, float] = {}
         self._opened: dict[str, Counter[int]] = {}  # address -> window -> connections
+        self._forget_at = FORGET_FROM
 
     @property
     def limited(self) -> bool:
@@ -46,6 +51,9 @@ class ConnectionRates:
         if limit is None:
             return 0
         window, into_ms = divmod(now_ms, self._window_ms)
+        if host not in self._opened and len(self._opened) >= self._forget_at:
+            self.forget_quiet(now_ms)
+            self._forget_at = max(FORGET_FROM, 2 * len(self._opened))
         opened = self._opened.setdefault(host, Counter())
         for old in [number for number in opened if number <= window - self._samples]:
             del opened[old]

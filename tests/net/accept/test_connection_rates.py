@@ -1,6 +1,6 @@
 """connection_creation_rate of an address: how many, and how long one too many is held."""
 
-from kbroker.net.accept.connection_rates import DEFAULT, ConnectionRates
+from kbroker.net.accept.connection_rates import DEFAULT, FORGET_FROM, ConnectionRates
 
 HOST, OTHER = "10.0.0.1", "10.0.0.2"
 
@@ -45,3 +45,11 @@ def test_samples_that_are_old_do_not_count() -> None:
     assert each.throttle_ms(HOST, 13_000) == 0
     each.forget_quiet(20_000)
     assert each.throttle_ms(HOST, 20_000) == 0
+
+
+def test_addresses_that_have_become_quiet_are_forgotten() -> None:
+    """None of them is ever above the rate."""
+    each = rates({DEFAULT: 100.0})
+    for number in range(20 * FORGET_FROM):
+        assert each.throttle_ms(f"2001:db8::{number:x}", 10 * number) == 0
+    assert len(each._opened) <= 2 * FORGET_FROM
