@@ -101,6 +101,8 @@ def add(
     """Set the password of a user."""
     mechanisms = mechanism or list(Mechanism)
     password = _password(password_file)
+    if ":" in user:
+        say(f"user {user}: HTTP Basic cannot carry a colon: no login to /metrics and the schema registry")
     if offline is not None:
         from kbroker.cli.offline_store import put_credentials
 

@@ -27,6 +27,15 @@ def test_users_are_added_listed_and_removed(cli: Shell) -> None:
     assert "no such credential" in cli("users", "remove", user, "--yes", code=1).stderr
 
 
+def test_a_name_that_http_basic_cannot_carry_is_reported(cli: Shell) -> None:
+    """Kafka takes it, and so do SCRAM and the console."""
+    user = f"team:{uuid.uuid4().hex[:8]}"
+    done = cli("users", "add", user, "--password-file", "-", stdin=WORD)
+    assert "HTTP Basic cannot carry a colon" in done.stderr
+    assert user in cli("users", "list").text
+    cli("users", "remove", user, "--yes")
+
+
 def test_an_empty_password_is_refused(shell: Shell) -> None:
     assert "empty" in shell("users", "add", "ann", "--password-file", "-", stdin=b"\n", code=2).stderr
 
