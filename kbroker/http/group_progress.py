@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 MAX_PARTITIONS = 500
 MAX_UNCOMMITTED = 5000
-"""Partitions without a committed offset, those with the largest lag. Once read, one is kept until it
-is no longer among twice as many: it is not lost and read again as lags change."""
+"""Partitions without a committed offset, those with the largest lag. Once read, one is kept until
+it is no longer among twice as many: it is not lost and read again as lags change."""
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
 """Nothing is read when there was no scrape for so long."""

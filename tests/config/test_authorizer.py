@@ -144,7 +144,8 @@ def test_some_topic_is_allowed_unless_a_denial_covers_all_that_is() -> None:
 
 
 def test_a_long_name_is_compared_only_with_prefixes_that_are_denied() -> None:
-    """All of its prefixes are half a gigabyte for a name of 32,767 bytes, at each InitProducerId."""
+    """All of its prefixes are half a gigabyte for a name of 32,767 bytes, at each
+    InitProducerId."""
 
     class Name(str):
         cut = 0
