@@ -1,5 +1,7 @@
 """Headers that say whose page a request comes from."""
 
+from pathlib import Path
+
 import pytest
 
 from kbroker.http.console.browser_headers import (
@@ -10,6 +12,7 @@ from kbroker.http.console.browser_headers import (
     is_this_host,
     security_headers,
 )
+from tests.http.console.served import Served
 
 
 @pytest.mark.parametrize(
@@ -109,3 +112,21 @@ def test_pages_of_other_sites_are_foreign(
 ) -> None:
     assert is_foreign(headers, True) is on_loopback
     assert is_foreign(headers, False) is elsewhere
+
+
+def test_nothing_is_read_for_pages_of_other_sites(tmp_path: Path) -> None:
+    """They cannot see the answers, but a browser would send as many requests as they like, and keep
+    streams open."""
+    served = Served(tmp_path)
+    for headers, status in (
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "image"}, 403),
+        ({"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "empty"}, 200),
+        ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}, 200),
+        ({}, 200),
+    ):
+        for path in ("/api/session", "/api/overview"):
+            assert served.ask("GET", path, **headers)[0] == status, headers
+        assert served.ask("GET", "/", **headers)[0] == 200, "the page itself"
+    assert served.ask("GET", "/api/events", Origin="http://evil.example")[0] == 403
+    served.close()

@@ -176,22 +176,6 @@ def test_changes_need_a_page_of_this_server_and_its_token(changeable: Served) ->
     )  # past the gate, at a broker that is away
 
 
-def test_nothing_is_read_for_pages_of_other_sites(served: Served) -> None:
-    """They cannot see the answers, but a browser would send as many requests as they like, and keep
-    streams open."""
-    for headers, status in (
-        ({"Origin": "http://evil.example"}, 403),
-        ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "image"}, 403),
-        ({"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Dest": "empty"}, 200),
-        ({"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}, 200),
-        ({}, 200),
-    ):
-        for path in ("/api/session", "/api/overview"):
-            assert served.ask("GET", path, **headers)[0] == status, headers
-        assert served.ask("GET", "/", **headers)[0] == 200, "the page itself"
-    assert served.ask("GET", "/api/events", Origin="http://evil.example")[0] == 403
-
-
 def test_a_form_of_another_page_can_not_pass_for_json(changeable: Served) -> None:
     headers = {"Content_Type": "text/plain", "Origin": f"http://127.0.0.1:{changeable.port}"}
     assert changeable.ask("POST", "/api/topics", b'{"name": "x"}', **headers)[0] == 415

@@ -228,35 +228,6 @@ def test_an_id_that_another_registry_gave_first_is_replaced(schema: str) -> None
         assert each.register("later", schema) == number
 
 
-HALF = "\ud800"
-"""Half of a surrogate pair: JSON can write it, UTF-8 cannot."""
-
-
-@pytest.mark.parametrize(
-    ("kind", "schema"),
-    [
-        ("AVRO", {"type": "record", "name": "Order", "doc": HALF, "fields": []}),
-        ("JSON", {"title": HALF}),
-        ("AVRO", "string"),
-    ],
-)
-def test_half_of_a_surrogate_pair_is_kept_and_leaves_no_traceback(
-    desk: Desk, kind: str, schema: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    metadata = {"properties": {"owner": HALF}}
-    for text in (json.dumps(schema, ensure_ascii=False), json.dumps(schema)):
-        number = desk.register("s", text, schemaType=kind, metadata=metadata)
-        assert number == 1
-        assert desk("PUT", "/config/s", {"compatibility": "NONE", "alias": HALF})[0] == 200
-        for each in (desk, desk.again()):
-            found = each("GET", "/subjects/s/versions/1")[1]
-            assert found["metadata"] == metadata
-            assert json.loads(found["schema"]) == schema
-            assert each("GET", "/config/s")[1]["alias"] == HALF
-            assert each("GET", "/schemas/ids/1/schema")[0] == 200
-    assert not caplog.records
-
-
 def collide(desk: Desk) -> None:
     """Version 1 of subject `ours` has the id of another registry's schema, as after a crash before
     it was written again."""

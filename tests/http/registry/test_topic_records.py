@@ -2,6 +2,7 @@
 bytes."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -121,3 +122,32 @@ def test_every_key_has_its_members_in_confluents_order() -> None:
     assert LAST_IDS_KEY in written
     assert [list(json.loads(key)) for key in written if list(json.loads(key)) not in orders] == []
     assert CONFLUENT[0][0] != LAST_IDS_KEY  # compaction keeps both
+
+
+HALF = "\ud800"
+"""Half of a surrogate pair: JSON can write it, UTF-8 cannot."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [
+        ("AVRO", {"type": "record", "name": "Order", "doc": HALF, "fields": []}),
+        ("JSON", {"title": HALF}),
+        ("AVRO", "string"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_kept_and_leaves_no_traceback(
+    kind: str, schema: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk, metadata = Desk(), {"properties": {"owner": HALF}}
+    for text in (json.dumps(schema, ensure_ascii=False), json.dumps(schema)):
+        number = desk.register("s", text, schemaType=kind, metadata=metadata)
+        assert number == 1
+        assert desk("PUT", "/config/s", {"compatibility": "NONE", "alias": HALF})[0] == 200
+        for each in (desk, desk.again()):
+            found = each("GET", "/subjects/s/versions/1")[1]
+            assert found["metadata"] == metadata
+            assert json.loads(found["schema"]) == schema
+            assert each("GET", "/config/s")[1]["alias"] == HALF
+            assert each("GET", "/schemas/ids/1/schema")[0] == 200
+    assert not caplog.records
