@@ -130,6 +130,21 @@ def test_a_topic_is_not_taken_over_without_a_partition_that_cannot_be_read_now(
     assert [one.index for one in adoption.scan([str(tmp_path)])] == [0, 1]
 
 
+@pytest.mark.parametrize(("number", "raised"), [(errno.EMFILE, True), (errno.EIO, False)])
+def test_a_log_dir_that_cannot_be_listed_now_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, raised: bool
+) -> None:
+    def refuse(_: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    if raised:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            adoption.scan([str(tmp_path)])
+    else:
+        assert adoption.scan([str(tmp_path)]) == []
+
+
 def test_a_folder_of_a_deleted_topic_of_the_same_name_is_not_used(tmp_path: Path) -> None:
     with world(tmp_path, dirs=2) as made:
         create(made, NewTopic("a", 1))

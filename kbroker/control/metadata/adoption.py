@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kbroker.control.metadata.catalogue import Catalogue
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
+from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.log import files
 from kbroker.log.checkpoint import known_leader_epochs, topic_id_of
 
@@ -34,13 +35,16 @@ class FoundPartition:
 
 def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPartition]:
     """Every partition folder of the directories that has a topic id, but for known paths;
-    unreadable directories are passed over. Raises OSError if a topic id cannot be read now, but may
-    be at the next try: without this partition its topic would get an empty one in its place."""
+    unreadable directories are passed over. Raises OSError if a directory or a topic id cannot be
+    read now, but may be at the next try: without this partition its topic would get an empty one in
+    its place."""
     found = []
     for log_dir in log_dirs:
         try:
             names = sorted(path.name for path in Path(log_dir).iterdir())
         except OSError as error:
+            if error.errno in NO_ROOM:
+                raise
             log.warning("log directory %s cannot be read: %s", log_dir, error)
             continue
         for name in names:
