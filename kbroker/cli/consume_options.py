@@ -80,7 +80,9 @@ Until = Annotated[
 ]
 UntilEnd = Annotated[
     bool,
-    typer.Option("--until-end", "-e", help="Stop at the current end; without a start: read all records."),
+    typer.Option(
+        "--until-end", "-e", help="Stop at the current end; without a start and --group: read all records."
+    ),
 ]
 MaxMessages = Annotated[
     int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after this number of records.")

@@ -191,7 +191,7 @@ def _explain_librdkafka(library: ModuleType, error: object, subject: str) -> Com
 
 def without_origin(text: str) -> str:
     """A text of librdkafka without the word that says who found the error."""
-    return text.removeprefix("Broker: ").removeprefix("Local: ")
+    return text.strip().removeprefix("Broker: ").removeprefix("Local: ")
 
 
 def _explain_kafka_python(library: ModuleType, error: BaseException, subject: str) -> CommandFailed:

@@ -43,6 +43,11 @@ EXAMPLES = examples(
 )
 
 
+ALL_SIZES = {"message.max.bytes": 100_000_000}
+"""The broker decides which records are too large: librdkafka's own limit is 1 MB, whatever the
+topic's is. Not more than fits into a request (socket.request.max.bytes)."""
+
+
 class Acks(StrEnum):
     """Acknowledgements that a written record needs."""
 
@@ -207,6 +212,7 @@ def produce(
         "delivery.timeout.ms": int(broker.timeout_s * 1000),
         "linger.ms": 5,
         "queue.buffering.max.kbytes": 262_144,
+        **ALL_SIZES,
     }
     settings |= client_settings(client_property or [])
     headers = parse_headers(pair.encode() for pair in header or [])

@@ -2,15 +2,16 @@
 
 import errno
 import json
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from kbroker.cli import copy_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.failures import Unreachable
+from kbroker.cli.failures import CommandFailed, Unreachable
 from kbroker.cli.output import say
+from kbroker.cli.topic_description import describe_topic
 from tests.cli.conftest import Shell
 
 FORMAT = r"%p %o %T %h %k=%s\n"
@@ -136,3 +137,19 @@ def test_a_copy_that_cannot_be_removed_is_named(
     monkeypatch.setattr(copy_topic, "_again", ended)
     done = cli("topics", "copy", topic, copied, "--records", code=ExitCode.UNREACHABLE)
     assert f"`kbroker topics delete {copied}` removes it" in done.stderr
+
+
+def test_a_new_topic_that_no_broker_knows_yet_is_waited_for(
+    cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = ["UNKNOWN_TOPIC_OR_PARTITION: not yet"] * 2
+
+    def describe(admin: Any, name: str, timeout_s: float) -> dict[str, Any]:
+        if name != topic and late:
+            raise CommandFailed(late.pop())
+        return describe_topic(admin, name, timeout_s)
+
+    cli("produce", topic, "-q", stdin=b"a")
+    monkeypatch.setattr(copy_topic, "describe_topic", describe)
+    assert "1 record" in cli("topics", "copy", topic, f"{topic}-copy", "--records").stderr
+    assert late == []

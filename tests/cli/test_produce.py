@@ -118,12 +118,24 @@ def test_a_refusal_of_the_broker_is_an_error_with_its_name(cli: Shell, topic: st
     assert "not written: 1 of 1 record: " in failed.stderr
 
 
+def test_a_large_record_is_written_and_copied_where_the_topic_takes_it(cli: Shell, topic: str) -> None:
+    large = b"x" * 3_000_000
+    assert "max.message.bytes" in cli("produce", topic, stdin=large, code=1).stderr
+    cli("topics", "alter", topic, "-c", "max.message.bytes=4000000")
+    cli("produce", topic, "-q", stdin=large)
+    cli("topics", "copy", topic, f"{topic}-large", "--records")
+    for each in (topic, f"{topic}-large"):
+        assert cli("consume", each, "-e", "-q").stdout == large + b"\n"
+
+
 def test_a_partition_that_is_not_there_is_an_error(cli: Shell, topic: str) -> None:
     failed = cli("produce", topic, "-p", 9, "--timeout", 5, stdin=b"x\n", code=1)
     assert "partition" in failed.stderr.lower()
 
 
 def test_an_unknown_client_setting_is_a_usage_error(cli: Shell, topic: str) -> None:
+    level = cli("produce", topic, "-X", "compression.level=99", stdin=b"x\n", code=2)
+    assert len(level.stderr.splitlines()) == 1
     assert "no.such" in cli("produce", topic, "-X", "no.such=1", stdin=b"x\n", code=2).stderr
 
 
