@@ -232,6 +232,19 @@ def test_protobuf_schemas_that_may_follow(older: str, newer: str, backward: bool
 
 
 @pytest.mark.slow
+def test_a_protobuf_reference_imports_googles_own() -> None:
+    """Files that the schema itself does not import, and that import others of Google's."""
+    other = (
+        'syntax = "proto3"; package p; import "google/protobuf/type.proto"; '
+        'import "google/protobuf/descriptor.proto"; '
+        "extend google.protobuf.FileOptions { string at = 1088; } message Item { google.protobuf.Type type = 1; }"
+    )
+    text = 'syntax = "proto3"; import "item.proto"; message A { p.Item item = 1; }'
+    found = parse("PROTOBUF", text, {"item.proto": other})
+    encoded = parse("PROTOBUF", found.normalized(), {"item.proto": other})
+    assert encoded.reads(found) == []
+
+
 def test_protobuf_imports_references_and_googles_own() -> None:
     other = proto("message Item {}")
     imports = 'syntax = "proto3"; import "item.proto"; import "google/protobuf/timestamp.proto"; '

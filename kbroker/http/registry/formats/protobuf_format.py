@@ -207,11 +207,14 @@ def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorP
     """The descriptor, after a check that all of its types are defined. Raises InvalidSchema,
     Failure."""
     pool = DescriptorPool()
+    added = set(references)
     deadline = Deadline(LIMIT_S)
     try:
         for name in dict.fromkeys((*references, *file.dependency)):
             if deadline.is_over:
                 raise failure.timed_out(f"not parsed in {LIMIT_S} s")
+            if name in added and name not in references:
+                continue
             known = well_known(name) if name not in references else _decoded(references[name])
             if known is None and name in references:
                 earlier = dict(list(references.items())[: list(references).index(name)])
@@ -219,15 +222,27 @@ def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorP
             if known is None:
                 raise InvalidSchema(f"no reference for its import {name}")
             known.name = name
-            pool.Add(known)
+            _add(pool, known, added)
         copy = FileDescriptorProto()
         copy.CopyFrom(file)
         copy.name = copy.name or MAIN
-        pool.Add(copy)
+        _add(pool, copy, added)
         pool.FindFileByName(copy.name)
     except (TypeError, KeyError) as error:
         raise InvalidSchema(" ".join(str(error).split())) from None
     return file
+
+
+def _add(pool: DescriptorPool, file: FileDescriptorProto, added: set[str]) -> None:
+    """Add a file, after those of Google's files that it imports: a reference may import some that
+    the schema itself does not."""
+    for name in file.dependency:
+        known = None if name in added else well_known(name)
+        if known is not None:
+            known.name = name
+            _add(pool, known, added)
+    added.add(file.name)
+    pool.Add(file)
 
 
 def well_known(name: str) -> FileDescriptorProto | None:
