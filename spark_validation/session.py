@@ -30,6 +30,8 @@ SETTINGS = {
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "spark_validation.daemon",
+    # a worker starts in a folder of the user, whose loadtest.py it would import instead of ours
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     "spark.log.level": "ERROR",
     # a machine that is busy with the load is slow, not dead
     "spark.sql.broadcastTimeout": "36000",

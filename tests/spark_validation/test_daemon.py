@@ -1,0 +1,31 @@
+"""The process that Spark forks its Python workers from."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
+
+from spark_validation.session import ROOT, SETTINGS
+
+OF_WORKERS = "spark.executorEnv."
+
+
+@pytest.mark.spark
+def test_workers_do_not_import_a_loadtest_py_of_the_folder_they_start_in(tmp_path: Path) -> None:
+    (tmp_path / "loadtest.py").write_text("raise SystemExit('this is the file of a user')\n")
+    own = {key.removeprefix(OF_WORKERS): value for key, value in SETTINGS.items() if OF_WORKERS in key}
+    secret = {"PYTHON_WORKER_FACTORY_SECRET": "secret", "PYTHONPATH": str(ROOT)}
+    daemon = subprocess.run(
+        [sys.executable, "-m", SETTINGS["spark.python.daemon.module"], "pyspark.worker"],
+        cwd=tmp_path,
+        env=os.environ | secret | own,
+        stdin=subprocess.DEVNULL,  # it ends with its input
+        capture_output=True,
+        timeout=300,
+    )
+    port = daemon.stdout
+    assert (len(port), daemon.stderr.decode()) == (4, "")
