@@ -92,8 +92,9 @@ def findings(
         "detail": detail,
     }
     columns = []
+    held = {*frame.columns}  # each time they are asked for, Java is asked for one after the other
     for name, type_ in FINDING.items():
-        source = fixed.get(name, F.col(name) if name in frame.columns else F.lit(None))
+        source = fixed.get(name, F.col(name) if name in held else F.lit(None))
         columns.append(source.cast(type_).alias(name))
     return frame.select(*columns)
 

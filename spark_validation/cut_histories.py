@@ -43,7 +43,7 @@ def cut_off_sends(evidence: Evidence) -> list[str]:
         return []
     rows = evidence.rows("sends").where(F.col("producer").isin(ended))
     counts = [(p.producer, p.attempted) for p in evidence.producer_clients if p.ended_ns is not None]
-    attempted = evidence.spark.createDataFrame(counts, "producer int, attempted bigint")
+    attempted = evidence.table(counts, "producer int, attempted bigint")
     held = rows.groupBy("producer").agg(
         F.count("*").alias("rows"), F.countDistinct("seq").alias("seqs"), F.max("seq").alias("last")
     )
@@ -62,7 +62,7 @@ def cut_off_killed(evidence: Evidence) -> list[str]:
     killed = [(p.producer, p.started_ns) for p in evidence.producer_clients if p.ended_ns is None]
     if not killed:
         return []
-    frame = evidence.spark.createDataFrame(killed, "producer int, started_ns bigint")
+    frame = evidence.table(killed, "producer int, started_ns bigint")
     known = evidence.rows("sends").join(F.broadcast(frame), "producer", "left_semi")
     known = known.groupBy("producer").agg(F.max("sent_ns").alias("known_ns"))
     wrote = evidence.log.where(F.col("intact")).join(F.broadcast(frame), "producer", "left_semi")
@@ -119,7 +119,7 @@ def cut_off_reads(evidence: Evidence) -> list[str]:
         )
     )
     counts = [(c.consumer, c.delivered) for c in evidence.consumer_clients if c.delivered]
-    ended = evidence.spark.createDataFrame(counts, "consumer int, delivered bigint")
+    ended = evidence.table(counts, "consumer int, delivered bigint")
     both = held.join(ended, "consumer", "full")
     gaps = both.where("rows is null or counted != rows or rows != last + 1 or delivered != rows")
     return named(gaps, "consumer", f"deliveries of consumers {LACKING}")

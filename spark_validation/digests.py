@@ -119,7 +119,7 @@ def unequal_reads(evidence: Evidence, reads: DataFrame, log: DataFrame) -> DataF
         if c.role == "drain" and c.finished
         for topic in c.topics
     ]
-    requested = evidence.spark.createDataFrame(asked_for, "consumer int, topic string")
+    requested = evidence.table(asked_for, "consumer int, topic string")
     whole = partitions.join(F.broadcast(requested), "topic").select(
         "consumer", F.lit(-1).alias("assignment"), "topic", "partition"
     )

@@ -2,10 +2,11 @@
 
 import json
 import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,6 +35,7 @@ SPARK_TYPES = {
     pa.bool_(): "boolean",
     pa.string(): "string",
 }
+ARROW_TYPES = {name: kind for kind, name in SPARK_TYPES.items()}
 PARTITION = ["topic", "partition"]
 PLACE = [*PARTITION, "offset"]
 IDENTITY = ["producer", "seq"]
@@ -64,6 +66,7 @@ class Evidence:
     earlier_batches: DataFrame | None = None  # of the same copy
     decided: DataFrame | None = None  # of checks.transaction_offsets
     landing: tempfile.TemporaryDirectory[str] | None = None  # what `log` is read from
+    histories: dict[str, DataFrame] = field(default_factory=dict, init=False)  # of `rows`, by kind
 
     def __enter__(self) -> Self:
         return self
@@ -88,14 +91,27 @@ class Evidence:
     def rows(self, kind: str, every_topic: bool = False) -> DataFrame:
         """A history of history.KINDS, of the judged topics or of every one; empty when the run has
         none."""
-        schema = ", ".join(f"`{f.name}` {SPARK_TYPES[f.type]}" for f in history.KINDS[kind])
-        folder = self.folder / kind
-        if not folder.is_dir() or not any(folder.glob("*.parquet")):
-            return self.spark.createDataFrame([], schema)
-        rows = self.spark.read.schema(schema).parquet(str(folder))
-        if every_topic or "topic" not in rows.columns:
+        if kind not in self.histories:
+            schema = ", ".join(f"`{f.name}` {SPARK_TYPES[f.type]}" for f in history.KINDS[kind])
+            folder = self.folder / kind
+            there = folder.is_dir() and any(folder.glob("*.parquet"))
+            read = self.spark.read.schema(schema)
+            self.histories[kind] = read.parquet(str(folder)) if there else self.table([], schema)
+        rows = self.histories[kind]
+        if every_topic or "topic" not in history.KINDS[kind].names:
             return rows
         return rows.where(F.col("topic").isin([topic.name for topic in self.run.topics]))
+
+    def table(self, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
+        """Rows of the driver as a frame. Spark plans with their number and content, and drops what
+        is joined with none; a list that it is given without Arrow is copied by a Python worker in
+        each query that reads it."""
+        fields = [part.replace("`", "").split() for part in schema.split(", ")]
+        columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+        arrays = [
+            pa.array(column, ARROW_TYPES[kind]) for column, (_, kind) in zip(columns, fields, strict=True)
+        ]
+        return self.spark.createDataFrame(pa.table(arrays, [name for name, _ in fields]))
 
     @cached_property
     def sends(self) -> DataFrame:
@@ -125,7 +141,7 @@ class Evidence:
         sent = sent.dropDuplicates(["sent_to", *IDENTITY])
         if sent.isEmpty():
             place = "topic string, partition int, offset bigint, producer int, seq bigint"
-            return self.spark.createDataFrame([], f"{place}, sent_to string, sent_ns bigint")
+            return self.table([], f"{place}, sent_to string, sent_ns bigint")
         held = self.log.where(F.col("state") != CONTROL).select(*PLACE, *IDENTITY)
         return held.join(F.broadcast(sent), IDENTITY).persist(StorageLevel.DISK_ONLY)
 
@@ -146,7 +162,7 @@ class Evidence:
             for p in self.producer_clients
         ]
         schema = "producer int, idempotent boolean, acks string, transactional boolean"
-        return F.broadcast(self.spark.createDataFrame(rows, schema))
+        return F.broadcast(self.table(rows, schema))
 
     @cached_property
     def consumers(self) -> DataFrame:
@@ -158,7 +174,7 @@ class Evidence:
         schema = (
             "consumer int, `group` string, role string, committed boolean, finished boolean, ended boolean"
         )
-        return F.broadcast(self.spark.createDataFrame(rows, schema))
+        return F.broadcast(self.table(rows, schema))
 
     @cached_property
     def ends(self) -> DataFrame:
@@ -169,12 +185,12 @@ class Evidence:
             for partition, e in partitions.items()
         ]
         schema = "topic string, partition int, start_offset bigint, high_watermark bigint, last_stable_offset bigint"
-        return F.broadcast(self.spark.createDataFrame(rows, schema))
+        return F.broadcast(self.table(rows, schema))
 
     @cached_property
     def intents(self) -> DataFrame:
         """producer, first_seq, last_seq."""
-        return self.spark.createDataFrame(self.announced, "producer int, first_seq bigint, last_seq bigint")
+        return self.table(self.announced, "producer int, first_seq bigint, last_seq bigint")
 
     @cached_property
     def announced(self) -> list[tuple[int, int, int]]:

@@ -115,7 +115,7 @@ def unknown_clients(evidence: Evidence) -> list[str]:
         ("assignments", "consumer", consumers),
         ("shares", "consumer", consumers),
     ):
-        known = evidence.spark.createDataFrame(listed, f"{who} int")
+        known = evidence.table(listed, f"{who} int")
         strange = evidence.rows(kind).select(who).distinct().join(F.broadcast(known), who, "left_anti")
         found += named(strange, who, f"{kind} name clients that the run does not list")
     return found

@@ -32,6 +32,8 @@ SETTINGS = {
     "spark.python.daemon.module": "spark_validation.daemon",
     # a worker starts in a folder of the user, whose loadtest.py it would import instead of ours
     "spark.executorEnv.PYTHONSAFEPATH": "1",
+    # else every operator of a column asks Java six times, to say where in the code it was written
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.log.level": "ERROR",
     # a machine that is busy with the load is slow, not dead
     "spark.sql.broadcastTimeout": "36000",
@@ -53,6 +55,9 @@ SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.codegen.cache.maxEntries": "10000",
+    "spark.sql.limit.initialNumPartitions": "1000",  # one job for what has no rows, not one a partition
     # the 48 MB that Java reserves for the code of one compiler are too few: it would be thrown away
     # and compiled again
     "spark.driver.extraJavaOptions": f"{ARROW} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",

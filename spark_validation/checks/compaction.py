@@ -50,7 +50,7 @@ def limits(evidence: Evidence) -> DataFrame:
     schema = (
         "topic string, partition int, start_offset bigint, active bigint, young_ms bigint, dead_ms bigint"
     )
-    return F.broadcast(evidence.spark.createDataFrame(rows, schema))
+    return F.broadcast(evidence.table(rows, schema))
 
 
 def final(evidence: Evidence, acked: DataFrame) -> DataFrame:

@@ -29,7 +29,7 @@ def served(evidence: Evidence) -> DataFrame:
         for d in evidence.run.deletions
         if d.confirmed
     ]
-    deleted = evidence.spark.createDataFrame(
+    deleted = evidence.table(
         rows, "topic string, partition int, deleted bigint, confirmed_ns bigint"
     )
     columns = ["consumer", "assignment", "topic", "partition", "offset", "position", "producer", "seq"]
@@ -39,7 +39,7 @@ def served(evidence: Evidence) -> DataFrame:
     key = [*READER, "topic", "partition"]
     given = evidence.begun().groupBy(*key).agg(F.min("at_ns").alias("given_ns"))
     started = [(c.consumer, c.started_ns, c.role == "drain") for c in evidence.consumer_clients]
-    clients = evidence.spark.createDataFrame(started, "consumer int, started_ns bigint, drains boolean")
+    clients = evidence.table(started, "consumer int, started_ns bigint, drains boolean")
     near = near.join(given, key, "left").join(F.broadcast(clients), "consumer")
     near = near.withColumn("began_ns", F.greatest("started_ns", F.coalesce("given_ns", "started_ns")))
     near = near.join(

@@ -24,7 +24,7 @@ def fenced(evidence: Evidence) -> DataFrame | None:
     if len(names) == len(set(names)):
         return None
     schema = "producer int, name string, started_ns bigint"
-    frame = evidence.spark.createDataFrame(lives, schema)
+    frame = evidence.table(lives, schema)
     begun = evidence.rows("transactions").groupBy("producer").agg(F.min("begin_ns").alias("begin_ns"))
     later = frame.join(begun, "producer").select("name", F.col("started_ns").alias("later_ns"), "begin_ns")
     both = frame.join(later, "name").where("later_ns > started_ns")

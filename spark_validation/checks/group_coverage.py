@@ -119,7 +119,7 @@ def ends(evidence: Evidence) -> DataFrame:
         for topic, partitions in topics.items()
         for partition, offset in partitions.items()
     ]
-    final = evidence.spark.createDataFrame(rows, "`group` string, topic string, partition int, offset bigint")
+    final = evidence.table(rows, "`group` string, topic string, partition int, offset bigint")
     possible = transaction_offsets.possible(evidence)
     requested = possible.groupBy(*GROUP).agg(
         F.max("offset").alias("most"), F.max("asked_ns").alias("latest_ns")
@@ -175,7 +175,7 @@ def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
     ended = {c.consumer: c.ended_ns for c in evidence.consumer_clients if c.ended_ns and c.role == "load"}
     if evidence.run.settings.get("consume_rate"):  # members that are slow on purpose
         ended = {}
-    until = evidence.spark.createDataFrame(list(ended.items()), "consumer int, ended_ns bigint")
+    until = evidence.table(list(ended.items()), "consumer int, ended_ns bigint")
     held = evidence.begun().join(F.broadcast(until), "consumer")
     gone = evidence.rows("assignments").where(F.col("event") != ASSIGNED)
     key = ["consumer", "assignment", *GROUP]
@@ -239,7 +239,7 @@ def unassigned(evidence: Evidence) -> DataFrame:
     for c in members:
         if c.group and c.ended_ns:
             ended[c.group] = max(ended.get(c.group, 0), c.ended_ns)
-    until = evidence.spark.createDataFrame(list(ended.items()), "`group` string, ended_ns bigint")
+    until = evidence.table(list(ended.items()), "`group` string, ended_ns bigint")
     begun = evidence.begun()
     first = begun.groupBy("group").agg(F.min("at_ns").alias("at_ns")).join(F.broadcast(until), "group")
     lasting = {row["group"] for row in first.where(F.col("ended_ns") - F.col("at_ns") > LONG_NS).collect()}
@@ -254,7 +254,7 @@ def unassigned(evidence: Evidence) -> DataFrame:
     reading = evidence.reads.join(evidence.consumers.select("consumer", "group"), "consumer")
     had = begun.select(*GROUP).unionByName(reading.select(*GROUP)).distinct()
     schema = "`group` string, topic string, partition int"
-    missing = evidence.spark.createDataFrame(sorted(expected), schema).join(had, GROUP, "left_anti")
+    missing = evidence.table(sorted(expected), schema).join(had, GROUP, "left_anti")
     detail = F.concat_ws(" ", F.lit("group"), "group")
     killed = [c.group for c in members if c.ended_ns is None]
     proven = whole(evidence) & ~F.col("group").isin(killed)

@@ -67,7 +67,7 @@ def final_commits(evidence: Evidence, commits: DataFrame) -> DataFrame:
         for partition, offset in partitions.items()
     ]
     schema = "`group` string, topic string, partition int, final bigint"
-    final = F.broadcast(evidence.spark.createDataFrame(rows, schema))
+    final = F.broadcast(evidence.table(rows, schema))
     if any(p.transactional_id for p in evidence.producer_clients):
         decided = transaction_offsets.found_in_log(evidence).where(F.col("outcome") == COMMITTED)
         more = transaction_offsets.within(evidence).where("error = 0")

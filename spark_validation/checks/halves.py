@@ -58,7 +58,7 @@ def contradictions(evidence: Evidence, doubts: DataFrame) -> DataFrame:
         "producer int, topic string, partition int, marker bigint, state tinyint, "
         "low bigint, high bigint, kind string"
     )
-    named = F.broadcast(evidence.spark.createDataFrame(found, schema))
+    named = F.broadcast(evidence.table(found, schema))
     rows = unknown.join(named, STRETCH).where("seq between low and high")
     detail = F.concat_ws(" ", F.lit("marker at"), "marker", F.lit("state"), "state")
     return findings(rows.select(*PLACE, *IDENTITY, "kind", "marker", "state"), "V11", F.col("kind"), detail)

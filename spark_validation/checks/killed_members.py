@@ -29,7 +29,7 @@ def windows(evidence: Evidence) -> DataFrame | None:
     if not killed:
         return None
     schema = "killed int, `group` string, topic string, partition int, started_ns bigint"
-    frame = evidence.spark.createDataFrame(killed, schema).join(last_rows(evidence), "killed", "left")
+    frame = evidence.table(killed, schema).join(last_rows(evidence), "killed", "left")
     frame = frame.withColumn("from_ns", F.coalesce("last_ns", "started_ns"))
     begun = evidence.begun().select(*GROUP, "consumer", "at_ns")
     after = frame.join(begun, GROUP, "left").where(

@@ -41,7 +41,7 @@ def with_offsets(begun: DataFrame) -> DataFrame:
 def unrequested(evidence: Evidence) -> DataFrame:
     """V03: records of a topic that their consumer did not read."""
     topics = [(c.consumer, topic) for c in evidence.consumer_clients for topic in c.topics]
-    requested = evidence.spark.createDataFrame(topics, "consumer int, topic string")
+    requested = evidence.table(topics, "consumer int, topic string")
     columns = ["consumer", *PARTITION, "offset", "producer", "seq"]
     given = evidence.reads.select(*columns).unionByName(evidence.rows("shares").select(*columns))
     known = F.broadcast(evidence.consumers.select("consumer"))

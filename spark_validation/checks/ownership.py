@@ -47,7 +47,7 @@ def held_until(evidence: Evidence) -> DataFrame:
     ended = [(c.consumer, c.ended_ns) for c in evidence.consumer_clients if c.group]
     if not evidence.calm_members or evidence.cut.get("assignments"):
         ended = []
-    until = evidence.spark.createDataFrame(ended, "consumer int, ended_ns bigint")
+    until = evidence.table(ended, "consumer int, ended_ns bigint")
     begun = begun.join(F.broadcast(until), "consumer", "left")
     return begun.withColumn(
         "end_ns",

@@ -110,9 +110,9 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
     near = few(evidence, strange.select(*IDENTITY).distinct())
     beside = strange.join(sent.join(near, IDENTITY, "left_semi"), IDENTITY, "left")
     clients = [(p.producer, p.topic) for p in evidence.producer_clients]
-    homes = evidence.spark.createDataFrame(clients, "producer int, home string")
+    homes = evidence.table(clients, "producer int, home string")
     counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
-    sizes = evidence.spark.createDataFrame(counts, "topic string, partitions int")
+    sizes = evidence.table(counts, "topic string, partitions int")
     beside = beside.join(F.broadcast(homes), "producer", "left").join(F.broadcast(sizes), "topic")
     elsewhere = (F.col("topic") != F.col("home")) | (F.col("partition") != F.col("sent_partition"))
     stamp = F.col("l.timestamp_ms")
@@ -135,7 +135,7 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
 def of_other_keys(evidence: Evidence) -> DataFrame:
     """V02: acknowledged in another partition than that of its key, whatever the log says."""
     counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
-    sizes = evidence.spark.createDataFrame(counts, "topic string, partitions int")
+    sizes = evidence.table(counts, "topic string, partitions int")
     sends = evidence.sends.where("status = 0").join(F.broadcast(sizes), "topic")
     wrong = sends.where("pmod(record_key, partitions) <> partition")
     return findings(wrong, "V02", OTHER_KEYS, F.concat_ws(" ", F.lit("key"), "record_key"))

@@ -76,7 +76,7 @@ def reads_to_the_end(evidence: Evidence) -> DataFrame:
             for partition, end in partitions.items()
         ]
     schema = "topic string, partition int, end_offset bigint, asked_ns bigint"
-    return evidence.spark.createDataFrame(rows, schema).unionByName(drained(evidence))
+    return evidence.table(rows, schema).unionByName(drained(evidence))
 
 
 def drained(evidence: Evidence) -> DataFrame:
@@ -92,7 +92,7 @@ def drained(evidence: Evidence) -> DataFrame:
         for topic in c.topics
         if topic in evidence.topics()
     ]
-    begun = evidence.spark.createDataFrame(drains, "consumer int, topic string, asked_ns bigint")
+    begun = evidence.table(drains, "consumer int, topic string, asked_ns bigint")
     given = evidence.reads.where(F.col("consumer").isin(sorted({drain[0] for drain in drains})))
     last = given.groupBy("consumer", *PARTITION).agg((F.max("offset") + 1).alias("end_offset"))
     both = last.join(F.broadcast(begun), ["consumer", "topic"])

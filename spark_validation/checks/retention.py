@@ -42,7 +42,7 @@ def limits(evidence: Evidence) -> DataFrame:
             confirmed = max((d.offset for d in requested if d.confirmed), default=0)
             expired = evidence.ends_ms - age if age >= 0 else NEVER
             rows.append((*place, end.start_offset, deleted, confirmed, expired, size, size >= 0))
-    return evidence.spark.createDataFrame(rows, LIMITS)
+    return evidence.table(rows, LIMITS)
 
 
 def log_starts(evidence: Evidence) -> DataFrame:
@@ -105,7 +105,7 @@ def checkpoints(evidence: Evidence, name: str) -> DataFrame:
     for data_dir in evidence.data_dirs:
         found |= offsets_in(Path(data_dir) / name)
     rows = [(*place, offset) for place, offset in found.items()]
-    return evidence.spark.createDataFrame(rows, "topic string, partition int, offset bigint")
+    return evidence.table(rows, "topic string, partition int, offset bigint")
 
 
 def offsets_in(path: Path) -> dict[tuple[str, int], int]:
@@ -142,7 +142,7 @@ def unreadable(evidence: Evidence) -> DataFrame:
         for place, n in entries_in(Path(data_dir) / name)
         if place is None
     ]
-    frame = evidence.spark.createDataFrame(rows, "line int, name string")
+    frame = evidence.table(rows, "line int, name string")
     kind = F.concat_ws(" ", "name", F.lit("cannot be read"))
     return findings(frame, "V13", kind, F.concat_ws(" ", F.lit("line"), "line"))
 
@@ -151,7 +151,7 @@ def removed(evidence: Evidence, moved: DataFrame) -> DataFrame:
     """Acknowledged sends between what was deleted and the log's start that are not old enough to be
     gone."""
     if not any(end.start_offset for ends in evidence.run.ends.values() for end in ends.values()):
-        return evidence.spark.createDataFrame([], "topic string, start_offset bigint, deleted bigint")
+        return evidence.table([], "topic string, start_offset bigint, deleted bigint")
     aged = F.when(F.col("topic").isin(evidence.append_time_topics), F.col("acked_ns") / 1_000_000).otherwise(
         F.col("timestamp_ms")
     )

@@ -218,7 +218,7 @@ def forgotten(evidence: Evidence) -> DataFrame:
     done = done_groups(evidence)
     limit = int(evidence.run.settings.get("share_delivery_limit", LIMIT))
     lock_ns = expired_ns(evidence)
-    until = evidence.spark.createDataFrame(list(done.items()), "`group` string, done_ns bigint")
+    until = evidence.table(list(done.items()), "`group` string, done_ns bigint")
     last = F.struct("delivery", "acquired_ns", "answered_ns", "ack", "error", "consumer", "producer", "seq")
     ended = deliveries(evidence).groupBy(*RECORD).agg(F.max(last).alias("last"))
     ended = ended.join(F.broadcast(until), "group").join(evidence.ends, ["topic", "partition"], "left")
@@ -261,7 +261,7 @@ def undelivered(evidence: Evidence) -> DataFrame:
         for topic in c.topics
     ]
     schema = "`group` string, topic string, committed boolean, earliest boolean, done_ns bigint"
-    expected = evidence.spark.createDataFrame(sorted(set(rows)), schema)
+    expected = evidence.table(sorted(set(rows)), schema)
     given = deliveries(evidence)
     first = given.groupBy("group", "topic", "partition").agg(F.min("offset").alias("first"))
     log = evidence.log.where(F.col("state") != CONTROL).join(F.broadcast(expected), "topic")

@@ -34,7 +34,7 @@ def found_in_log(evidence: Evidence) -> DataFrame:
     if evidence.decided is None:
         rows = [tuple(row) for row in look_up(evidence).collect()]
         schema = "producer int, transaction bigint, outcome tinyint"
-        evidence.decided = evidence.spark.createDataFrame(rows, schema)
+        evidence.decided = evidence.table(rows, schema)
     return evidence.decided
 
 

@@ -150,7 +150,7 @@ def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:
         for partition, offset in partitions.items()
     ]
     schema = "group_name string, topic string, partition int, until bigint"
-    passed = F.broadcast(evidence.spark.createDataFrame(committed, schema))
+    passed = F.broadcast(evidence.table(committed, schema))
     inputs = (
         evidence.log.where(F.col("state") == VISIBLE)
         .join(passed, ["topic", "partition"])

@@ -25,7 +25,7 @@ Ends = dict[str, dict[str, PartitionEnds]]
 
 def of_buckets(evidence: Evidence, buckets: list[Bucket]) -> list[DataFrame]:
     """V01, V02 and V05 of records with a place."""
-    suspects = evidence.spark.createDataFrame(buckets, "topic string, partition int, bucket bigint")
+    suspects = evidence.table(buckets, "topic string, partition int, bucket bigint")
     placed = places.sent_and_found(evidence, suspects)
     strange = places.strangers(evidence, placed)
     # the log is ahead of the histories: an announced record without its row yet is no fault
