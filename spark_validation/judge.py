@@ -36,6 +36,7 @@ from spark_validation.checks import (
     retention,
     shares,
     stable_reads,
+    topic_ids,
     transactions,
     watermarks,
 )
@@ -52,7 +53,8 @@ TIMED = {
     "start forgot a confirmed commit",
     "start above every commit",
     "commit of a former owner was confirmed",
-    "two owners at the same time",
+    ownership.OWNED,
+    ownership.EARLY,
     ownership.AFTER,
     ownership.BEFORE,
     stable_reads.ABOVE,
@@ -61,6 +63,8 @@ TIMED = {
     shares.HELD,
     shares.STALE,
     shares.LATE,
+    shares.REFUSED,
+    shares.BEFORE,
 }
 """Findings by the order of the clients' times alone."""
 
@@ -224,6 +228,7 @@ class Judge:
         with self.step("membership"):
             self.take(membership.strangers(self.evidence))
             self.take(membership.unassigned(self.evidence))
+            self.take(membership.unclaimed(self.evidence))
 
     def judge_shares(self) -> None:
         """V19, and V03, V10 and V11 of share groups."""
@@ -234,6 +239,8 @@ class Judge:
         with self.step("share groups"):
             self.take(shares.repeated(evidence))
             self.take(shares.stale(evidence))
+            if (old := shares.before_their_group(evidence)) is not None:
+                self.take(old)
             self.take(shares.unlike(evidence))
             self.take(shares.undelivered(evidence))
             self.take(shares.forgotten(evidence))
@@ -259,6 +266,7 @@ class Judge:
             with self.step("indexes"):
                 self.take(indexes.indexes(evidence))
                 self.take(retention.unreadable(evidence))
+                self.take(topic_ids.topic_ids(evidence))
         if evidence.earlier is None:
             self.verdict.skip("V14", "needs an earlier copy of the log (--earlier)")
         else:

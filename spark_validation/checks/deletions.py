@@ -29,9 +29,7 @@ def served(evidence: Evidence) -> DataFrame:
         for d in evidence.run.deletions
         if d.confirmed
     ]
-    deleted = evidence.table(
-        rows, "topic string, partition int, deleted bigint, confirmed_ns bigint"
-    )
+    deleted = evidence.table(rows, "topic string, partition int, deleted bigint, confirmed_ns bigint")
     columns = ["consumer", "assignment", "topic", "partition", "offset", "position", "producer", "seq"]
     shared = evidence.rows("shares").withColumns({"assignment": F.lit(-1), "position": F.lit(-1)})
     given_all = evidence.reads.select(*columns).unionByName(shared.select(*columns))

@@ -6,7 +6,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_validation.anomalies import findings
+from spark_validation.anomalies import findings, kinds
 from spark_validation.checks.delivery import READER
 from spark_validation.evidence import PARTITION, Evidence
 
@@ -15,19 +15,21 @@ GIVEN = "assigned in a group that its consumer is not in"
 SHARED = "delivered to a share group that its consumer is not in"
 UNREQUESTED = "of a topic that its consumer did not ask for"
 UNASSIGNED = "of a partition that was not in its assignment"
+UNSUBSCRIBED = "assigned a topic that it did not ask for"
+NO_PARTITION = "assigned a partition that its topic has not"
 
 
 def strangers(evidence: Evidence) -> DataFrame:
     """V08, V09, V19: what the member of a group was answered as a member of another one."""
     own = evidence.consumers.select("consumer", F.col("group").alias("own")).where("own is not null")
-    kinds = (
+    answers = (
         ("V09", COMMITTED, evidence.rows("commits").where("error = 0")),
         ("V08", GIVEN, with_offsets(evidence.begun())),
         ("V19", SHARED, evidence.rows("shares")),
     )
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("its own is"), "own")
     found = []
-    for anomaly, name, rows in kinds:
+    for anomaly, name, rows in answers:
         others = rows.join(own, "consumer").where(F.col("group") != F.col("own"))
         found.append(findings(others, anomaly, name, detail))
     return reduce(DataFrame.unionByName, found)
@@ -38,14 +40,35 @@ def with_offsets(begun: DataFrame) -> DataFrame:
     return begun.withColumn("offset", F.when(F.col("start_offset") >= 0, F.col("start_offset")))
 
 
+def subscriptions(evidence: Evidence) -> DataFrame:
+    """consumer, topic that it asked for."""
+    topics = [(c.consumer, topic) for c in evidence.consumer_clients for topic in c.topics]
+    return F.broadcast(evidence.table(topics, "consumer int, topic string"))
+
+
+def unclaimed(evidence: Evidence) -> DataFrame:
+    """V08: assignments of a topic that the member did not ask for, or of a partition that is not
+    there."""
+    counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
+    sizes = F.broadcast(evidence.table(counts, "topic string, partitions int"))
+    requested = subscriptions(evidence).withColumn("requested", F.lit(True))
+    begun = with_offsets(evidence.begun()).join(evidence.consumers.select("consumer"), "consumer")
+    begun = begun.join(requested, ["consumer", "topic"], "left").join(sizes, "topic")
+    named = {
+        UNSUBSCRIBED: F.col("requested").isNull(),
+        NO_PARTITION: F.expr("partition not between 0 and partitions - 1"),
+    }
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("assignment"), "assignment")
+    return findings(kinds(begun, named), "V08", F.col("kind"), detail)
+
+
 def unrequested(evidence: Evidence) -> DataFrame:
     """V03: records of a topic that their consumer did not read."""
-    topics = [(c.consumer, topic) for c in evidence.consumer_clients for topic in c.topics]
-    requested = evidence.table(topics, "consumer int, topic string")
+    requested = subscriptions(evidence)
     columns = ["consumer", *PARTITION, "offset", "producer", "seq"]
     given = evidence.reads.select(*columns).unionByName(evidence.rows("shares").select(*columns))
     known = F.broadcast(evidence.consumers.select("consumer"))
-    strange = given.join(F.broadcast(requested), ["consumer", "topic"], "left_anti")
+    strange = given.join(requested, ["consumer", "topic"], "left_anti")
     return findings(strange.join(known, "consumer", "left_semi"), "V03", UNREQUESTED, F.lit(None))
 
 

@@ -12,6 +12,8 @@ ASSIGNED, REVOKED, LOST = map(int, AssignmentEvent)
 KEY = ["consumer", "assignment", *GROUP]
 AFTER = "delivered after its assignment had ended"
 BEFORE = "delivered before its assignment began"
+OWNED = "two owners at the same time"
+EARLY = "assigned before another member had given it back"
 
 
 def former_owners(evidence: Evidence) -> DataFrame:
@@ -30,7 +32,7 @@ def former_owners(evidence: Evidence) -> DataFrame:
 
 
 def held_until(evidence: Evidence) -> DataFrame:
-    """KEY, begin_ns, end_ns of assignments whose ends are known.
+    """KEY, start_offset, begin_ns, end_ns, given_back of assignments whose ends are known.
 
     A consumer that lost its partition without knowing (LOST, or killed) may continue for a while: a
     rebalance allows that. One that ended by itself in a run without faults had its partitions until
@@ -42,37 +44,49 @@ def held_until(evidence: Evidence) -> DataFrame:
         "next_event", F.lead("event").over(next_of)
     )
     begun = own.where(F.col("event") == ASSIGNED).select(
-        *KEY, F.col("at_ns").alias("begin_ns"), "next_ns", "next_event"
+        *KEY, "start_offset", F.col("at_ns").alias("begin_ns"), "next_ns", "next_event"
     )
     ended = [(c.consumer, c.ended_ns) for c in evidence.consumer_clients if c.group]
     if not evidence.calm_members or evidence.cut.get("assignments"):
         ended = []
     until = evidence.table(ended, "consumer int, ended_ns bigint")
     begun = begun.join(F.broadcast(until), "consumer", "left")
-    return begun.withColumn(
-        "end_ns",
+    end_ns = (
         F.when(F.col("next_event") == REVOKED, F.col("next_ns"))
         .when(F.col("next_event") == LOST, None)
-        .when(F.col("ended_ns").isNotNull(), F.least("ended_ns", "next_ns")),
-    ).select(*KEY, "begin_ns", "end_ns")
+        .when(F.col("ended_ns").isNotNull(), F.least("ended_ns", "next_ns"))
+    )
+    given_back = F.coalesce(F.col("next_event") == REVOKED, F.lit(False))
+    return begun.select(
+        *KEY, "start_offset", "begin_ns", end_ns.alias("end_ns"), given_back.alias("given_back")
+    )
 
 
 def owners(evidence: Evidence) -> DataFrame:
-    """V08: two consumers of a group that both got records of a partition while both had it."""
+    """V08: two consumers of a group that both got records of a partition while both had it, or of
+    which one was assigned it before the other one gave it back.
+
+    A member notes that it gives a partition back before the broker hears of it. In a run with
+    faults the broker may have taken it for dead by then.
+    """
     seen = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
         F.min("seen_ns").alias("first_ns"), F.max("seen_ns").alias("last_ns"), F.min("offset").alias("offset")
     )
-    held = held_until(evidence).join(seen, ["consumer", "assignment", "topic", "partition"])
+    held = held_until(evidence).join(seen, ["consumer", "assignment", "topic", "partition"], "left")
     names = {"consumer": "other", "begin_ns": "other_begin_ns", "end_ns": "other_end_ns"}
-    before = held.withColumnsRenamed(names | {"last_ns": "other_last_ns"})
-    before = before.select(*GROUP, "other", "other_begin_ns", "other_end_ns", "other_last_ns")
+    before = held.withColumnsRenamed(names | {"last_ns": "other_last_ns", "given_back": "gave_back"})
+    before = before.select(*GROUP, "other", "other_begin_ns", "other_end_ns", "other_last_ns", "gave_back")
     both = held.join(before, GROUP).where(
         "other <> consumer and (other_begin_ns < begin_ns or other_begin_ns = begin_ns and other < consumer) "
-        "and other_end_ns > begin_ns and other_last_ns > first_ns"
+        "and other_end_ns > begin_ns"
     )
-    both = both.groupBy(*KEY, "offset").agg(F.min("other").alias("other"))
+    early = F.col("gave_back") & F.lit(evidence.calm_members)
+    kind = F.when(F.expr("other_last_ns > first_ns"), OWNED).when(early, EARLY)
+    begun = F.when(F.col("start_offset") >= 0, F.col("start_offset"))
+    both = both.withColumns({"kind": kind, "offset": F.coalesce("offset", begun)}).where("kind is not null")
+    both = both.groupBy(*KEY, "kind", "offset").agg(F.min("other").alias("other"))
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("other consumer"), "other")
-    return findings(both, "V08", "two owners at the same time", detail)
+    return findings(both, "V08", F.col("kind"), detail)
 
 
 def given_outside(evidence: Evidence) -> DataFrame:

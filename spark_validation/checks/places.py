@@ -143,13 +143,15 @@ def of_other_keys(evidence: Evidence) -> DataFrame:
 
 def append_times(evidence: Evidence) -> DataFrame:
     """V02: a time of append that lies outside of its request, where the broker sets the
-    timestamps."""
+    timestamps. A request without an answer may take until the end of the run."""
     topics = evidence.append_time_topics
-    sends = evidence.acked.where(F.col("topic").isin(topics))
+    columns = [*PLACE, *IDENTITY, "sent_ns", "acked_ns"]
+    ended_ns = F.lit(evidence.run.ends_ns or evidence.run.ended_ns or 1 << 62)
+    unsure = evidence.unanswered.where("topic = sent_to").withColumn("acked_ns", ended_ns)
+    sends = evidence.acked.select(*columns).unionByName(unsure.select(*columns))
     log = evidence.log.where(F.col("topic").isin(topics) & (F.col("state") != CONTROL))
-    both = sends.select(*PLACE, *IDENTITY, "sent_ns", "acked_ns").join(
-        log.select(*PLACE, F.col("timestamp_ms").alias("append_ms")), PLACE
-    )
+    log = log.select(*PLACE, F.col("timestamp_ms").alias("append_ms"))
+    both = sends.where(F.col("topic").isin(topics)).join(log, PLACE)
     first, last = F.col("sent_ns") / 1_000_000 - SLACK_MS, F.col("acked_ns") / 1_000_000 + SLACK_MS
     wrong = both.where(~F.col("append_ms").between(first, last))
     detail = F.concat_ws(" ", F.lit("appended at ms"), "append_ms", F.lit("sent at ns"), "sent_ns")

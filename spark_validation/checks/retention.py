@@ -15,6 +15,11 @@ from spark_validation.evidence import Evidence
 UNLIMITED = -1
 CHECKPOINT = "log-start-offset-checkpoint"
 RECOVERY = "recovery-point-offset-checkpoint"
+BEYOND = {
+    RECOVERY: "log ends below its recovery point",
+    "cleaner-offset-checkpoint": "log ends below its cleaned offset",
+    "replication-offset-checkpoint": "log ends below its checkpointed high watermark",
+}
 AGES = ("retention.ms", "kbroker.record.ttl.ms")
 SIZE = "retention.bytes"
 NEVER = -(1 << 62)
@@ -81,7 +86,8 @@ def log_starts(evidence: Evidence) -> DataFrame:
 def checkpointed(evidence: Evidence) -> DataFrame:
     """V15: the log directory's own file has a log start above that of the run, though nothing
     removes records by age or size."""
-    named = checkpoints(evidence, CHECKPOINT)
+    rows = [(*place, offset) for place, offset in checkpoint(evidence, CHECKPOINT).items()]
+    named = evidence.table(rows, "topic string, partition int, offset bigint")
     still = F.expr("expired_ms") == NEVER
     above = limits(evidence).where(still & ~F.col("by_size")).join(named, ["topic", "partition"])
     above = above.where("offset > start_offset and offset > deleted")
@@ -90,22 +96,28 @@ def checkpointed(evidence: Evidence) -> DataFrame:
 
 
 def synced(evidence: Evidence, digests: DataFrame) -> DataFrame:
-    """V15: a log ends below its recovery point: what was synced to disk is gone."""
+    """V15: a log ends below its recovery point, so what was synced to disk is gone, or below what
+    was cleaned, or replicated."""
     last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
-    known = checkpoints(evidence, RECOVERY).withColumnRenamed("offset", "synced")
+    rows = [
+        (*place, offset, name, kind)
+        for name, kind in BEYOND.items()
+        for place, offset in checkpoint(evidence, name).items()
+    ]
+    schema = "topic string, partition int, synced bigint, name string, kind string"
+    known = evidence.table(rows, schema)
     known = known.join(evidence.ends, ["topic", "partition"]).join(last, ["topic", "partition"], "left")
     known = known.withColumn("offset", F.greatest(F.coalesce(F.col("last") + 1, F.lit(0)), "start_offset"))
-    detail = F.concat_ws(" ", F.lit(f"{RECOVERY} has"), "synced")
-    return findings(known.where("synced > offset"), "V15", "log ends below its recovery point", detail)
+    detail = F.concat_ws(" ", "name", F.lit("has"), "synced")
+    return findings(known.where("synced > offset"), "V15", F.col("kind"), detail)
 
 
-def checkpoints(evidence: Evidence, name: str) -> DataFrame:
-    """topic, partition, offset of a checkpoint of the log directories."""
+def checkpoint(evidence: Evidence, name: str) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> offset of a checkpoint of the log directories."""
     found: dict[tuple[str, int], int] = {}
     for data_dir in evidence.data_dirs:
         found |= offsets_in(Path(data_dir) / name)
-    rows = [(*place, offset) for place, offset in found.items()]
-    return evidence.table(rows, "topic string, partition int, offset bigint")
+    return found
 
 
 def offsets_in(path: Path) -> dict[tuple[str, int], int]:
@@ -138,7 +150,7 @@ def unreadable(evidence: Evidence) -> DataFrame:
     rows = [
         (n, name)
         for data_dir in evidence.data_dirs
-        for name in (CHECKPOINT, RECOVERY)
+        for name in (CHECKPOINT, *BEYOND)
         for place, n in entries_in(Path(data_dir) / name)
         if place is None
     ]

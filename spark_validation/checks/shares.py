@@ -29,6 +29,9 @@ TWICE = "two deliveries with one count"
 HELD = "delivered while another delivery held it"
 STALE = "confirmed for a member that no longer had it"
 LATE = "confirmed after its lock had expired"
+REFUSED = "refused though its member held the record"
+BEFORE = "from before its group began"
+INVALID_RECORD_STATE = 121
 
 
 def deliveries(evidence: Evidence) -> DataFrame:
@@ -105,7 +108,7 @@ def repeated(evidence: Evidence) -> DataFrame:
 
 def stale(evidence: Evidence) -> DataFrame:
     """V19: acknowledgements that were confirmed though another member had been given the record, or
-    the lock had expired, before they were asked for.
+    the lock had expired, before they were asked for; and those that were refused without a reason.
 
     A member looks at a record some time after it was given it, and asks before the broker gets
     the request: what seems too late was later still.
@@ -113,7 +116,10 @@ def stale(evidence: Evidence) -> DataFrame:
     lock_ns = expired_ns(evidence)
     order = Window.partitionBy(*RECORD).orderBy("delivery", "acquired_ns", "consumer")
     following = F.lead(F.struct("consumer", "acquired_ns", "delivery")).over(order)
-    confirmed = deliveries(evidence).withColumn("next", following).where(f"error = 0 and ack <> {NOTHING}")
+    seen = deliveries(evidence).withColumns(
+        {"next": following, "previous_ns": F.lag("acquired_ns").over(order)}
+    )
+    confirmed = seen.where(f"error = 0 and ack <> {NOTHING}")
     found = kinds(
         confirmed,
         {
@@ -125,7 +131,53 @@ def stale(evidence: Evidence) -> DataFrame:
         " ", F.lit("group"), "group", F.lit("delivery"), "delivery", F.lit("next"), F.to_json("next")
     )
     proven = undisturbed(evidence, F.col("acquired_ns"), F.col("answered_ns"))
-    return findings(found, "V19", F.col("kind"), detail, proven)
+    late = findings(found, "V19", F.col("kind"), detail, proven)
+    return late.unionByName(refused(evidence, seen))
+
+
+def refused(evidence: Evidence, seen: DataFrame) -> DataFrame:
+    """V19: acknowledgements that were refused though their member held the records. seen:
+    deliveries with the time of the `previous` one.
+
+    The broker answers for a partition: one record whose lock has expired, or that is below the
+    log's start, makes it refuse all of a request. No lock is older than its record, or than the
+    delivery before.
+    """
+    lock_ns = (lock_ms(evidence) - SLACK_MS) * 1_000_000
+    request = Window.partitionBy("consumer", "group", "topic", "partition", "asked_ns")
+    answered = seen.where(f"error = {INVALID_RECORD_STATE} and ack <> {NOTHING}")
+    since = F.coalesce("previous_ns", "intended_ns")
+    whole = answered.withColumns(
+        {"since_ns": F.min(since).over(request), "lowest": F.min("offset").over(request)}
+    )
+    ends = evidence.ends.select("topic", "partition", "start_offset")
+    held = whole.join(ends, ["topic", "partition"], "left").where("lowest >= coalesce(start_offset, 0)")
+    held = held.where(F.col("answered_ns") - F.col("since_ns") < lock_ns)
+    times = F.col("since_ns"), F.col("answered_ns")
+    proven = undisturbed(evidence, *times) & ~moved(evidence, *times)
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("delivery"), "delivery")
+    return findings(held, "V19", REFUSED, detail, proven)
+
+
+def before_their_group(evidence: Evidence) -> DataFrame | None:
+    """V19: records below one that was acknowledged before the first member of their group was
+    started, though the group begins at the end of the log. None when every group begins
+    elsewhere."""
+    members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
+    elsewhere = {c.group for c in members if c.offset_reset != "latest"}
+    begun: dict[tuple[str | None, str], int] = {}
+    for c in members:
+        for topic in c.topics if c.group not in elsewhere else ():
+            begun[c.group, topic] = min(begun.get((c.group, topic), c.started_ns), c.started_ns)
+    if not begun:
+        return None
+    rows = [(*place, started_ns) for place, started_ns in begun.items()]
+    started = F.broadcast(evidence.table(rows, "`group` string, topic string, started_ns bigint"))
+    known = evidence.acked.join(started, "topic").where("acked_ns < started_ns")
+    reached = known.groupBy("group", "topic", "partition").agg(F.max("offset").alias("reached"))
+    given = deliveries(evidence).join(F.broadcast(reached), ["group", "topic", "partition"])
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("the log had reached"), "reached")
+    return findings(given.where("offset <= reached"), "V19", BEFORE, detail)
 
 
 def moved(evidence: Evidence, since_ns: Column, until_ns: Column) -> Column:

@@ -99,6 +99,15 @@ def append_time_wrong(topic: Topic) -> None:
     restamp(topic)
 
 
+def append_time_unknown(topic: Topic) -> None:
+    """Of records whose sends have no answer: after the end of the run."""
+    append_times(topic)
+    for _, record, _ in topic.records()[-BATCH:]:
+        topic.sent(record.producer, record.seq).update({"status": 2, "offset": -1})
+    topic.log[0][-1].append_ms += 200_000  # type: ignore[operator]
+    restamp(topic)
+
+
 def append_time_ahead(topic: Topic) -> None:
     append_times(topic)
     topic.log[0][6].append_ms += 500  # type: ignore[operator]
@@ -245,6 +254,12 @@ FIELD_MUTATIONS: tuple[Mutation, ...] = (
         "append-time-wrong",
         "idempotent",
         append_time_wrong,
+        {(V02, "append time outside of its request"): BATCH},
+    ),
+    Mutation(
+        "append-time-unknown",
+        "idempotent",
+        append_time_unknown,
         {(V02, "append time outside of its request"): BATCH},
     ),
     Mutation(

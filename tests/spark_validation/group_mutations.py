@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from loadtest.history import UNKNOWN_START
+from spark_validation.checks import ownership
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.world import BATCH, BATCHES, EARLIEST, MS, Topic, assignment_row
 
@@ -264,6 +265,7 @@ GROUP_MUTATIONS: tuple[Mutation, ...] = (
         own_twice,
         {
             ("V08", "two owners at the same time"): 1,
+            ("V08", ownership.EARLY): 1,  # the first one again, before the other gives it back
             ("V09", "commit of a former owner was confirmed"): 1,
         },
     ),

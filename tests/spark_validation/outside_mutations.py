@@ -7,6 +7,7 @@ from spark_validation.checks.ownership import AFTER, BEFORE
 from spark_validation.checks.stable_reads import ABOVE
 from tests.spark_validation.gone_since_mutations import GONE_SINCE, GONE_SINCE_MUTATIONS
 from tests.spark_validation.mutation import Mutation
+from tests.spark_validation.owner_mutations import OWNER_MUTATIONS, OWNERS
 from tests.spark_validation.snapshot_mutations import SNAPSHOT_MUTATIONS, SNAPSHOTS
 from tests.spark_validation.world import BATCH, MS, Topic, commit_row
 from tests.spark_validation.wrong_client_mutations import WRONG_CLIENT_MUTATIONS, WRONG_CLIENTS
@@ -71,6 +72,7 @@ def commit_above_the_end(topic: Topic) -> None:
 
 OUTSIDE_MUTATIONS: tuple[Mutation, ...] = (
     *WRONG_CLIENT_MUTATIONS,
+    *OWNER_MUTATIONS,
     *GONE_SINCE_MUTATIONS,
     *SNAPSHOT_MUTATIONS,
     Mutation("above-open", "transactional", end_late(0), {("V11", ABOVE): 2 * BATCH}),  # to two readers
@@ -103,6 +105,7 @@ OUTSIDE: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     "commit-above": ("V09", {(0, 63)}),
     **SNAPSHOTS,
     **WRONG_CLIENTS,
+    **OWNERS,
     **GONE_SINCE,
 }
 """Anomaly, and partition and offset of each record that it must name."""

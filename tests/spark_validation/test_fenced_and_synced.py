@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from loadtest.run import Deletion
 from spark_validation import digests
-from spark_validation.checks import deletions, fencing, retention
+from spark_validation.checks import deletions, fencing, retention, shares, topic_ids
 from spark_validation.evidence import Evidence
 from spark_validation.opening import open_evidence
 from tests.spark_validation.share_mutations import share
@@ -73,19 +73,22 @@ def test_a_record_that_a_fenced_producer_wrote_without_an_answer(tmp_path: Path,
     assert written[0]["convicts"]
 
 
+@pytest.mark.parametrize("name", retention.BEYOND)
 @pytest.mark.parametrize(("partition", "above", "found"), [(0, 0, []), (1, 1, [(1, 60)]), (7, 1, [])])
-def test_a_log_that_ends_below_its_recovery_point(
-    tmp_path: Path, spark: SparkSession, partition: int, above: int, found: list[tuple[int, int]]
+def test_a_log_that_ends_below_a_checkpoint(
+    tmp_path: Path, spark: SparkSession, name: str, partition: int, above: int, found: list[tuple[int, int]]
 ) -> None:
     topic = clean("calm", 1)
     write(tmp_path, [topic])
     end = topic.log[0][-1].end
     assert end == topic.log[1][-1].end == 60
     lines = f"0\n2\ncalm {partition} {end + above}\nanother 0 99\n"
-    (tmp_path / "data" / retention.RECOVERY).write_text(lines)
+    (tmp_path / "data" / name).write_text(lines)
     with opened(tmp_path) as evidence:
         rows = retention.synced(evidence, digests.log_digests(evidence)).collect()
+        assert retention.unreadable(evidence).collect() == []
     assert [(row["partition"], row["offset"]) for row in rows] == found
+    assert {row["kind"] for row in rows} <= {retention.BEYOND[name]}
 
 
 def test_the_copy_of_the_log_lives_until_its_evidence_is_closed(tmp_path: Path, spark: SparkSession) -> None:
@@ -146,3 +149,34 @@ def test_a_share_group_is_not_given_what_was_deleted_before_its_member_was_start
     with opened(tmp_path) as evidence:
         rows = deletions.served(evidence).collect()
     assert {row["offset"] for row in rows} == found
+
+
+@pytest.mark.parametrize(
+    ("reset", "started_ms", "until"), [("latest", 1000, 50), ("latest", 0, 0), ("earliest", 1000, 0)]
+)
+def test_a_share_group_that_begins_at_the_end_is_not_given_what_was_acknowledged_before(
+    tmp_path: Path, spark: SparkSession, reset: str, started_ms: int, until: int
+) -> None:
+    topic = clean("calm", 1)
+    share(topic)
+    write(tmp_path, [topic])
+    for path in (tmp_path / "run" / "clients").glob("c00001[45].json"):
+        started = {"started_ns": START_NS + started_ms * NS // 1000, "offset_reset": reset}
+        path.write_text(json.dumps(json.loads(path.read_text()) | started))
+    with opened(tmp_path) as evidence:
+        found = shares.before_their_group(evidence)
+        rows = [] if found is None else found.collect()
+    assert {(row["partition"], row["offset"]) for row in rows} == {(0, offset) for offset in range(until)}
+
+
+def test_a_partition_has_the_id_of_its_topic(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, [clean("calm", 1), clean("other", 2)])
+    for folder, known in (("calm-0", "AQ"), ("calm-1", "AQ"), ("other-0", "Ag")):
+        text = f"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAA{known}\n"
+        (tmp_path / "data" / folder / topic_ids.FILE).write_text(text)
+    with opened(tmp_path) as evidence:
+        assert topic_ids.topic_ids(evidence).collect() == []
+        (tmp_path / "data" / "other-1" / topic_ids.FILE).write_text("topic_id: nothing")
+        (row,) = topic_ids.topic_ids(evidence).collect()
+    assert (row["anomaly"], row["kind"]) == ("V13", topic_ids.UNREADABLE)
+    assert (row["topic"], row["partition"]) == ("other", 1)
