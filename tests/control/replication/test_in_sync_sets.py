@@ -2,6 +2,7 @@
 is counted."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kbroker.control.replication.service import (
     Replication,
 )
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import Lead
+from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World
 from tests.control.replication.replicated_topic import create, lose, only, shown, sited
@@ -181,3 +182,24 @@ def test_leadership_does_not_return_to_the_preferred_replica_during_a_reassignme
     setattr(partition, part, [])
     assert asyncio.run(replication.elect_preferred()) == 1
     assert shown(made)[0] == 1
+
+
+def test_the_successor_of_a_lost_worker_gets_its_roles_again(tmp_path: Path) -> None:
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    replication, found = Replication(made.broker), list[int]()
+
+    async def after(step: Coroutine[Any, Any, None]) -> None:
+        await step
+        await asyncio.gather(*replication._roles._confirming)
+        found.append(sum(isinstance(call, Follow) for call in made.workers[1].calls))
+
+    async def script() -> None:
+        await after(replication.worker_returned(1))
+        lose(made, 1)
+        await after(replication.worker_lost(1))
+        made.broker.links.add_worker(1, made.workers[1])
+        await after(replication.worker_returned(1))
+
+    asyncio.run(script())
+    assert found == [1, 1, 2]
