@@ -46,6 +46,14 @@ def test_every_section_fits_a_phone(page: Page) -> None:
         assert page.browser.run(wide) == 0, place
 
 
+def test_an_error_with_a_long_name_fits_a_phone(page: Page) -> None:
+    page.browser.size(360, 740)
+    page.show("topics/" + "x" * 200)
+    page.sees("there is no topic")
+    assert page.browser.run("document.documentElement.scrollWidth") <= 360
+    page.browser.problems.clear()  # the browser notes each answer of 404
+
+
 @pytest.mark.parametrize("width", [360, 640, 900])
 def test_a_name_breaks_between_its_words(page: Page, width: int) -> None:
     page.browser.size(width, 740)
