@@ -22,7 +22,7 @@ from tests.cli.conftest import Shell
 HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "kbroker.supervisor")
 
 
-LOG_DUMP = 311
+LOG_DUMP = 312
 """Modules beyond the standard library and numpy of a `kbroker log dump`, which takes half a second
 with them. All commands are among them, since each brings its options; what only one command uses is
 imported by that command."""
