@@ -148,15 +148,17 @@ class HttpConnection(BaseHTTPRequestHandler):
         return True
 
     def _received(self, length: int) -> bytes:
-        """The body; less of it if the connection ends before. Raises TimeoutError."""
+        """The body; less of it if the connection ends before. Raises TimeoutError, also while bytes
+        arrive. A piece may be one byte: pieces are not kept."""
         ends_s = time.monotonic() + BODY_S
-        pieces: list[bytes] = []
-        while length:
-            self.connection.settimeout(max(ends_s - time.monotonic(), 0.001))
-            piece = self.rfile.read1(min(length, PIECE_BYTES))
+        received = bytearray()
+        while len(received) < length:
+            if (left_s := ends_s - time.monotonic()) <= 0:
+                raise TimeoutError(f"a body has not arrived in {BODY_S} s")
+            self.connection.settimeout(left_s)
+            piece = self.rfile.read1(min(length - len(received), PIECE_BYTES))
             if not piece:
                 break
-            pieces.append(piece)
-            length -= len(piece)
+            received += piece
         self.connection.settimeout(self.timeout)
-        return b"".join(pieces)
+        return bytes(received)

@@ -8,15 +8,17 @@ import socket
 import socketserver
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kbroker.http import connection
 from kbroker.http.connection import HttpConnection
-from kbroker.http.registry.server import RegistryServer
+from kbroker.http.registry.server import Handler, RegistryServer
 from kbroker.http.request_head import MAX_HEAD_BYTES, MAX_HEADERS
 from kbroker.http.server import MetricsServer
 from kbroker.http.slots import CONNECTIONS, FOR_PROBES
@@ -180,6 +182,28 @@ def test_a_body_has_a_limited_time(port: Port, monkeypatch: pytest.MonkeyPatch) 
     with port.connect() as link:
         link.sendall(port.get("Content-Length: 100", body=b"x", method="POST"))
         assert link.recv(1) == b""
+
+
+def test_a_body_that_never_pauses_has_a_limited_time(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte each millisecond would hold the turn of 8 MiB for hours."""
+    monkeypatch.setattr(connection, "BODY_S", 0.0)
+    with port.connect() as link:
+        link.sendall(port.get("Content-Length: 100", body=b"x" * 100, method="POST"))
+        assert link.recv(1) == b""
+
+
+def test_a_body_in_small_pieces_takes_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over TLS each piece may have two bytes: an object for each would take 60 times the body."""
+    handler = object.__new__(Handler)
+    link = SimpleNamespace(settimeout=lambda _: None, read1=lambda _: bytes(bytearray(2)))
+    monkeypatch.setattr(handler, "connection", link, raising=False)
+    monkeypatch.setattr(handler, "rfile", link, raising=False)
+    tracemalloc.start()
+    try:
+        assert len(handler._received(100 * MANY)) == 100 * MANY
+        assert tracemalloc.get_traced_memory()[1] < 400 * MANY
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_idle_connection_holds_no_body(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
