@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kbroker.http.registry.state import State
-from kbroker.http.registry.topic_records import LAST_IDS_KEY, config_key, delete_key, mode_key
+from kbroker.http.registry.topic_records import LAST_IDS_KEY, SchemaRow, config_key, delete_key, mode_key
 from tests.http.registry.desk import Desk, record
 
 CONFLUENT = [
@@ -150,4 +150,22 @@ def test_half_of_a_surrogate_pair_is_kept_and_leaves_no_traceback(
             assert json.loads(found["schema"]) == schema
             assert each("GET", "/config/s")[1]["alias"] == HALF
             assert each("GET", "/schemas/ids/1/schema")[0] == 200
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("schema", ['syntax = "proto3"; message A {}', "CgdhLnByb3RvIgMKAUE="])
+@pytest.mark.parametrize("place", ["text", "name"])
+def test_half_of_a_surrogate_pair_is_no_protobuf(
+    schema: str, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither a .proto file nor a descriptor can hold it, nor the name of a reference to one."""
+    base = SchemaRow("base", 1, 1, 'syntax = "proto3"; message B {}', "PROTOBUF")
+    text, name = (f"{schema} // {HALF}", "b.proto") if place == "text" else (schema, HALF)
+    body = {
+        "schema": text,
+        "schemaType": "PROTOBUF",
+        "references": [{"name": name, "subject": "base", "version": 1}],
+    }
+    answer = Desk([(base.key(), base.value())])("POST", "/subjects/s/versions", body)
+    assert answer[1]["error_code"] == 42201
     assert not caplog.records

@@ -59,4 +59,6 @@ def parse(schema_type: str, text: str, references: Resolved) -> Parsed:
         parsed: Parsed = module.parse(text, references)
     except RecursionError:
         raise InvalidSchema("nested too deeply") from None
+    except UnicodeEncodeError:  # of a text or a name that protoc or a descriptor cannot hold
+        raise InvalidSchema("half of a surrogate pair") from None
     return parsed
