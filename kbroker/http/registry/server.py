@@ -4,6 +4,7 @@ import logging
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -34,6 +35,8 @@ MAX_FREE_BODY_BYTES = 64 << 10
 turn."""
 WAIT_S = 5.0
 """A large request waits so long for its turn, then it is refused."""
+ANSWER_S = 60.0
+"""Within this time a client reads the whole answer of a request that holds a turn."""
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
 """Failed logins a minute. As many of an address, at once, does the broker check
 (kbroker.login.attempts.address.burst); further ones would wait in its threads."""
@@ -279,6 +282,19 @@ class Handler(HttpConnection):
         if status is HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", CHALLENGE)
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command != "HEAD" and self._end_large is not None:
+            self.wfile.flush()
+            self._send_in_time(body)
+        elif self.command != "HEAD":
             self.wfile.write(body)
         self.wfile.flush()
+
+    def _send_in_time(self, body: bytes) -> None:
+        """A slow reader would exclude others from their turns. Raises TimeoutError."""
+        ends_s, left = time.monotonic() + ANSWER_S, memoryview(body)
+        while left:
+            if (left_s := ends_s - time.monotonic()) <= 0:
+                raise TimeoutError(f"an answer was not read in {ANSWER_S} s")
+            self.connection.settimeout(left_s)
+            left = left[self.connection.send(left) :]
+        self.connection.settimeout(self.timeout)

@@ -23,6 +23,7 @@ from kbroker.http.registry.server import (
     Registry,
     RegistryServer,
 )
+from kbroker.http.registry.topic_records import SchemaRow
 from tests.http.registry.desk import Desk, ListTopic
 
 
@@ -267,6 +268,27 @@ def test_large_bodies_of_clients_without_a_login_are_bounded_in_all(monkeypatch:
     with serving(Desk().registry) as address, half_bodies(address, *["ann"] * AT_A_TIME):
         assert asked(address, head(MAX_BODY_BYTES)) == "HTTP/1.1 503 Service Unavailable"
         assert asked(address, get("/subjects")) == "HTTP/1.1 200 OK"
+
+
+def test_a_slow_reader_of_all_schemas_does_not_keep_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight of them would exclude all others, for as long as they read a little now and then."""
+    monkeypatch.setattr(module, "ANSWER_S", 1.0)
+    rows = [SchemaRow(f"s{number}", 1, number, "x" * 1_000_000) for number in range(1, 21)]
+    registry = Desk([(row.key(), row.value()) for row in rows]).registry
+    with serving(registry) as address, socket.create_connection(address, timeout=60) as link:
+        link.sendall(get("/schemas"))
+        assert first_line(link) == "HTTP/1.1 200 OK"
+        ends_s = time.monotonic() + 30
+        while registry._large._taken:
+            assert time.monotonic() < ends_s
+            link.recv(1000)
+            time.sleep(0.01)
+        monkeypatch.undo()
+        with socket.create_connection(address, timeout=60) as other:
+            other.sendall(get("/schemas", "Connection: close"))
+            answer = http.client.HTTPResponse(other)
+            answer.begin()
+            assert len(answer.read()) > 20_000_000
 
 
 def test_a_small_body_is_read_before_the_login(registry: Registry) -> None:
