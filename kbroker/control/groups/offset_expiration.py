@@ -87,13 +87,15 @@ def delete_offsets_of_partitions(
     table: GroupTable, group_id: str, partitions: Iterable[tuple[str, int]], topic_id: bytes
 ) -> Outcome:
     """Tombstones for offsets of a group, of (topic, partition) pairs that were deleted with a
-    topic; not for those of the next topic of its name."""
-    pending = table.offsets.pending_partitions(group_id)
+    topic; not for those of the next topic of its name. A tombstone also removes pending offsets: an
+    old one is left while an open transaction has one of the next topic."""
+    pending = table.offsets.pending_topic_ids(group_id)
     records: list[Record] = []
     room = STEP_BYTES
     for topic, partition in paced(partitions):
         offset = table.offsets.get(group_id, topic, partition)
-        if (topic, partition) in pending if offset is None else offset.topic_id in (ZERO_UUID, topic_id):
+        ids = pending.get((topic, partition), set()) | (set() if offset is None else {offset.topic_id})
+        if ids and ids <= {ZERO_UUID, topic_id}:
             records.append(offset_tombstone(group_id, topic, partition))
             room -= len(records[-1].key)
             if room <= 0:

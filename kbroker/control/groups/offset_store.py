@@ -149,6 +149,16 @@ class OffsetStore:
             for partition in partitions
         }
 
+    def pending_topic_ids(self, group_id: str) -> dict[tuple[str, int], set[bytes]]:
+        """The topic ids of the offsets that open transactions have for the group, by (topic,
+        partition)."""
+        found: dict[tuple[str, int], set[bytes]] = {}
+        for producer_id in list(self._open.get(group_id, ())):
+            for topic, partitions in list(self._pending.get(producer_id, {}).get(group_id, {}).items()):
+                for partition, commit in paced(list(partitions.items())):
+                    found.setdefault((topic, partition), set()).add(commit.offset.topic_id)
+        return found
+
     def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> str:
         """Apply one record; of a transaction when producer_id >= 0. The group it is about. Raises
         ProtocolError."""

@@ -1,8 +1,10 @@
 """Offsets are removed in batches that their topic takes, however many there are."""
 
+import pytest
+
 from kbroker.control.groups.offset_expiration import STEP_BYTES, steps
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
-from tests.control.groups.coordinator import Coordinator
+from tests.control.groups.coordinator import PARTITION, Coordinator
 
 LONG_ID = "g" * 20_000
 COUNT = 100
@@ -52,6 +54,21 @@ def test_offsets_of_the_next_topic_of_a_deleted_ones_name_stay() -> None:
     kafka.commit(3, partition=2)
     kafka.run(kafka.shard.partitions_deleted("g", [("t", index) for index in range(3)], DELETED_ID))
     assert [kafka.committed(partition=index) for index in range(3)] == [-1, 2, -1]
+
+
+@pytest.mark.parametrize("has_old", [False, True])
+def test_pending_offsets_of_the_next_topic_of_a_deleted_ones_name_stay(has_old: bool) -> None:
+    """A tombstone removed them, and the commit of their transaction then committed nothing."""
+    kafka = Coordinator()
+    if has_old:
+        kafka.commit(1, topic_id=DELETED_ID)
+    for partition, topic_id in enumerate((b"the next topic's", DELETED_ID)):
+        offset = CommittedOffset(9, -1, "", kafka.now_ms, topic_id=topic_id)
+        record = offset_record("g", "t", partition, offset)
+        kafka.shard.replay_in_transaction(PARTITION, 5, record.key, record.value)
+    kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)], DELETED_ID))
+    kafka.shard.replay_end_of_transaction(PARTITION, 5, True)
+    assert [kafka.committed(partition=index) for index in (0, 1)] == [9, -1]
 
 
 def test_few_offsets_take_one_operation() -> None:
