@@ -128,9 +128,12 @@ class Slots:
         return self._first_unused - 1
 
     def owner(self, replica: Replica) -> int | None:
-        """The IO worker that this run's slot names, if the replica has been assigned in this
-        run."""
-        if int(self._words[replica.slot, Slot.GENERATION]) != replica.generation:
+        """The IO worker that this run's slot names, if the replica has been assigned in this run. A
+        stored deletion may be of a run with a larger table."""
+        if (
+            replica.slot >= len(self._words)
+            or int(self._words[replica.slot, Slot.GENERATION]) != replica.generation
+        ):
             return None
         return int(self._words[replica.slot, Slot.OWNER])
 

@@ -12,6 +12,7 @@ from kbroker.control.changes.retirement import remnants_of, retire_all
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.change import Deletion
+from kbroker.ipc.shared import Sizes
 from kbroker.log import checkpoint
 from tests.control.changes.deleted_folders import begin_deletion, mark, mark_folder, suffixes
 from tests.control.fakes import World, world
@@ -56,6 +57,24 @@ def test_a_log_dir_that_is_offline_while_a_topic_is_deleted_does_not_bring_it_ba
         assert list(made.broker.catalogue.topics) == ["b"]
         assert suffixes(made, "a") == ["delete"]
         assert made.broker.stores.first.deletions() == []
+
+
+def test_a_deletion_that_stays_stored_may_have_a_slot_beyond_the_table(tmp_path: Path) -> None:
+    """kbroker.max.partitions was reduced while a log dir is offline: control could not start again
+    in the same run."""
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", 6)]))
+        made.broker.dir_errors.fail(made.dirs[1], errno.EIO)
+        topics = [made.broker.catalogue.topics["a"]]
+        assert asyncio.run(delete_topics(made.broker, lambda: topics)) == [None]
+        made.dirs = made.dirs[:1]
+        made.sizes = Sizes(2, 1, 2, 16, 1 << 20)
+        made.reboot()
+        asyncio.run(create_topics(made.broker, [NewTopic("b")]))
+        made.broker.close()
+        made.start()
+        assert list(made.broker.catalogue.topics) == ["b"]
+        assert len(made.broker.stores.first.deletions()) == 6
 
 
 def test_a_folder_of_an_existing_topic_in_another_log_dir_is_kept(tmp_path: Path) -> None:
