@@ -139,10 +139,12 @@ def test_a_log_dir_that_cannot_be_listed_now_is_not_passed_over(
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     if raised:
-        with pytest.raises(OSError, match=os.strerror(number)):
-            adoption.scan([str(tmp_path)])
+        for read in (adoption.scan, adoption.futures):
+            with pytest.raises(OSError, match=os.strerror(number)):
+                read([str(tmp_path)])
     else:
         assert adoption.scan([str(tmp_path)]) == []
+        assert adoption.futures([str(tmp_path)]) == []
 
 
 def test_a_folder_of_a_deleted_topic_of_the_same_name_is_not_used(tmp_path: Path) -> None:

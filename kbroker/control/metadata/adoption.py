@@ -7,7 +7,6 @@ is there as well.
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,9 +68,12 @@ def futures(log_dirs: Iterable[str]) -> list[FutureCopy]:
     """Every copy in progress, also of the last run of the broker. Raises OSError as `scan` does."""
     found = []
     for log_dir in log_dirs:
-        names = list[str]()
-        with suppress(OSError):
-            names += [path.name for path in Path(log_dir).iterdir()]
+        try:
+            names = [path.name for path in Path(log_dir).iterdir()]
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise
+            continue
         for name in names:
             folder = files.parse_folder(name)
             if folder is not None and folder.suffix == files.FUTURE_FOLDER:
