@@ -121,16 +121,18 @@ class Requests:
     def _serve_frame(
         self, link: AsyncLink, servers: Mapping[bytes, RequestServer], call: int, peer: bytes, frame: bytes
     ) -> None:
+        """Serve one request; a bug closes its connection, and the others of the block are
+        served."""
         fast = servers.get(frame[:2])
-        if fast is not None and fast(link, call, peer, frame):
-            return
         try:
-            client = client_request(peer, frame)
+            if fast is None or not fast(link, call, peer, frame):
+                self.serve(link, call, client_request(peer, frame))
         except ProtocolError as error:
             log.warning("a request that cannot be read: %s; closed", error)
             link.reply(call, None)
-            return
-        self.serve(link, call, client)
+        except Exception:
+            log.exception("a request failed; closed")
+            link.reply(call, None)
 
     def serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         """Answer a request, now or when its Deferred is complete."""

@@ -21,16 +21,18 @@ FRAME = encode_request(ApiKey.HEARTBEAT, 4, 1, "c", HeartbeatRequest("g", 1, "m"
 
 
 class Link:
-    """Keeps the calls that are answered."""
+    """Keeps the calls that are answered, and those whose connections are closed."""
 
     closed = False
 
     def __init__(self) -> None:
         self.answered: list[int] = []
+        self.closings: list[int] = []
+        self.failing = range(0)
 
     def reply(self, call: int, value: Any = None) -> None:
-        assert value == b"answer"
-        self.answered.append(call)
+        assert value in (b"answer", None)
+        (self.closings if value is None else self.answered).append(call)
 
 
 def links() -> tuple[Any, Any]:
@@ -86,6 +88,21 @@ def test_the_rest_of_a_block_whose_link_is_lost_is_dropped(tmp_path: Path) -> No
     _served(tmp_path, run)
 
 
+@pytest.mark.usefixtures("slow")
+def test_a_request_that_fails_closes_its_connection_only(tmp_path: Path) -> None:
+    """The other requests of its block got no answer until the next block came."""
+
+    async def run(requests: Requests) -> None:
+        link, other = links()
+        link.failing = range(2, 4)
+        requests.take_block(link, block(range(1, 5)))
+        requests.take_block(other, block(range(11, 13)))
+        await turns(20)
+        assert (link.answered, link.closings, other.answered) == ([1, 4], [2, 3], [11, 12])
+
+    _served(tmp_path, run)
+
+
 def test_a_short_block_is_served_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCKS_NS", 10**12)
 
@@ -101,5 +118,11 @@ def _served(folder: Path, run: Any) -> None:
     def dispatch(_: ClientRequest) -> bytes:
         return b"answer"
 
+    def fast(link: Any, call: int, _: bytes, __: bytes) -> bool:
+        if call in link.failing:
+            raise TypeError("a bug")
+        return False
+
     with world(folder) as made:
+        made.broker.listeners.request_servers[FRAME[:2]] = fast
         asyncio.run(run(Requests(made.broker, dispatch, Background(None, "failed"))))
