@@ -9,7 +9,6 @@ import fcntl
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from kbroker.ipc.crash_point import crash_point
@@ -131,10 +130,16 @@ def read_leader_epochs(folder: str) -> list[tuple[int, int]]:
 
 
 def known_leader_epochs(folder: str) -> list[tuple[int, int]]:
-    """As `read_leader_epochs`; empty without a readable checkpoint."""
-    with suppress(CorruptCheckpoint, OSError):
+    """As `read_leader_epochs`; empty without a readable checkpoint. Raises OSError if the next try
+    may be able to read it."""
+    try:
         return read_leader_epochs(folder)
-    return []
+    except CorruptCheckpoint:
+        return []
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
+        return []
 
 
 def write_leader_epochs(folder: str, epochs: Sequence[tuple[int, int]], sync: bool = True) -> None:

@@ -128,6 +128,26 @@ def test_a_topic_id_that_may_be_readable_soon_is_not_taken_as_none(
     assert checkpoint.topic_id_of(str(tmp_path)) is None
 
 
+@pytest.mark.parametrize(("number", "raised"), [(errno.EMFILE, True), (errno.EIO, False)])
+def test_leader_epochs_that_may_be_readable_soon_are_not_taken_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, raised: bool
+) -> None:
+    """A partition that was taken over then had an older leader epoch than its records."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(number, "no")
+
+    checkpoint.write_leader_epochs(str(tmp_path), [(7, 0)])
+    with monkeypatch.context() as shortage:
+        shortage.setattr(os, "open", refuse)
+        if raised:
+            with pytest.raises(OSError, match="no"):
+                checkpoint.known_leader_epochs(str(tmp_path))
+        else:
+            assert checkpoint.known_leader_epochs(str(tmp_path)) == []
+    assert checkpoint.known_leader_epochs(str(tmp_path)) == [(7, 0)]
+
+
 def test_a_new_file_that_can_be_recreated_needs_no_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
