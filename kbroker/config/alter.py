@@ -263,7 +263,8 @@ def _apply_one(changed: dict[str, str], alteration: Alteration, row: Setting | N
         return
     default = None if row is None else render(row.default_value(), row.type)
     entries = [entry for entry in changed.get(name, default or "").split(",") if entry]
-    given = value.rstrip(",").split(",")
+    stripped = value.rstrip(",")
+    given = stripped.split(",") if stripped or not value else []  # as Java's split: commas have no entry
     text = ",".join(_appended(entries, given) if alteration.op == Op.APPEND else _without(entries, given))
     if len(text.encode()) > MAX_STRING_BYTES:  # no answer could carry it
         raise AlterError(UNKNOWN_SERVER_ERROR, f"The value of {name} would be too long")

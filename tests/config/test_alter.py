@@ -60,6 +60,7 @@ def test_set_and_delete_keep_the_rest() -> None:
         ({}, Op.APPEND, "compact", "delete,compact"),
         ({"cleanup.policy": "delete,compact"}, Op.APPEND, "compact", "delete,compact"),
         ({"cleanup.policy": ""}, Op.APPEND, "compact,,", "compact"),
+        ({"cleanup.policy": "compact"}, Op.APPEND, ",,", "compact"),
         ({}, Op.SUBTRACT, "delete", ""),
         ({"cleanup.policy": "delete,compact"}, Op.SUBTRACT, "delete,compact", ""),
         ({"cleanup.policy": "delete, compact"}, Op.SUBTRACT, "compact", "delete, compact"),
