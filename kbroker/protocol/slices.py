@@ -343,11 +343,11 @@ def _empty(items: list[Any]) -> None:
     while items:
         chunk = items[-SHORT:]
         del items[-SHORT:]
-        for item in chunk:
-            if _list_fields(type(item)) and sys.getrefcount(item) <= _OWN_REFERENCES:
+        while chunk:
+            item = chunk.pop()  # the last of several references to one item is its only one
+            if _list_fields(type(item)) and sys.getrefcount(item) < _OWN_REFERENCES:
                 release(item)
         item = None
-        chunk.clear()
         yield_slice()
 
 

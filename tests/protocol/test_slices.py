@@ -147,6 +147,24 @@ def test_lists_that_others_hold_are_not_emptied() -> None:
     assert (answer.topics, len(held), len(topic.partitions), len(own.partitions)) == ([], 1, 1000, 1)
 
 
+def test_an_answer_that_lists_one_item_again_is_emptied_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that is named twice has one answer, which was freed in one piece."""
+    empty = module._empty
+    lengths: list[int] = []
+
+    def counted(items: list[Any]) -> None:
+        lengths.append(len(items))
+        empty(items)
+
+    monkeypatch.setattr(module, "_empty", counted)
+    parts = [MetadataResponsePartition(0, number) for number in range(1000)]
+    held = MetadataResponseTopic(0, "held", partitions=list(parts))
+    answer = MetadataResponse(topics=[MetadataResponseTopic(0, "twice", partitions=parts), held] * 2)
+    del parts
+    release(answer)
+    assert (lengths, len(held.partitions)) == ([4, 1000], 1000)
+
+
 def test_each_item_comes_once_in_its_order_in_slices_too() -> None:
     items = [f"name-{number % 700}" for number in range(COUNT)]
     found, slices = finish(lambda: list(distinct(items)))
