@@ -13,7 +13,7 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.failures import LogDirFailures
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints, RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
-from kbroker.io.openings import Opening, Openings, begin_recovery, set_state
+from kbroker.io.openings import Opening, Openings, begin_recovery, published_end, set_state
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.log_spec import LogSpec
 from kbroker.io.partition.unified_log import UnifiedLog, open_log
@@ -108,6 +108,8 @@ class Logs:
         if self._openings.restore(opening):
             return
         trusted = self._openings.trusted_end(message)
+        if self.failures.lost.get(slot) == message.generation:
+            trusted = published_end(words)  # the checkpoints were read before it moved there
         opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
         begin_recovery(words, trusted)
         self._openings.load(opening, trusted)
@@ -135,6 +137,7 @@ class Logs:
     def _bring_online(self, opening: Opening, begin_role: BeginRole) -> tuple[int, str]:
         slot = opening.message.slot
         if opening.loaded is not None:
+            self.failures.lost.pop(slot, None)
             self._partitions[slot] = open_log(
                 self._spec_of(opening),
                 opening.loaded,

@@ -1,6 +1,7 @@
 """The order of syncs and answers of an IO worker's logs, and what an error does to its log only."""
 
 import errno
+import math
 import os
 import shutil
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
+from kbroker.io.log_dirs.log_move import LogMove
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.messages import OpenPartition
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.io.append.plain_append import NOW, topic_config
-from tests.io.three_logs import A_IS_OFFLINE, EMPTY, ThreeLogs
+from tests.io.three_logs import A_IS_OFFLINE, EMPTY, WAIT_S, ThreeLogs
 from tests.log.batch_bytes import batch
 
 
@@ -237,3 +240,38 @@ def test_fetches_that_wait_at_a_log_are_woken_in_its_new_log_dir(
     partition.role.pause()
     scene.logs.relocate(0, target, NOW)
     assert notified == [(0, target)]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_that_is_opened_where_its_move_ended_is_as_it_was(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    """The checkpoints of its new log dir, which were read when this process began, had nothing of
+    it: deleted records were back. After a clean stop it had no producers either."""
+    logs, log, there = scene.logs, scene.opened[0], scene.paths[1]
+    logs._checkpoints.at_start(there)
+    logs._openings._clean_dirs = frozenset([there] if clean else ())
+    log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
+    scene.delete_records(0, 2)
+    move = LogMove(log.partition, there, lambda: math.inf)
+    move.start()
+    log.partition.role.pause()
+    assert move.complete()
+    logs.checkpoint_copy(0, there)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fail() -> None:
+        raise full
+
+    monkeypatch.setattr(log.partition.epochs, "write", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        logs.relocate(0, move.rename(), NOW)
+    logs.failures.log_lost(0, there, full)
+    logs.open(OpenPartition(0, 0, "t0", 0, b"\1" * 16, there, 0, topic_config()), 1)
+    while not logs.take_opened(lambda _: (0, "")):
+        assert scene.interrupted.wait(WAIT_S)
+        scene.interrupted.clear()
+    opened = logs.require(0)
+    assert (opened.folder, opened.log_start, opened.log_end) == (f"{there}/t0-0", 2, 4)
+    assert [entry.producer_id for entry in opened.producers.entries()] == [5]
+    assert logs.failures.lost == {}

@@ -40,6 +40,9 @@ class LogDirFailures:
         """Called with the slot of each partition that went offline with its log dir."""
         self.no_room_listeners: list[Callable[[str], None]] = []
         """Called with the log dir of each log whose appends are refused from now on."""
+        self.lost: dict[int, int] = {}
+        """Generations by slot of the logs that `log_lost` has closed. Their ends are in the slots,
+        and whole in the copies."""
 
     def of(self, log_dir: str) -> int:
         """The errno that took a log dir offline, 0 while it is in use."""
@@ -60,6 +63,7 @@ class LogDirFailures:
         """A log cannot continue in the log dir to which it has moved: it is offline until it is
         opened there. On a full disk the log dir is not."""
         partition = self._partitions.pop(slot)
+        self.lost[slot] = partition.published.generation
         self.full_disks.forget(slot)
         self._abandon(slot, partition)
         if error.errno not in NO_ROOM:

@@ -153,7 +153,10 @@ class Moves:
         if move is None or not move.switched:
             return
         if move.target == log_dir:
-            self.finish(FinishMove(slot, log_dir))
+            try:
+                self.finish(FinishMove(slot, log_dir))
+            except OSError as error:  # it is closed now, and control's call opens it
+                log.error("%s is opened again: %s", move.log.folder, error)
         else:
             move.log.role.resume()
             move.resume()

@@ -258,6 +258,22 @@ def test_a_log_that_cannot_continue_in_its_new_log_dir_is_given_up(
     assert not Path(case.here, "t-0").exists()
 
 
+def test_a_log_that_cannot_continue_when_control_restarts_is_left_to_its_call(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error ended the worker."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fail() -> None:
+        raise full
+
+    case.begin()
+    case.switch()
+    monkeypatch.setattr(case.logs.partition.epochs, "write", fail)
+    case.moves.reopened(SLOT, case.there)
+    assert case.logs.lost == [(SLOT, case.there, full)]
+
+
 def test_a_log_is_not_moved_to_where_it_is(case: Case) -> None:
     """Its own folder would be put aside like what an interrupted move has left."""
     with pytest.raises(KafkaError, match="is in that log dir"):
