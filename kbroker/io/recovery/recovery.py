@@ -8,6 +8,7 @@ threads.
 import logging
 import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -387,8 +388,9 @@ class LogLoader:
         ends = [*(segment.base_offset for segment in self._segments[1:]), sys.maxsize]
         for segment, end in zip(self._segments, ends, strict=True):
             if segment.base_offset in self._reindexed or end > synced_below:
-                for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
-                    files.sync_file(files.path(self.folder, segment.base_offset, suffix))
+                for suffix in files.SEGMENT_SUFFIXES:
+                    with suppress(FileNotFoundError):  # few segments have a transaction index
+                        files.sync_file(files.path(self.folder, segment.base_offset, suffix))
         files.sync_folder(self.folder)
         return active.next_offset
 

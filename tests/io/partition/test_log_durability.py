@@ -128,17 +128,18 @@ def test_a_durable_log_of_a_killed_process_is_on_disk_before_it_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a segment that was closed and not synced: the retry of a batch in it was acknowledged as
-    a duplicate."""
+    a duplicate. Without its transaction index a later start would show aborted records."""
     log = Log(tmp_path, topic_config(write_caching=False), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch())
+    append_entry(str(log.folder), 0, AbortedTransaction(1, 0, 0, 1))
     log.partition.roll(NOW)
     log.append(batch())
     end = published_end(log.words)
     log.partition.abandon()
     syncs = Syncs(tmp_path, monkeypatch)
     log.load(trusted_end=end)
-    assert set(syncs.taken()) >= segment(0, files.LOG, files.INDEX, files.TIME_INDEX)
+    assert set(syncs.taken()) >= segment(0, *files.SEGMENT_SUFFIXES)
 
 
 @pytest.mark.parametrize("next_offset", [0, 1, 2])
