@@ -86,6 +86,7 @@ class FullDisks:
     def _reload(self, partition: UnifiedLog) -> None:
         words, row = partition.published.words, partition.active.row
         end = published_end(words)
+        partition.published.publish(changing=True)  # its transaction index is empty for a moment
         partition.abandon(SlotState.RECOVERING)
         epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
         cuts, too_few = int(row[AppendRow.CUTS]), int(row[AppendRow.TOO_FEW])

@@ -251,10 +251,11 @@ class UnifiedLog:
         of them, add what the transaction index may lack, and let the drain kernel append again.
         Raises OSError when the files cannot be cut."""
         self.active.stop_appends()
+        self.published.publish(changing=True)  # the transaction index is empty for a moment
         self.active.cut_to_state()
         self.producers.reload(now_ms, reindex=True)
         self.role.let_append()
-        self.published.publish()
+        self.published.publish(changed=True)
 
     # --- compacting ----------------------------------------------------------------------------------------
 

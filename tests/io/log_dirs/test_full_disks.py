@@ -11,6 +11,8 @@ import pytest
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.full_disks import REFUSED, ROOM_TO_HEAL, FullDisks
+from kbroker.ipc.layout import Slot
+from kbroker.log import transaction_index
 from kbroker.metrics.slots import private
 from tests.io.node import Node
 
@@ -71,6 +73,27 @@ def test_a_log_that_is_healed_has_as_few_in_sync_replicas_as_before(scene: Scene
     scene.disks.heal()
     assert (scene.state, row[AppendRow.TOO_FEW]) == (AppendState.OPEN, 1)
     assert row[AppendRow.CUTS] == 3, "a sync that began before does not count"
+
+
+def test_a_log_that_is_healed_shows_no_reader_an_index_that_is_not_whole(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fetch that finds another version of the segments after its reads gives no records. One that
+    had begun before saw the aborted ones."""
+    words = scene.node.logs[0].words
+    version = int(words[Slot.SEGMENTS_VERSION])
+    during, reset = list[int](), transaction_index.reset_index
+
+    def watched(folder: str, base_offset: int) -> None:
+        during.append(int(words[Slot.SEGMENTS_VERSION]))
+        reset(folder, base_offset)
+
+    monkeypatch.setattr(transaction_index, "reset_index", watched)
+    scene.refuse()
+    scene.room = ROOM_TO_HEAL
+    scene.disks.heal()
+    assert during == [version + 1]
+    assert words[Slot.SEGMENTS_VERSION] == version + 2
 
 
 def test_a_log_that_refuses_already_is_counted_once(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from kbroker.io.files import producer_snapshot
 from kbroker.io.files import segment as segment_files
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.io.partition import log_segments, unified_log
+from kbroker.ipc.layout import Slot
 from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from tests.descriptors import open_files
@@ -105,6 +106,27 @@ def test_a_marker_without_its_index_entry_gets_it_with_the_repair(tmp_path: Path
     log.partition.repair(NOW)
     assert transaction_index.read_index(str(log.folder), 0) == [AbortedTransaction(5, 0, 1, 2)]
     assert (log.row[AppendRow.FIRST_UNSTABLE], log.row[AppendRow.LAST_ABORTED]) == (-1, 1)
+
+
+def test_a_repair_shows_no_reader_an_index_that_is_not_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fetch that finds another version of the segments after its reads gives no records. Readers
+    of committed records saw the aborted ones."""
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"]))
+    version = int(log.words[Slot.SEGMENTS_VERSION])
+    during, reset = list[int](), transaction_index.reset_index
+
+    def watched(folder: str, base_offset: int) -> None:
+        during.append(int(log.words[Slot.SEGMENTS_VERSION]))
+        reset(folder, base_offset)
+
+    monkeypatch.setattr(transaction_index, "reset_index", watched)
+    log.partition.repair(NOW)
+    assert during == [version + 1]
+    assert log.words[Slot.SEGMENTS_VERSION] == version + 2
 
 
 def test_a_roll_on_a_full_disk_leaves_unwritten_batches_out_of_its_snapshot(tmp_path: Path) -> None:
