@@ -78,6 +78,7 @@ class Following:
         self._copier = Copier(drain)
         self._followed: dict[int, Followed] = {}
         self._starts: dict[int, int] = {}  # of leaders, above those of the logs here
+        self._starts_due_ns = 0  # CLOCK_MONOTONIC, when they are tried again
         self._pairs: NDArray[np.int64] = np.zeros((0, 2), np.int64)
 
     def __len__(self) -> int:
@@ -143,8 +144,15 @@ class Following:
 
     def _advance_starts(self) -> None:
         starts, self._starts = self._starts, {}
-        if starts:
+        now_ns = time.monotonic_ns()
+        if starts and now_ns >= self._starts_due_ns:
             self._logs.advance_log_starts(starts)
+            if any(self._is_behind(*each) for each in starts.items()):
+                self._starts_due_ns = now_ns + PAUSE_NS  # there was no room to write them
+
+    def _is_behind(self, slot: int, start: int) -> bool:
+        partition = self._logs.get(slot)
+        return partition is not None and partition.log_start < min(start, partition.high_watermark)
 
     @property
     def waiting(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.io.replication.following import PAUSE_NS
 from kbroker.ipc.layout import Slot
 from tests.io.append.plain_append import offsets
 from tests.io.replication.following_scene import OWN, Scene
@@ -52,6 +53,25 @@ def test_a_log_start_that_moves_reaches_the_follower(scene: Make) -> None:
     assert case.starts == {}
     case.leader.partition.advance_log_start(1)
     case.check()
+    assert case.starts == {OWN: 1}
+
+
+def test_a_log_start_that_finds_no_room_is_tried_again_after_a_pause(scene: Make) -> None:
+    """Each batch that was copied tried the full disk again and logged that."""
+    case = scene()
+    case.write(b"a", b"b")
+    case.mark(2)
+    case.follow()
+    case.leader.partition.advance_log_start(1)
+    case.check()
+    tries = []
+    for _ in range(3):
+        case.starts.clear()
+        case.write(b"c")
+        assert case.following.pull()
+        tries.append(dict(case.starts))
+    assert tries == [{}] * 3
+    case.check(later_ns=PAUSE_NS)
     assert case.starts == {OWN: 1}
 
 
