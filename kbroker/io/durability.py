@@ -17,7 +17,7 @@ import numpy as np
 
 from kbroker.io.append.drain import Drain, HeldAppend
 from kbroker.io.append.rows import AppendRow, Environment, SyncRow, SyncState
-from kbroker.io.group_commit import Commit, GroupCommit
+from kbroker.io.group_commit import Commit, Committed, GroupCommit
 from kbroker.io.logs import Logs
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
 from kbroker.ipc.shared import Shared
@@ -159,7 +159,8 @@ class Durability:
         sync = self._drain.syncs[slot]
         sync[SyncRow.STATE] = SyncState.IDLE
         self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
-        if (left := self._left.pop(slot, None)) is not None:
+        left = self._left.pop(slot, None) or self._opened_elsewhere(committed)
+        if left is not None:
             if error not in (0, errno.ENOENT):  # the folder may be gone, and the copy was synced
                 self._failed(left, error)
             return slot
@@ -186,6 +187,15 @@ class Durability:
             self._notify_again(slot)
         self._drain.release(slot)
         return again
+
+    def _opened_elsewhere(self, committed: Committed | None) -> str | None:
+        """The folder of a sync whose log was closed at the end of its move, and was opened in the
+        new log dir since."""
+        if committed is None or (partition := self._logs.get(committed.commit.slot)) is None:
+            return None
+        commit, folder = committed.commit, committed.commit.job.folder
+        same = self._shared.slots[commit.slot, Slot.GENERATION] == commit.generation
+        return folder if same and partition.folder != folder else None
 
     def _failed(self, folder: str, error: int) -> None:
         log.error("sync of %s failed: %s", folder, os.strerror(error))
