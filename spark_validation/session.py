@@ -94,10 +94,19 @@ def spark_session(
     for key, value in (chosen | (settings or {})).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    if submitted and small:  # 200 shuffle partitions, Spark's default, take minutes for nothing
-        given = spark.sparkContext.getConf()
-        for key, value in SMALL.items():
-            if key.startswith("spark.sql.") and not given.contains(key):
-                spark.conf.set(key, value)
+    if submitted and small:
+        make_small(spark)
     spark.dataSource.register(SegmentSource)
     return spark
+
+
+def make_small(spark: SparkSession) -> None:
+    """The settings of SMALL that a session of spark-submit can still take and was not given: 200
+    shuffle partitions, Spark's default, take minutes for nothing.
+
+    Static ones have their values once Java runs, and Spark refuses to set them.
+    """
+    given = spark.sparkContext.getConf()
+    for key, value in SMALL.items():
+        if key.startswith("spark.sql.") and not given.contains(key) and spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
