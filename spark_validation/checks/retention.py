@@ -15,11 +15,13 @@ from spark_validation.evidence import Evidence
 UNLIMITED = -1
 CHECKPOINT = "log-start-offset-checkpoint"
 RECOVERY = "recovery-point-offset-checkpoint"
+REPLICATION = "replication-offset-checkpoint"
 BEYOND = {
     RECOVERY: "log ends below its recovery point",
     "cleaner-offset-checkpoint": "log ends below its cleaned offset",
-    "replication-offset-checkpoint": "log ends below its checkpointed high watermark",
+    REPLICATION: "log ends below its checkpointed high watermark",
 }
+STORE = "kbroker.db"  # in the directories of a kbroker
 AGES = ("retention.ms", "kbroker.record.ttl.ms")
 SIZE = "retention.bytes"
 NEVER = -(1 << 62)
@@ -97,11 +99,19 @@ def checkpointed(evidence: Evidence) -> DataFrame:
 
 def synced(evidence: Evidence, digests: DataFrame) -> DataFrame:
     """V15: a log ends below its recovery point, so what was synced to disk is gone, or below what
-    was cleaned, or replicated."""
+    was cleaned, or replicated.
+
+    kbroker has no checkpoint of high watermarks. The one of a directory that it took over from
+    Apache Kafka stays as it was, also for a topic that is deleted and created again.
+    """
+    kept = evidence.run.broker == "kbroker" or any(
+        (Path(data_dir) / STORE).exists() for data_dir in evidence.data_dirs
+    )
     last = digests.groupBy("topic", "partition").agg(F.max("last").alias("last"))
     rows = [
         (*place, offset, name, kind)
         for name, kind in BEYOND.items()
+        if name != REPLICATION or not kept
         for place, offset in checkpoint(evidence, name).items()
     ]
     schema = "topic string, partition int, synced bigint, name string, kind string"
@@ -127,11 +137,16 @@ def offsets_in(path: Path) -> dict[tuple[str, int], int]:
 
 def entries_in(path: Path) -> list[tuple[tuple[str, int] | None, int]]:
     """Entries of a checkpoint file, and (None, line) for each line that is no entry, or the one
-    after the last where there are not as many as it says; nothing without the file."""
+    after the last where there are not as many as it says; nothing without the file, and of an empty
+    one: Apache Kafka creates each at its start, and writes that of the cleaner when it has
+    cleaned."""
     try:
-        lines = path.read_bytes().decode(errors="replace").splitlines()
+        content = path.read_bytes()
     except FileNotFoundError:
         return []
+    if not content:
+        return []
+    lines = content.decode(errors="replace").splitlines()
     found: list[tuple[tuple[str, int] | None, int]] = []
     for n, line in enumerate(lines[2:], 2):
         parts = line.split()

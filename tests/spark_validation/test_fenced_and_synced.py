@@ -91,6 +91,21 @@ def test_a_log_that_ends_below_a_checkpoint(
     assert {row["kind"] for row in rows} <= {retention.BEYOND[name]}
 
 
+@pytest.mark.parametrize(("broker", "store"), [("kbroker", False), ("unknown", True)])
+def test_high_watermarks_of_the_kafka_that_had_the_directory_before(
+    tmp_path: Path, spark: SparkSession, broker: str, store: bool
+) -> None:
+    """The topic was deleted and created again since."""
+    write(tmp_path, [clean("calm", 1)])
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"broker": broker}))
+    (tmp_path / "data" / retention.REPLICATION).write_text("0\n1\ncalm 0 1000\n")
+    if store:
+        (tmp_path / "data" / retention.STORE).touch()
+    with opened(tmp_path) as evidence:
+        assert retention.synced(evidence, digests.log_digests(evidence)).collect() == []
+
+
 def test_the_copy_of_the_log_lives_until_its_evidence_is_closed(tmp_path: Path, spark: SparkSession) -> None:
     """Spark knows its path alone, so frames of evidence that is not referenced could not be
     read."""
@@ -114,7 +129,7 @@ def test_the_copy_of_the_log_lives_until_its_evidence_is_closed(tmp_path: Path, 
         (b"0\n2\ncalm 0 0\n", [3]),
         (b"0\n1\ncalm 0 0\ncalm 1 0\n", [4]),
         (b"1\n1\ncalm 0 0\n", [3]),
-        (b"", [0]),
+        (b"", []),
         (b"\xff\xfe\n", [1]),
     ],
 )
