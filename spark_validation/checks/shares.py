@@ -6,6 +6,8 @@ a member may look at what it was given much later than others at the next delive
 prove nothing.
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -116,9 +118,8 @@ def stale(evidence: Evidence) -> DataFrame:
     lock_ns = expired_ns(evidence)
     order = Window.partitionBy(*RECORD).orderBy("delivery", "acquired_ns", "consumer")
     following = F.lead(F.struct("consumer", "acquired_ns", "delivery")).over(order)
-    seen = deliveries(evidence).withColumns(
-        {"next": following, "previous_ns": F.lag("acquired_ns").over(order)}
-    )
+    heard = F.lag(F.when(F.expr(f"error = 0 and ack <> {NOTHING}"), F.col("acquired_ns"))).over(order)
+    seen = deliveries(evidence).withColumns({"next": following, "previous_ns": heard})
     confirmed = seen.where(f"error = 0 and ack <> {NOTHING}")
     found = kinds(
         confirmed,
@@ -137,11 +138,11 @@ def stale(evidence: Evidence) -> DataFrame:
 
 def refused(evidence: Evidence, seen: DataFrame) -> DataFrame:
     """V19: acknowledgements that were refused though their member held the records. seen:
-    deliveries with the time of the `previous` one.
+    deliveries with the time of the `previous` one, null unless its acknowledgement was confirmed.
 
     The broker answers for a partition: one record whose lock has expired, or that is below the
-    log's start, makes it refuse all of a request. No lock is older than its record, or than the
-    delivery before.
+    log's start, makes it refuse all of a request. No lock is older than its record, or than a
+    confirmed delivery before: a member may look at what it held no more when the next one holds it.
     """
     lock_ns = (lock_ms(evidence) - SLACK_MS) * 1_000_000
     request = Window.partitionBy("consumer", "group", "topic", "partition", "asked_ns")
@@ -154,7 +155,13 @@ def refused(evidence: Evidence, seen: DataFrame) -> DataFrame:
     held = whole.join(ends, ["topic", "partition"], "left").where("lowest >= coalesce(start_offset, 0)")
     held = held.where(F.col("answered_ns") - F.col("since_ns") < lock_ns)
     times = F.col("since_ns"), F.col("answered_ns")
-    proven = undisturbed(evidence, *times) & ~moved(evidence, *times)
+    # also one that finished leaves partitions to others, and these theirs
+    left = [
+        (c.ended_ns, c.ended_ns + JOIN_NS)
+        for c in evidence.consumer_clients
+        if c.role == "share" and c.ended_ns
+    ]
+    proven = undisturbed(evidence, *times) & ~moved(evidence, *times, left)
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("delivery"), "delivery")
     return findings(held, "V19", REFUSED, detail, proven)
 
@@ -180,12 +187,15 @@ def before_their_group(evidence: Evidence) -> DataFrame | None:
     return findings(given.where("offset <= reached"), "V19", BEFORE, detail)
 
 
-def moved(evidence: Evidence, since_ns: Column, until_ns: Column) -> Column:
+def moved(
+    evidence: Evidence, since_ns: Column, until_ns: Column, more: Sequence[tuple[int, int]] = ()
+) -> Column:
     """Whether a member joined or left between two times: then it, or one that gave it a partition,
-    let go of what its client had fetched and it had not looked at."""
+    let go of what its client had fetched and it had not looked at. more: other such times."""
     joined = [c.started_ns for c in evidence.consumer_clients if c.role == "share"]
     times = [(begin_ns, begin_ns + JOIN_NS) for begin_ns in joined]
     times += [(left_ns, left_ns) for left_ns in departures(evidence)]
+    times += more
     if len(times) > MAX_FAULTS:
         return F.lit(True)
     found = F.lit(False)

@@ -1,0 +1,86 @@
+"""Histories that look like those of a broker that failed its clients, and that a correct one has:
+slow members, members that leave, rows that are lost."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
+
+from pyspark.sql import SparkSession
+
+from loadtest.history import ShareAck
+from spark_validation.checks import shares
+from spark_validation.evidence import Evidence
+from spark_validation.opening import open_evidence
+from tests.spark_validation.owner_mutations import refuse_what_was_held
+from tests.spark_validation.refusal_mutations import INVALID_RECORD_STATE
+from tests.spark_validation.share_mutations import RELEASED, share
+from tests.spark_validation.world import MS, Topic, clean
+from tests.spark_validation.world_files import write
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    from spark_validation.session import spark_session
+
+    session = spark_session(small=True)
+    yield session
+    session.stop()
+
+
+def opened(folder: Path) -> Evidence:
+    options = argparse.Namespace(
+        history=folder / "run", bootstrap=None, segments=str(folder / "data"), earlier=None, topics=None
+    )
+    return open_evidence(options)
+
+
+def change(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def refuse_slow_members(topic: Topic) -> None:
+    """Both look at the record long after its lock began: that of the first has expired, and that of
+    the second expires while it looks at it."""
+    share(topic)
+    first, second = (r for r in topic.rows["shares"] if (r["partition"], r["offset"]) == (0, RELEASED))
+    began = first["acquired_ns"]
+    for row, after_ms in ((first, 59_000), (second, 60_000)):
+        times = {"acquired_ns": after_ms, "asked_ns": after_ms + 500, "answered_ns": after_ms + 510}
+        row.update({name: began + ms * MS for name, ms in times.items()})
+        row |= {"ack": int(ShareAck.ACCEPT), "error": INVALID_RECORD_STATE}
+
+
+def test_a_lock_may_be_older_than_the_look_at_the_delivery_before(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    topic = clean("calm", 1)
+    refuse_slow_members(topic)
+    write(tmp_path, [topic])
+    with opened(tmp_path) as evidence:
+        assert shares.stale(evidence).collect() == []
+
+
+@pytest.mark.parametrize(("after_ms", "proven"), [(-20_000, True), (-5_000, False), (5, False), (30, True)])
+def test_a_refusal_while_a_finished_member_leaves_is_counted(
+    tmp_path: Path, spark: SparkSession, after_ms: int, proven: bool
+) -> None:
+    topic = clean("calm", 1)
+    refuse_what_was_held(topic)
+    rows = [r for r in topic.rows["shares"] if (r["partition"], r["offset"]) == (0, RELEASED)]
+    first, second, _ = sorted(rows, key=lambda row: row["delivery"])
+    second["acquired_ns"] = first["acquired_ns"] + 1
+    second["answered_ns"] = second["acquired_ns"] + 12 * MS
+    write(tmp_path, [topic])
+    sharer = tmp_path / "run" / "clients" / "c000014.json"
+    change(sharer, ended_ns=first["acquired_ns"] + after_ms * MS)
+    with opened(tmp_path) as evidence:
+        found = [row for row in shares.stale(evidence).collect() if row["kind"] == shares.REFUSED]
+    assert [row["convicts"] for row in found] == [proven]
