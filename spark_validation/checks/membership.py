@@ -48,7 +48,7 @@ def subscriptions(evidence: Evidence) -> DataFrame:
 
 def unclaimed(evidence: Evidence) -> DataFrame:
     """V08: assignments of a topic that the member did not ask for, or of a partition that is not
-    there."""
+    there. Without the log's folders it may have been added since the run began."""
     counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
     sizes = F.broadcast(evidence.table(counts, "topic string, partitions int"))
     requested = subscriptions(evidence).withColumn("requested", F.lit(True))
@@ -59,7 +59,8 @@ def unclaimed(evidence: Evidence) -> DataFrame:
         NO_PARTITION: F.expr("partition not between 0 and partitions - 1"),
     }
     detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("assignment"), "assignment")
-    return findings(kinds(begun, named), "V08", F.col("kind"), detail)
+    proven = (F.col("kind") == UNSUBSCRIBED) | F.lit(evidence.source == "segments")
+    return findings(kinds(begun, named), "V08", F.col("kind"), detail, proven)
 
 
 def unrequested(evidence: Evidence) -> DataFrame:

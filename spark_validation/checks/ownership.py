@@ -33,6 +33,8 @@ def former_owners(evidence: Evidence) -> DataFrame:
 
 def held_until(evidence: Evidence) -> DataFrame:
     """KEY, start_offset, begin_ns, end_ns, given_back of assignments whose ends are known.
+    given_back: by a row of the same assignment; that of a later one proves nothing if rows between
+    them are lost.
 
     A consumer that lost its partition without knowing (LOST, or killed) may continue for a while: a
     rebalance allows that. One that ended by itself in a run without faults had its partitions until
@@ -40,11 +42,10 @@ def held_until(evidence: Evidence) -> DataFrame:
     """
     rows = evidence.rows("assignments")
     next_of = Window.partitionBy("consumer", *GROUP).orderBy("at_ns")
-    own = rows.withColumn("next_ns", F.lead("at_ns").over(next_of)).withColumn(
-        "next_event", F.lead("event").over(next_of)
-    )
+    names = {"next_ns": "at_ns", "next_event": "event", "next_assignment": "assignment"}
+    own = rows.withColumns({name: F.lead(column).over(next_of) for name, column in names.items()})
     begun = own.where(F.col("event") == ASSIGNED).select(
-        *KEY, "start_offset", F.col("at_ns").alias("begin_ns"), "next_ns", "next_event"
+        *KEY, "start_offset", F.col("at_ns").alias("begin_ns"), *names
     )
     ended = [(c.consumer, c.ended_ns) for c in evidence.consumer_clients if c.group]
     if not evidence.calm_members or evidence.cut.get("assignments"):
@@ -56,7 +57,7 @@ def held_until(evidence: Evidence) -> DataFrame:
         .when(F.col("next_event") == LOST, None)
         .when(F.col("ended_ns").isNotNull(), F.least("ended_ns", "next_ns"))
     )
-    given_back = F.coalesce(F.col("next_event") == REVOKED, F.lit(False))
+    given_back = F.coalesce(F.expr(f"next_event = {REVOKED} and next_assignment = assignment"), F.lit(False))
     return begun.select(
         *KEY, "start_offset", "begin_ns", end_ns.alias("end_ns"), given_back.alias("given_back")
     )
@@ -67,8 +68,10 @@ def owners(evidence: Evidence) -> DataFrame:
     which one was assigned it before the other one gave it back.
 
     A member notes that it gives a partition back before the broker hears of it. In a run with
-    faults the broker may have taken it for dead by then.
+    faults, or of members that are slow on purpose and look at a rebalance after its time-out, the
+    broker may have taken it for dead by then.
     """
+    prompt = evidence.calm_members and not evidence.run.settings.get("consume_rate")
     seen = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
         F.min("seen_ns").alias("first_ns"), F.max("seen_ns").alias("last_ns"), F.min("offset").alias("offset")
     )
@@ -80,7 +83,7 @@ def owners(evidence: Evidence) -> DataFrame:
         "other <> consumer and (other_begin_ns < begin_ns or other_begin_ns = begin_ns and other < consumer) "
         "and other_end_ns > begin_ns"
     )
-    early = F.col("gave_back") & F.lit(evidence.calm_members)
+    early = F.col("gave_back") & F.lit(prompt)
     kind = F.when(F.expr("other_last_ns > first_ns"), OWNED).when(early, EARLY)
     begun = F.when(F.col("start_offset") >= 0, F.col("start_offset"))
     both = both.withColumns({"kind": kind, "offset": F.coalesce("offset", begun)}).where("kind is not null")

@@ -4,6 +4,7 @@ slow members, members that leave, rows that are lost."""
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from pyspark.sql import SparkSession
 
-from loadtest.history import ShareAck
-from spark_validation.checks import shares
+from loadtest.history import AssignmentEvent, ShareAck
+from spark_validation.checks import membership, ownership, shares
 from spark_validation.evidence import Evidence
 from spark_validation.opening import open_evidence
-from tests.spark_validation.owner_mutations import refuse_what_was_held
+from tests.spark_validation.owner_mutations import assign_what_is_not_there, hand_over, refuse_what_was_held
 from tests.spark_validation.refusal_mutations import INVALID_RECORD_STATE
 from tests.spark_validation.share_mutations import RELEASED, share
 from tests.spark_validation.world import MS, Topic, clean
@@ -84,3 +85,50 @@ def test_a_refusal_while_a_finished_member_leaves_is_counted(
     with opened(tmp_path) as evidence:
         found = [row for row in shares.stale(evidence).collect() if row["kind"] == shares.REFUSED]
     assert [row["convicts"] for row in found] == [proven]
+
+
+@pytest.mark.parametrize(("settings", "found"), [({}, 1), ({"consume_rate": 5.0}, 0)])
+def test_members_that_are_slow_on_purpose_may_be_given_up(
+    tmp_path: Path, spark: SparkSession, settings: dict[str, float], found: int
+) -> None:
+    topic = clean("calm", 1)
+    hand_over(True)(topic)
+    write(tmp_path, [topic])
+    change(tmp_path / "run" / "run.json", settings=settings)
+    with opened(tmp_path) as evidence:
+        assert ownership.owners(evidence).count() == found
+
+
+def test_a_partition_is_not_given_back_by_a_row_of_a_later_assignment(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """The reader gives its partition back and is assigned it again, and both rows are lost."""
+    topic = clean("calm", 1)
+    hand_over(False)(topic)
+    rows = topic.rows["assignments"]
+    lost = [
+        row
+        for row in rows
+        if row["consumer"] == topic.reader
+        and row["partition"] == 0
+        and (row["event"] == AssignmentEvent.REVOKED or row["assignment"] == 1)
+    ]
+    assert len(lost) == 2
+    (again,) = (row for row in lost if row["event"] == AssignmentEvent.ASSIGNED)
+    end = {"event": int(AssignmentEvent.REVOKED), "at_ns": again["at_ns"] + 10_000 * MS}
+    topic.rows["assignments"] = [*(row for row in rows if row not in lost), again | end]
+    write(tmp_path, [topic])
+    with opened(tmp_path) as evidence:
+        assert ownership.owners(evidence).collect() == []
+
+
+@pytest.mark.parametrize(("source", "proven"), [("segments", True), ("connector", False)])
+def test_a_partition_may_have_been_added_where_no_folder_denies_it(
+    tmp_path: Path, spark: SparkSession, source: str, proven: bool
+) -> None:
+    topic = clean("calm", 1)
+    assign_what_is_not_there(topic)
+    write(tmp_path, [topic])
+    with opened(tmp_path) as evidence:
+        (row,) = membership.unclaimed(replace(evidence, source=source)).collect()
+    assert (row["kind"], row["convicts"]) == (membership.NO_PARTITION, proven)
