@@ -123,10 +123,12 @@ def synced(evidence: Evidence, digests: DataFrame) -> DataFrame:
 
 
 def checkpoint(evidence: Evidence, name: str) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> offset of a checkpoint of the log directories."""
+    """(topic, partition) -> offset of a checkpoint of the log directories. Each says nothing of
+    logs in others: a broker that was killed when it moved a log had not removed the old entry."""
     found: dict[tuple[str, int], int] = {}
-    for data_dir in evidence.data_dirs:
-        found |= offsets_in(Path(data_dir) / name)
+    for data_dir in map(Path, evidence.data_dirs):
+        offsets = offsets_in(data_dir / name)
+        found |= {place: offsets[place] for place in offsets if (data_dir / "{}-{}".format(*place)).is_dir()}
     return found
 
 

@@ -106,6 +106,23 @@ def test_high_watermarks_of_the_kafka_that_had_the_directory_before(
         assert retention.synced(evidence, digests.log_digests(evidence)).collect() == []
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_checkpoint_is_of_the_logs_in_its_own_directory(
+    tmp_path: Path, spark: SparkSession, folder: bool
+) -> None:
+    """The log was moved, deleted and created again since the old directory wrote it."""
+    write(tmp_path, [clean("calm", 1)])
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / retention.RECOVERY).write_text("0\n1\ncalm 1 1000\n")
+    if folder:
+        (tmp_path / "data" / "calm-1").rename(old / "calm-1")
+    with opened(tmp_path) as evidence:
+        evidence.data_dirs.append(str(old))
+        found = retention.synced(evidence, digests.log_digests(evidence)).collect()
+    assert [row["partition"] for row in found] == [1] * folder
+
+
 def test_the_copy_of_the_log_lives_until_its_evidence_is_closed(tmp_path: Path, spark: SparkSession) -> None:
     """Spark knows its path alone, so frames of evidence that is not referenced could not be
     read."""
