@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from loadtest.history import ShareAck
 from spark_validation.anomalies import findings, kinds
+from spark_validation.checks.batches import TRANSACTIONAL_MODES
 from spark_validation.checks.delays import delays, due_ms
 from spark_validation.checks.delivery import CONTENT
 from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence
@@ -169,12 +170,18 @@ def refused(evidence: Evidence, seen: DataFrame) -> DataFrame:
 def before_their_group(evidence: Evidence) -> DataFrame | None:
     """V19: records below one that was acknowledged before the first member of their group was
     started, though the group begins at the end of the log. None when every group begins
-    elsewhere."""
+    elsewhere.
+
+    A group that reads committed records begins below the first open transaction, so of topics with
+    transactions nothing is known.
+    """
     members = [c for c in evidence.consumer_clients if c.role == "share" and c.group]
     elsewhere = {c.group for c in members if c.offset_reset != "latest"}
     begun: dict[tuple[str | None, str], int] = {}
+    open_ends = {topic.name for topic in evidence.run.topics if topic.mode in TRANSACTIONAL_MODES}
     for c in members:
-        for topic in c.topics if c.group not in elsewhere else ():
+        hidden = open_ends if c.isolation == "read_committed" else set()
+        for topic in {*c.topics} - hidden if c.group not in elsewhere else ():
             begun[c.group, topic] = min(begun.get((c.group, topic), c.started_ns), c.started_ns)
     if not begun:
         return None

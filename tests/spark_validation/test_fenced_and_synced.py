@@ -212,3 +212,18 @@ def test_a_partition_has_the_id_of_its_topic(tmp_path: Path, spark: SparkSession
         (row,) = topic_ids.topic_ids(evidence).collect()
     assert (row["anomaly"], row["kind"]) == ("V13", topic_ids.UNREADABLE)
     assert (row["topic"], row["partition"]) == ("other", 1)
+
+
+@pytest.mark.parametrize(("isolation", "found"), [("read_committed", False), ("read_uncommitted", True)])
+def test_a_share_group_that_reads_committed_records_begins_below_an_open_transaction(
+    tmp_path: Path, spark: SparkSession, isolation: str, found: bool
+) -> None:
+    topic = clean("calm", 1, "transactional")
+    share(topic)
+    write(tmp_path, [topic])
+    for path in (tmp_path / "run" / "clients").glob("c00001[45].json"):
+        begun = {"started_ns": START_NS + NS, "offset_reset": "latest", "isolation": isolation}
+        path.write_text(json.dumps(json.loads(path.read_text()) | begun))
+    with opened(tmp_path) as evidence:
+        early = shares.before_their_group(evidence)
+        assert (early is not None and not early.isEmpty()) == found
