@@ -187,22 +187,30 @@ class Membership:
         self.take_held()
         known = {}
         try:
-            known = {p.partition: p.offset for p in consumer.committed(partitions, CALL_S) if p.error is None}
+            answers = consumer.committed(partitions, CALL_S)
+            known = {p.partition: p.offset for p in answers if p.error is None and p.topic == self.topic}
         except KafkaException:
             pass  # the client library asks again by itself, also for one that has an error
-        starts = [TopicPartition(p.topic, p.partition, known.get(p.partition, NONE)) for p in partitions]
+        starts = [
+            TopicPartition(
+                p.topic, p.partition, known.get(p.partition, NONE) if p.topic == self.topic else NONE
+            )
+            for p in partitions
+        ]
         at_ns = self.player.clock.now_ns()
         if self._cooperative:
             consumer.incremental_assign(starts)
         else:
             self.ordinals.clear()
             consumer.assign(starts)
-        for place in starts:
-            self.inbox.next_offsets.pop(place.partition, None)
-            self._committed.pop(place.partition, None)
-        self._begin_assignment(
-            {p.partition: known.get(p.partition, UNKNOWN_START) for p in partitions}, at_ns
-        )
+        own = self._of_topic(partitions)
+        for partition in own:
+            self.inbox.next_offsets.pop(partition, None)
+            self._committed.pop(partition, None)
+        for topic in sorted({place.topic for place in partitions} - {self.topic}):
+            strange = [place.partition for place in partitions if place.topic == topic]
+            self._write_rows(AssignmentEvent.ASSIGNED, topic, dict.fromkeys(strange, NONE), -1, at_ns)
+        self._begin_assignment({partition: known.get(partition, UNKNOWN_START) for partition in own}, at_ns)
 
     def _begin_assignment(self, starts: dict[int, int], at_ns: int) -> None:
         """at_ns: taken before the client library could fetch for it."""
@@ -215,14 +223,18 @@ class Membership:
 
     def _taken(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.take_held()
-        own = [place.partition for place in partitions]
+        own = self._of_topic(partitions)
         if self._client.role == "load":
             self.commit(own)
         self._end_assignment(AssignmentEvent.REVOKED, own)
 
     def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.take_held()
-        self._end_assignment(AssignmentEvent.LOST, [place.partition for place in partitions])
+        self._end_assignment(AssignmentEvent.LOST, self._of_topic(partitions))
+
+    def _of_topic(self, places: Sequence[TopicPartition]) -> list[int]:
+        """A broker that fails may assign what was not asked for: that has a row and no more."""
+        return [place.partition for place in places if place.topic == self.topic]
 
     def _end_assignment(self, event: AssignmentEvent, partitions: list[int]) -> None:
         starts = dict.fromkeys((p for p in partitions if p in self.ordinals), NONE)
@@ -233,6 +245,17 @@ class Membership:
 
     def _write_event(self, event: AssignmentEvent, starts: dict[int, int], at_ns: int) -> None:
         self.player.page[Slot.ASSIGNED] = len(self.ordinals)
+        ordinals = [self.ordinals[partition] for partition in starts]
+        self._write_rows(event, self.topic, starts, ordinals, at_ns)
+
+    def _write_rows(
+        self,
+        event: AssignmentEvent,
+        topic: str,
+        starts: dict[int, int],
+        ordinals: list[int] | int,
+        at_ns: int,
+    ) -> None:
         if self.history is None or not starts:
             return
         self.history.add(
@@ -240,9 +263,9 @@ class Membership:
             {
                 "consumer": self.number,
                 "group": self.group,
-                "assignment": [self.ordinals[partition] for partition in starts],
+                "assignment": ordinals,
                 "event": int(event),
-                "topic": self.topic,
+                "topic": topic,
                 "partition": list(starts),
                 "start_offset": [
                     offset if offset >= 0 or offset == UNKNOWN_START else NONE for offset in starts.values()
