@@ -110,6 +110,7 @@ class Logs:
         trusted = self._openings.trusted_end(message)
         if self.failures.lost.get(slot) == message.generation:
             trusted = published_end(words)  # the checkpoints were read before it moved there
+            self._checkpoints.moved_here(message.log_dir, opening.key)
         opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
         begin_recovery(words, trusted)
         self._openings.load(opening, trusted)

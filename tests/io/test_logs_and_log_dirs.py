@@ -242,13 +242,16 @@ def test_fetches_that_wait_at_a_log_are_woken_in_its_new_log_dir(
     assert notified == [(0, target)]
 
 
-@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize(("clean", "former_start"), [(False, 0), (True, 0), (False, 9)])
 def test_a_log_that_is_opened_where_its_move_ended_is_as_it_was(
-    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch, clean: bool
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch, clean: bool, former_start: int
 ) -> None:
     """The checkpoints of its new log dir, which were read when this process began, had nothing of
-    it: deleted records were back. After a clean stop it had no producers either."""
+    it: deleted records were back. After a clean stop it had no producers either. If a deleted topic
+    of its name had begun there above its end, it lost all records."""
     logs, log, there = scene.logs, scene.opened[0], scene.paths[1]
+    if former_start:
+        LogDir(there).update_log_start_offsets({("t0", 0): former_start})
     logs._checkpoints.at_start(there)
     logs._openings._clean_dirs = frozenset([there] if clean else ())
     log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))

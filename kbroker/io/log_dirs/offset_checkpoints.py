@@ -74,6 +74,12 @@ class OffsetCheckpoints:
             )
         return self._at_start[log_dir]
 
+    def moved_here(self, log_dir: str, key: tuple[str, int]) -> None:
+        """A log has moved to a log dir since this process began: what `at_start` has of its name is
+        of an earlier log."""
+        for offsets in self._at_start.get(log_dir, ()):
+            offsets.pop(key, None)
+
     def write(self, partitions: Iterable[UnifiedLog]) -> None:
         """Write recovery points and log starts of open partitions."""
         self._written_starts.clear()
