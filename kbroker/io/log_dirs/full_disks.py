@@ -99,6 +99,7 @@ class FullDisks:
     def _reopen(self, partition: UnifiedLog) -> None:
         self._reload(partition)
         self._slots.discard(partition.slot)
+        self._drain.notify(partition.slot)  # a fetch of that moment has got nothing
         log.info("%s: there is room again, produce requests are accepted", partition.folder)
 
     def _count(self) -> None:

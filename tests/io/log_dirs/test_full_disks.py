@@ -29,10 +29,16 @@ class Scene:
         folder: Any = SimpleNamespace(space=lambda: (1 << 40, self.room))
         dirs: dict[str, LogDir] = {str(root / "0"): folder}
         self.metrics = private()
-        drain: Any = SimpleNamespace(metrics=self.metrics, producers=SimpleNamespace(expiration_ms=1000))
+        self.notified: list[tuple[int, int]] = []  # slots, and their segments' versions then
+        drain: Any = SimpleNamespace(
+            metrics=self.metrics, producers=SimpleNamespace(expiration_ms=1000), notify=self._notify
+        )
         self.disks = FullDisks(
             drain, dirs, self.node.get, lambda slot, error: self.failures.append((slot, error))
         )
+
+    def _notify(self, slot: int) -> None:
+        self.notified.append((slot, int(self.node.logs[slot].partition.published.segments_version)))
 
     @property
     def state(self) -> int:
@@ -79,7 +85,8 @@ def test_a_log_that_is_healed_shows_no_reader_an_index_that_is_not_whole(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fetch that finds another version of the segments after its reads gives no records. One that
-    had begun before saw the aborted ones."""
+    had begun before saw the aborted ones. It is woken when the index is whole, or it would wait for
+    its time or the next append."""
     words = scene.node.logs[0].words
     version = int(words[Slot.SEGMENTS_VERSION])
     during, reset = list[int](), transaction_index.reset_index
@@ -94,6 +101,7 @@ def test_a_log_that_is_healed_shows_no_reader_an_index_that_is_not_whole(
     scene.disks.heal()
     assert during == [version + 1]
     assert words[Slot.SEGMENTS_VERSION] == version + 2
+    assert scene.notified == [(0, version + 2)]
 
 
 def test_a_log_that_refuses_already_is_counted_once(scene: Scene) -> None:
