@@ -2,7 +2,8 @@
 may see; and single records, for dead letters."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
@@ -16,6 +17,8 @@ from kbroker.protocol.schema import ProtocolError
 
 COPIED_BYTES = 1 << 27
 """Batches that take more decompressed are not copied to dead letters."""
+TRIES: Final = 3
+"""Reads of a log whose segments change meanwhile."""
 
 
 Found = TypeVar("Found")
@@ -118,30 +121,46 @@ async def _read_batches(
     read: Callable[[Iterator[tuple[RecordBatch, bool]]], Found],
 ) -> Found | None:
     """The values that `read` returns for the batches from an offset on that the group may reach,
-    each with whether it holds records for it (no marker, not aborted); None when there is no batch.
-    Raises KafkaError."""
-    words = broker.slots.group(partition.slot)
-    end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
-    limit = int(words[Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK])
-    version = int(words[Slot.SEGMENTS_VERSION])
-    if offset >= limit:
-        return None
+    each with whether it holds records for it (no marker, not aborted); None when there is no batch,
+    or while segments are being replaced: batches and transaction indexes may not belong together.
+    The IO worker wakes the fetch when the files are in place. Raises KafkaError."""
+    for _ in range(TRIES):
+        words = broker.slots.group(partition.slot)
+        end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+        limit = int(words[Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK])
+        version = int(words[Slot.SEGMENTS_VERSION])
+        if offset >= limit or (committed and version % 2):
+            return None
+        step = partial(_batches, offset, end, limit, version, committed)
+        found = await broker.logs.read(partition.folder, partial(_applied, read, step))
+        if not committed or broker.slots.word(partition.slot, Slot.SEGMENTS_VERSION) == version:
+            return found
+    return None
 
-    def batches(reader: LogReader) -> Iterator[tuple[RecordBatch, bool]]:
-        aborted = aborted_transactions(reader, offset, limit, version) if committed else []
-        for placed in walk(reader, offset, *end):
-            batch = placed.batch
-            if batch.last_offset >= limit:
-                return
-            dropped = batch.is_control or any(
-                batch.is_transactional
-                and batch.producer_id == each.producer_id
-                and each.first_offset <= batch.base_offset <= each.last_offset
-                for each in aborted
-            )
-            yield batch, not dropped
 
-    return await broker.logs.read(partition.folder, lambda reader: read(batches(reader)))
+def _applied(
+    read: Callable[[Iterator[tuple[RecordBatch, bool]]], Found],
+    batches: Callable[[LogReader], Iterator[tuple[RecordBatch, bool]]],
+    reader: LogReader,
+) -> Found:
+    return read(batches(reader))
+
+
+def _batches(
+    offset: int, end: tuple[int, int], limit: int, version: int, committed: bool, reader: LogReader
+) -> Iterator[tuple[RecordBatch, bool]]:
+    aborted = aborted_transactions(reader, offset, limit, version) if committed else []
+    for placed in walk(reader, offset, *end):
+        batch = placed.batch
+        if batch.last_offset >= limit:
+            return
+        dropped = batch.is_control or any(
+            batch.is_transactional
+            and batch.producer_id == each.producer_id
+            and each.first_offset <= batch.base_offset <= each.last_offset
+            for each in aborted
+        )
+        yield batch, not dropped
 
 
 async def read_originals(

@@ -1,4 +1,4 @@
-"""What a waiting share fetch could be given is counted once."""
+"""What a waiting share fetch could be given is counted once; aborted records are not given."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import reading
-from kbroker.control.share.reading import Deliverable
+from kbroker.control.share.reading import Deliverable, Piece, read_pieces
+from kbroker.ipc.layout import Slot
 from kbroker.log.walk import PlacedBatch, walk
 from tests.control.fakes import world
 
@@ -47,3 +48,29 @@ def test_a_fetch_that_waits_counts_on_from_where_it_was(
 
     with world(tmp_path) as made:
         asyncio.run(body())
+
+
+@pytest.mark.parametrize(("changes", "found"), [([0], 1), ([2, 0], 1), ([1], 0)])
+def test_a_fetch_gets_nothing_of_segments_that_are_being_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: list[int], found: int
+) -> None:
+    """Records of aborted transactions, whose index was empty for a moment. changes: of the
+    segments' version during each read."""
+
+    async def body() -> list[Piece]:
+        await create_topics(made.broker, [NewTopic("t")])
+        partition = made.broker.catalogue.topics["t"].partitions[0]
+        made.worker.append(partition, RECORD)
+        words = made.broker.shared.slots[partition.slot]
+        words[Slot.LAST_STABLE] = words[Slot.HIGH_WATERMARK]
+
+        def changed(*_: object) -> list[Any]:
+            words[Slot.SEGMENTS_VERSION] += changes.pop(0)
+            return []
+
+        monkeypatch.setattr(reading, "aborted_transactions", changed)
+        return await read_pieces(made.broker, partition, 0, FAR, True)
+
+    with world(tmp_path) as made:
+        pieces = asyncio.run(body())
+    assert (len(pieces), changes) == (found, [])
