@@ -6,12 +6,12 @@ all that have no quota of their own. Among the quotas of one key the most specif
 DefaultQuotaCallback). Pure.
 """
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kbroker.config.client_network import literal
 from kbroker.config.java_hash import Sort, map_order, string_hash
 
 USER: Final = "user"
@@ -163,19 +163,10 @@ class QuotaTable:
 
 def is_address(host: str) -> bool:
     """Whether it is a literal address, which needs no resolver."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return literal(host) is not None
 
 
 def plain_address(host: str) -> str:
     """A literal address in its one form, an IPv4 address in IPv6 clothes as IPv4; other text as it
     is."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)
+    return str(literal(host) or host)
