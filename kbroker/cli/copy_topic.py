@@ -2,6 +2,7 @@
 request."""
 
 import time
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -10,16 +11,13 @@ from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.completion import complete_topic, complete_topic_value
 from kbroker.cli.connection import Connection
 from kbroker.cli.consuming import Bounds, Reader, Start
-from kbroker.cli.failures import CommandFailed, explain, result_of
+from kbroker.cli.failures import explain, result_of
 from kbroker.cli.options import DryRun, connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.produce import ALL_SIZES, Sending, summary
 from kbroker.cli.record_format import Shown
 from kbroker.cli.record_lines import NewRecord
-from kbroker.cli.topic_description import describe_topic
-from kbroker.protocol.errors import ErrorCode
-
-RETRY_S = 0.1
+from kbroker.cli.topic_description import describe_topic, of_new_topic
 
 EXAMPLES = examples(
     "# partitions and settings",
@@ -94,27 +92,13 @@ def copy(
 
 def _copy_or_remove(broker: Connection, source: str, target: str, *, keep_partitions: bool) -> str:
     """Returns a line about what was copied."""
-    created = _id_of_new(broker, target)
+    describe = partial(describe_topic, broker.admin(), target, broker.timeout_s)
+    created = of_new_topic(describe, broker.timeout_s)["id"]
     try:
         return _copy_records(broker, source, target, keep_partitions=keep_partitions)
     except BaseException:  # also Ctrl-C
         _remove_incomplete(broker, target, created)
         raise
-
-
-def _id_of_new(broker: Connection, target: str) -> str:
-    """The id of a topic that was just created: Apache Kafka answers before each broker knows it."""
-    deadline = time.monotonic() + broker.timeout_s
-    while True:
-        try:
-            return str(describe_topic(broker.admin(), target, broker.timeout_s)["id"])
-        except CommandFailed as failure:
-            if (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name not in failure.message
-                or time.monotonic() > deadline
-            ):
-                raise
-        time.sleep(RETRY_S)
 
 
 def _remove_incomplete(broker: Connection, target: str, created: str) -> None:

@@ -1,13 +1,33 @@
 """The description of a topic: id, its own settings, leaders and replicas."""
 
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kbroker.cli.failures import result_of
+from kbroker.cli.failures import CommandFailed, result_of
+from kbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 TOPIC_SOURCE = 1  # DescribeConfigs: set for this topic
+RETRY_S = 0.1
+
+Found = TypeVar("Found")
+
+
+def of_new_topic(ask: Callable[[], Found], timeout_s: float) -> Found:
+    """The answer about a topic that was just created, asked for until it is known: a broker of a
+    cluster learns of it a moment after its creation is confirmed. Raises CommandFailed."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask()
+        except CommandFailed as failure:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name in failure.message
+            if not unknown or time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_S)
 
 
 def describe_topic(admin: "AdminClient", name: str, timeout_s: float) -> dict[str, Any]:

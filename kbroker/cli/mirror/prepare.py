@@ -1,9 +1,9 @@
 """Creates topics with their settings, ACLs and quotas at the target, before the copy and again at
 its end."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kbroker.cli import quotas
@@ -20,6 +20,7 @@ from kbroker.cli.mirror.plan import (
     is_outdated,
     make_plan,
 )
+from kbroker.cli.topic_description import of_new_topic
 
 OF_REPLICATION = frozenset(
     (
@@ -28,7 +29,6 @@ OF_REPLICATION = frozenset(
         "min.insync.replicas",
     )
 )
-PAUSE_S = 0.1
 UNTIL_COPIED = "message.timestamp."
 """Settings that check or replace timestamps are set after the copy, because it keeps the timestamps
 of the records."""
@@ -119,17 +119,9 @@ def apply_settings(target: Connection, plan: Plan, *, copied: bool) -> list[str]
 
 
 def _settings_of(target: Connection, topic: str) -> dict[str, Setting]:
-    """A topic's settings. Retries, because a broker of a cluster learns of a new topic a moment
-    after its creation is confirmed."""
-    deadline = time.monotonic() + target.timeout_s
-    while True:
-        try:
-            found = read_configs(target, "topic", topic)
-            return {str(row["name"]): Setting(str(row["value"]), str(row["source"])) for row in found}
-        except CommandFailed as failure:
-            if "UNKNOWN_TOPIC_OR_PARTITION" not in failure.message or time.monotonic() > deadline:
-                raise
-            time.sleep(PAUSE_S)
+    """A topic's settings, also of one that was just created."""
+    found = of_new_topic(partial(read_configs, target, "topic", topic), target.timeout_s)
+    return {str(row["name"]): Setting(str(row["value"]), str(row["source"])) for row in found}
 
 
 def settings_to_set(
