@@ -135,11 +135,11 @@ def known_leader_epochs(folder: str) -> list[tuple[int, int]]:
     try:
         return read_leader_epochs(folder)
     except CorruptCheckpoint:
-        return []
+        pass
     except OSError as error:
         if error.errno in NO_ROOM:
             raise
-        return []
+    return []
 
 
 def write_leader_epochs(folder: str, epochs: Sequence[tuple[int, int]], sync: bool = True) -> None:

@@ -142,12 +142,7 @@ class OffsetStore:
 
     def pending_partitions(self, group_id: str) -> set[tuple[str, int]]:
         """(topic, partition) of every offset that open transactions have for the group."""
-        return {
-            (topic, partition)
-            for producer_id in self._open.get(group_id, ())
-            for topic, partitions in self._pending.get(producer_id, {}).get(group_id, {}).items()
-            for partition in partitions
-        }
+        return set(self.pending_topic_ids(group_id))
 
     def pending_topic_ids(self, group_id: str) -> dict[tuple[str, int], set[bytes]]:
         """The topic ids of the offsets that open transactions have for the group, by (topic,

@@ -124,6 +124,10 @@ async def _read_batches(
     each with whether it holds records for it (no marker, not aborted); None when there is no batch,
     or while segments are being replaced: batches and transaction indexes may not belong together.
     The IO worker wakes the fetch when the files are in place. Raises KafkaError."""
+
+    def read_once(end: tuple[int, int], limit: int, version: int, reader: LogReader) -> Found:
+        return read(_batches(offset, end, limit, version, committed, reader))
+
     for _ in range(TRIES):
         words = broker.slots.group(partition.slot)
         end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
@@ -131,19 +135,10 @@ async def _read_batches(
         version = int(words[Slot.SEGMENTS_VERSION])
         if offset >= limit or (committed and version % 2):
             return None
-        step = partial(_batches, offset, end, limit, version, committed)
-        found = await broker.logs.read(partition.folder, partial(_applied, read, step))
+        found = await broker.logs.read(partition.folder, partial(read_once, end, limit, version))
         if not committed or broker.slots.word(partition.slot, Slot.SEGMENTS_VERSION) == version:
             return found
     return None
-
-
-def _applied(
-    read: Callable[[Iterator[tuple[RecordBatch, bool]]], Found],
-    batches: Callable[[LogReader], Iterator[tuple[RecordBatch, bool]]],
-    reader: LogReader,
-) -> Found:
-    return read(batches(reader))
 
 
 def _batches(
