@@ -177,6 +177,12 @@ class Evidence:
         return F.broadcast(self.table(rows, schema))
 
     @cached_property
+    def sizes(self) -> DataFrame:
+        """topic, partitions: their number."""
+        rows = [(topic.name, topic.partitions) for topic in self.run.topics]
+        return F.broadcast(self.table(rows, "topic string, partitions int"))
+
+    @cached_property
     def ends(self) -> DataFrame:
         """topic, partition, start_offset, high_watermark, last_stable_offset."""
         rows = [

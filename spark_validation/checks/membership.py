@@ -49,11 +49,9 @@ def subscriptions(evidence: Evidence) -> DataFrame:
 def unclaimed(evidence: Evidence) -> DataFrame:
     """V08: assignments of a topic that the member did not ask for, or of a partition that is not
     there. Without the log's folders it may have been added since the run began."""
-    counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
-    sizes = F.broadcast(evidence.table(counts, "topic string, partitions int"))
     requested = subscriptions(evidence).withColumn("requested", F.lit(True))
     begun = with_offsets(evidence.begun()).join(evidence.consumers.select("consumer"), "consumer")
-    begun = begun.join(requested, ["consumer", "topic"], "left").join(sizes, "topic")
+    begun = begun.join(requested, ["consumer", "topic"], "left").join(evidence.sizes, "topic")
     named = {
         UNSUBSCRIBED: F.col("requested").isNull(),
         NO_PARTITION: F.expr("partition not between 0 and partitions - 1"),

@@ -111,9 +111,7 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
     beside = strange.join(sent.join(near, IDENTITY, "left_semi"), IDENTITY, "left")
     clients = [(p.producer, p.topic) for p in evidence.producer_clients]
     homes = evidence.table(clients, "producer int, home string")
-    counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
-    sizes = evidence.table(counts, "topic string, partitions int")
-    beside = beside.join(F.broadcast(homes), "producer", "left").join(F.broadcast(sizes), "topic")
+    beside = beside.join(F.broadcast(homes), "producer", "left").join(evidence.sizes, "topic")
     elsewhere = (F.col("topic") != F.col("home")) | (F.col("partition") != F.col("sent_partition"))
     stamp = F.col("l.timestamp_ms")
     early = stamp < F.col("l.intended_ns") / 1_000_000 - SLACK_MS
@@ -134,9 +132,7 @@ def disguised(evidence: Evidence, strange: DataFrame) -> DataFrame:
 
 def of_other_keys(evidence: Evidence) -> DataFrame:
     """V02: acknowledged in another partition than that of its key, whatever the log says."""
-    counts = [(topic.name, topic.partitions) for topic in evidence.run.topics]
-    sizes = evidence.table(counts, "topic string, partitions int")
-    sends = evidence.sends.where("status = 0").join(F.broadcast(sizes), "topic")
+    sends = evidence.sends.where("status = 0").join(evidence.sizes, "topic")
     wrong = sends.where("pmod(record_key, partitions) <> partition")
     return findings(wrong, "V02", OTHER_KEYS, F.concat_ws(" ", F.lit("key"), "record_key"))
 
