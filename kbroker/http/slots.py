@@ -3,8 +3,9 @@ ones.
 
 Neither idle connections nor slow readers exclude other clients: when there is no room, a connection
 that is idle, or whose answer has been in progress for long, is closed: one of the address that has
-most of them, and of those the oldest. When all are at work, a few more are taken for the health
-probes alone.
+most of them, and of those the oldest. One that was just accepted has a second to send its first
+request while others of its address have had theirs. When all are at work, a few more are taken for
+the health probes alone.
 """
 
 import socket
@@ -22,6 +23,7 @@ CONNECTIONS: Final = 64
 FOR_PROBES: Final = 8
 AT_WORK_S: Final = 5.0
 """A connection keeps its slot for at least this time, even if others wait."""
+FIRST_REQUEST_S: Final = 1.0
 BREAK_S: Final = 0.1
 """Requests with shorter breaks between them are one piece of work: a client that sends the next one
 before it has its answer has a slot no longer than one whose answer takes long."""
@@ -48,6 +50,10 @@ class Slot:
             self.has_worked = True
             self.busy_since_s = now_s
         self.busy = busy
+
+    def is_new(self, now_s: float) -> bool:
+        """Its first request may still be on its way."""
+        return not self.has_worked and now_s - self.idle_since_s < FIRST_REQUEST_S
 
     @property
     def since_s(self) -> float:
@@ -97,7 +103,7 @@ class Slots:
         if not found:
             return False
         most = Counter(slot.host for slot in slots)
-        victim = min(found, key=lambda slot: (-most[slot.host], slot.since_s))
+        victim = min(found, key=lambda slot: (-most[slot.host], slot.is_new(now), slot.since_s))
         del self._slots[victim.connection]
         cut(victim.connection)  # its thread wakes up and ends
         return True

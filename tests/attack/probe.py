@@ -69,11 +69,12 @@ KINDS: dict[str, Callable[[int], Trip]] = {"produce": produce, "control": contro
 
 
 class Probe:
-    """Round trips in seconds while the block runs."""
+    """Round trips in seconds while the block runs. refused: trips without an answer."""
 
     def __init__(self, kind: str, port: int) -> None:
         self._command = [sys.executable, "-m", "tests.attack.probe", kind, str(port)]
         self.trips: list[float] = []
+        self.refused = 0
 
     def __enter__(self) -> "Probe":
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -82,7 +83,7 @@ class Probe:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.trips = json.loads(self._process.communicate(b"stop\n", timeout=120)[0])
+        self.trips, self.refused = json.loads(self._process.communicate(b"stop\n", timeout=120)[0])
 
 
 def _main(kind: str, port: int) -> None:
@@ -92,13 +93,17 @@ def _main(kind: str, port: int) -> None:
     stop = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
     print("ready", flush=True)
-    trips = []
+    trips, refused = [], 0
     while not stop.is_set():
         began = time.monotonic()
-        trip()
-        trips.append(time.monotonic() - began)
+        try:
+            trip()
+        except http.client.RemoteDisconnected:
+            refused += 1
+        else:
+            trips.append(time.monotonic() - began)
         time.sleep(PAUSE_S)
-    print(json.dumps(trips))
+    print(json.dumps((trips, refused)))
 
 
 if __name__ == "__main__":

@@ -122,8 +122,8 @@ def _prepare(ports: Ports) -> None:
 BROKERS: dict[str, AttackedBroker] = {"kbroker": kbroker, "Apache Kafka": kafka}
 
 
-def waits(ports: Ports, work: Callable[[Ports], str]) -> tuple[str, dict[str, list[float]]]:
-    """The outcome of some work, and the sorted waits of each kind of client beside it, in ms."""
+def waits(ports: Ports, work: Callable[[Ports], str]) -> tuple[str, dict[str, str]]:
+    """The outcome of some work, and the waits of each kind of client beside it."""
     with ExitStack() as stack:
         probes = {
             kind: stack.enter_context(Probe(kind, ports.http if kind == "http" else ports.plain))
@@ -131,12 +131,14 @@ def waits(ports: Ports, work: Callable[[Ports], str]) -> tuple[str, dict[str, li
             if kind != "http" or ports.http
         }
         outcome = work(ports)
-    return outcome, {kind: sorted(trip * 1000 for trip in probe.trips) for kind, probe in probes.items()}
+    return outcome, {kind: figures(probe) for kind, probe in probes.items()}
 
 
-def figures(trips: list[float]) -> str:
-    """p50/p99/max in ms."""
-    return f"{trips[len(trips) // 2]:.1f}/{trips[len(trips) * 99 // 100]:.1f}/{trips[-1]:.0f}"
+def figures(probe: Probe) -> str:
+    """p50/p99/max in ms, and how many trips had no answer."""
+    trips = sorted(trip * 1000 for trip in probe.trips)
+    refused = f", {probe.refused} unanswered" if probe.refused else ""
+    return f"{trips[len(trips) // 2]:.1f}/{trips[len(trips) * 99 // 100]:.1f}/{trips[-1]:.0f}{refused}"
 
 
 def _rest(ports: Ports) -> str:
@@ -149,9 +151,7 @@ def row(name: str, broker: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, BROKERS[broker](Path(folder)) as ports:
         _, quiet = waits(ports, _rest)
         outcome, beside = waits(ports, ATTACKS[name])
-    cells = [
-        f"{figures(beside[kind])} ({figures(quiet[kind])})" if kind in beside else "none" for kind in KINDS
-    ]
+    cells = [f"{beside[kind]} ({quiet[kind]})" if kind in beside else "none" for kind in KINDS]
     return [name, broker, outcome, *cells]
 
 

@@ -30,7 +30,7 @@ def test_the_body_has_the_length_that_the_head_says(lines: bytes, length: int, c
 
 
 def test_a_length_of_many_digits_is_a_long_body() -> None:
-    found = head(FIRST + b"Content-Length: " + b"9" * 30_000 + b"\r\n\r\n")
+    found = head(FIRST + b"Content-Length: " + b"9" * 15_000 + b"\r\n\r\n")
     assert found is not None
     assert found.length >= 10**18
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from kbroker.http.slots import AT_WORK_S, BREAK_S, CONNECTIONS, FOR_PROBES, Slots
+from kbroker.http.slots import AT_WORK_S, BREAK_S, CONNECTIONS, FIRST_REQUEST_S, FOR_PROBES, Slots
 
 
 class Clock:
@@ -45,6 +45,24 @@ def test_the_oldest_idle_one_of_the_address_with_most_gives_way() -> None:
     assert slot is not None
     assert not slot.probes_only
     assert ended(links) == [2]
+
+
+def test_a_new_connection_has_time_for_its_first_request() -> None:
+    """Others of its address had theirs: clients that connect again and again do not cut a health
+    probe whose request is on its way."""
+    clock = Clock()
+    slots, links = full(clock)
+    for link in links[1:]:
+        slots.work(link, busy=True)
+        slots.work(link, busy=False)
+    more = [Link(), Link()]
+    assert slots.take(more[0], "::1") is not None
+    assert not links[0].ended
+    clock.now += FIRST_REQUEST_S
+    assert slots.take(more[1], "::1") is not None
+    for link in more:
+        link.close()
+    assert ended(links) == [0, 1]
 
 
 def test_the_network_with_most_gives_way_whatever_its_addresses() -> None:
