@@ -4,15 +4,15 @@
 """
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 
 from kbroker.cli.bytecode import keep_bytecode
-from kbroker.cli.early_stop import end_at_once_on_signals, interrupt_ends_at_once
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.serve_arguments import parse
 
 ABOUT_FILES = ("serve", "log", "export", "backup", "backups", "restore")
 """Commands whose arguments are paths, which may be any bytes."""
@@ -24,10 +24,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     keep_bytecode()
     if words[:1] == ["serve"]:
-        end_at_once_on_signals()
-    if words[:1] == ["serve"] and (plain := parse(words[1:])) is not None:
-        return _serve(*plain)
-    with interrupt_ends_at_once(ExitCode.INTERRUPTED):
+        for number in (signal.SIGTERM, signal.SIGINT):  # it has no children, log dirs or clients yet
+            signal.signal(number, lambda *_: os._exit(0))
+        if (plain := serve_arguments(words[1:])) is not None:
+            return _serve(*plain)
+    with _interrupt_ends_at_once():
         from kbroker.cli.commands import app
         from kbroker.cli.failures import CommandFailed, explain
         from kbroker.cli.output import say
@@ -67,6 +68,42 @@ def _was_interrupted(error: BaseException) -> bool:
     """Whether Ctrl-C came first: a client that is closed after it may fail in many ways."""
     earlier = error.__context__
     return earlier is not None and (isinstance(earlier, KeyboardInterrupt) or _was_interrupted(earlier))
+
+
+@contextmanager
+def _interrupt_ends_at_once() -> Iterator[None]:
+    """Ctrl-C ends this process, unless it is ignored. Nothing has begun yet, and an exception amid
+    imports would be a traceback."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(ExitCode.INTERRUPTED))
+    yield
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def serve_arguments(words: Sequence[str]) -> tuple[Path | None, list[str], bool] | None:
+    """(server.properties, overrides, --environment) of a plain command line; None for anything that
+    the option parser must judge: --help, unknown options, a second file, a missing value."""
+    file: Path | None = None
+    environment = False
+    overrides: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("--override="):
+            overrides.append(word.removeprefix("--override="))
+        elif word == "--override":
+            value = next(rest, None)
+            if value is None:
+                return None
+            overrides.append(value)
+        elif word == "--environment":
+            environment = True
+        elif word.startswith("-") or file is not None:
+            return None
+        else:
+            file = Path(word)
+    return file, overrides, environment
 
 
 def _serve(file: Path | None, overrides: list[str], from_environment: bool) -> int:

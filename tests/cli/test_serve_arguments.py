@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.serve_arguments import parse
+from kbroker.cli.app import serve_arguments
 from tests.cli.conftest import Shell
 
 
@@ -27,7 +27,7 @@ def test_plain_arguments_agree_with_the_option_parser(
     words: list[str],
     expected: tuple[Path | None, list[str], bool],
 ) -> None:
-    assert parse(words) == expected
+    assert serve_arguments(words) == expected
     given: list[object] = []
 
     def serve(file: Path | None, overrides: list[str], environment: bool) -> int:
@@ -36,14 +36,14 @@ def test_plain_arguments_agree_with_the_option_parser(
 
     monkeypatch.setattr("kbroker.cli.serve.serve", serve)
     shell("serve", *words, code=7)
-    monkeypatch.setattr("kbroker.cli.app.parse", lambda _words: None)
+    monkeypatch.setattr("kbroker.cli.app.serve_arguments", lambda _words: None)
     shell("serve", *words, code=7)
     assert given == [expected, expected]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["--override"], ["a", "b"], ["--frob"], ["-x"]])
 def test_the_rest_is_left_to_the_option_parser(words: list[str]) -> None:
-    assert parse(words) is None
+    assert serve_arguments(words) is None
 
 
 def test_mistakes_still_get_their_usage_error(shell: Shell) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.serve_arguments import parse
+from kbroker.cli.app import serve_arguments
 from kbroker.config import environment, properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.server import MetricsServer
@@ -69,7 +69,7 @@ def default_settings() -> dict[str, str]:
     source, target = copied
     program, command, *words = IMAGE.words("ENTRYPOINT") + IMAGE.words("CMD")
     assert (program, command) == ("kbroker", "serve")
-    assert parse(words) == (Path(target), [], True)
+    assert serve_arguments(words) == (Path(target), [], True)
     return properties.read(Path(__file__).parents[2] / source)
 
 
