@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_snapshot import CorruptSnapshot, ProducerEntry
-from kbroker.io.recovery.scanned_rows import ScannedRows
-from kbroker.io.recovery.segment_scan import Scan
+from kbroker.io.recovery.segment_scan import Scan, ScannedRows
 from kbroker.kernels import rebuild
 from kbroker.kernels.producer_rows import Producer
 from kbroker.kernels.scan_rows import ScannedBatch

@@ -31,8 +31,7 @@ from kbroker.io.recovery import segment_scan
 from kbroker.io.recovery.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.producer_replay import ProducerReplay
-from kbroker.io.recovery.scanned_rows import ScannedRows
-from kbroker.io.recovery.segment_scan import BUFFER_BYTES, TORN, Scan
+from kbroker.io.recovery.segment_scan import BUFFER_BYTES, TORN, Scan, ScannedRows
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.kernels.search import find_position

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.recovery import producer_replay, scanned_rows
-from kbroker.io.recovery.scanned_rows import ScannedRows
+from kbroker.io.recovery import producer_replay, segment_scan
+from kbroker.io.recovery.segment_scan import ScannedRows
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log.errors import CorruptLog
 from tests.io.append.plain_append import NOW, Log, topic_config
@@ -39,7 +39,7 @@ def known(scanned: ScannedRows, base: int) -> list[int] | None:
 
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> ScannedRows:
-    monkeypatch.setattr(scanned_rows, "MAX_ROWS", 5)
+    monkeypatch.setattr(segment_scan, "MAX_KNOWN_ROWS", 5)
     return ScannedRows()
 
 
@@ -178,7 +178,7 @@ def test_a_log_that_is_read_once_is_the_one_that_is_read_twice(
                 path.unlink()
         twice = Log(Path(root, "twice"), config)
         shutil.copytree(once.folder, twice.folder)
-        patch.setattr(scanned_rows, "MAX_ROWS", max_rows)
+        patch.setattr(segment_scan, "MAX_KNOWN_ROWS", max_rows)
         found = result(once, recovery_point, same_boot)
-        patch.setattr(scanned_rows, "MAX_ROWS", 0)
+        patch.setattr(segment_scan, "MAX_KNOWN_ROWS", 0)
         assert found == result(twice, recovery_point, same_boot)
