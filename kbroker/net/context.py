@@ -6,7 +6,7 @@ Runs in: network. Owner: the process; nothing here is visible to other processes
 
 import os
 import select
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.metrics.slots import Slots
 from kbroker.net.produce.compressed_kernel import PLAIN_BYTES
 from kbroker.net.rows import (
+    Answer,
+    AnswerTable,
     Chunk,
     Connection,
     Event,
@@ -68,8 +70,24 @@ def free_list(table: Words, link: int) -> None:
     table[-1, link] = -1 - len(table)
 
 
+def new_answer_table(words: NDArray[np.int64], first: int, capacity: int) -> list[NDArray[Any]]:
+    """Make an empty table of answers or parts, described by the context's words from `first` on.
+    Returns its arrays, which must live as long as the table."""
+    rows: NDArray[np.int64] = Answer.table(capacity)
+    index: NDArray[np.int64] = np.zeros(4 * capacity, np.int64)
+    pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)
+    table = words[first : first + AnswerTable.WORDS]
+    table[AnswerTable.ROWS] = rows.ctypes.data
+    table[AnswerTable.CAPACITY] = capacity
+    table[AnswerTable.INDEX] = index.ctypes.data
+    table[AnswerTable.INDEX_ENTRIES] = len(index)
+    table[AnswerTable.POOL] = pool.ctypes.data
+    table[AnswerTable.POOL_BYTES] = len(pool)
+    return [rows, index, pool]
+
+
 class Context:
-    """The arrays behind a context row, and the row itself (``words``; ``address`` is what kernels
+    """The arrays that a context row names, and the row itself (``words``; ``address`` is what kernels
     take)."""
 
     def __init__(self, shared: Shared, client: int, config: BrokerConfig) -> None:

@@ -4,8 +4,8 @@ requests."""
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.net.context import chunks_of
-from kbroker.net.rows import Connection, Flag
+from kbroker.net.context import chunks_of, new_answer_table
+from kbroker.net.rows import Answer, AnswerTable, Connection, Flag
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.chunk_kernel import reserve_bytes
 from tests.net.contexts import new_context
@@ -30,6 +30,21 @@ def test_a_row_that_is_used_again_keeps_its_lists_and_nothing_else() -> None:
     expected[Connection.LAST_NS] = 12
     expected[Connection.GENERATION] = first + 1
     assert context.connections[number].tolist() == expected.tolist()
+
+
+def test_the_words_of_a_new_answer_table_describe_its_arrays() -> None:
+    words = new_context().words
+    rows, index, pool = new_answer_table(words, ContextRow.TOPIC_PARTS, 16)
+    table = words[ContextRow.TOPIC_PARTS : ContextRow.TOPIC_PARTS + AnswerTable.WORDS]
+    assert rows.shape == (16, Answer.WORDS)
+    assert table[AnswerTable.CAPACITY] == 16
+    assert table[AnswerTable.ROWS] == rows.ctypes.data
+    assert table[AnswerTable.INDEX] == index.ctypes.data
+    assert table[AnswerTable.INDEX_ENTRIES] == len(index) > 16
+    assert table[AnswerTable.POOL] == pool.ctypes.data
+    assert table[AnswerTable.POOL_BYTES] == len(pool)
+    assert table[AnswerTable.COUNT] == table[AnswerTable.POOL_USED] == 0
+    assert not index.any()
 
 
 MIB = 1 << 20

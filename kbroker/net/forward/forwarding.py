@@ -16,9 +16,8 @@ from kbroker.ipc.block import FAILED, Peer, pack_peer, row_of
 from kbroker.ipc.link import AsyncLink
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, State
-from kbroker.net.context import Context
+from kbroker.net.context import Context, new_answer_table
 from kbroker.net.forward.forward_kernel import answer_forwarded
-from kbroker.net.local_answers.answer_table import new_answer_table
 from kbroker.net.rows import AnswerTable, Flag, ForwardedApi, ProduceVersion
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow

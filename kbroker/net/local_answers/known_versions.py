@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.net.api_versions import KnownRequest
-from kbroker.net.context import Context
-from kbroker.net.local_answers.answer_table import new_answer_table
+from kbroker.net.context import Context, new_answer_table
 from kbroker.net.local_answers.api_versions_kernel import forget_versions, know_versions
 from kbroker.net.rows import AnswerTable
 from kbroker.net.rows import Context as ContextRow
