@@ -10,7 +10,7 @@ import pytest
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.decoys import Decoys
 from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
-from kbroker.control.token_credentials import TokenCredentials
+from kbroker.control.logins import TokenCredentials
 from kbroker.ipc.login_messages import TokenCredential
 
 TOKEN = DelegationToken("id", "User:ann:e", "User:admin", (), 10, 100, 50)
@@ -73,7 +73,7 @@ def test_a_token_that_ends_while_its_credential_is_made_has_none(tokens: Delegat
 
 
 def test_few_credentials_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbroker.control.token_credentials.MAX_KEPT", 2)
+    monkeypatch.setattr("kbroker.control.logins.MAX_KEPT", 2)
     many = DelegationTokens(CONFIG, [TOKEN._replace(token_id=str(number)) for number in range(3)])
     made = credentials(many)
     first = [find(made, str(number), 1) for number in range(3)]
