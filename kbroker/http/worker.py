@@ -79,10 +79,9 @@ def _serve_registry(context: ChildContext, view: "ControlView", tls: "HttpTls | 
     listener = context.registry_listener
     if listener is None:
         return None
-    from kbroker.http.registry.server import RegistryServer
-    from kbroker.http.registry.setup import registry
+    from kbroker.http.registry.server import RegistryServer, registry_of
 
-    found = registry(context, view, listener.getsockname()[0])
+    found = registry_of(context, view, listener.getsockname()[0])
     if found is not None:
         server = RegistryServer(listener, found, tls)
         threading.Thread(target=server.serve_forever, name="registry", daemon=True).start()

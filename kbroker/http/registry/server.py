@@ -1,5 +1,6 @@
 """The HTTP side of the registry: paths, bodies, logins, errors."""
 
+import importlib.util
 import logging
 import re
 import socket
@@ -17,17 +18,23 @@ from kbroker.http.basic_logins import CHALLENGE, BasicLogins, NotLoggedIn
 from kbroker.http.bounded_server import BoundedServer
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console import browser_headers
-from kbroker.http.console.caller import Caller, Callers
+from kbroker.http.console.caller import Caller, Callers, callers_of
+from kbroker.http.console.listener import Access, listener_of
 from kbroker.http.console.sessions import Attempts
 from kbroker.http.console.turns import Turns
+from kbroker.http.control_view import ControlView
 from kbroker.http.registry.answers import ROUTES, Function, RegistryRequest
 from kbroker.http.registry.failure import UNAVAILABLE, Failure, busy, unprocessable
+from kbroker.http.registry.formats import EXTRA
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import dump
 from kbroker.http.tls import HttpTls
+from kbroker.ipc.child import ChildContext
 
 log = logging.getLogger(__name__)
 
+NEEDED = ("avro", "grpc_tools", "jsonschema")
+"""Packages of the formats."""
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
 MAX_FREE_BODY_BYTES = 64 << 10
@@ -137,6 +144,17 @@ class Registry:
             return self._logins.caller(authorization, peer)
         except NotLoggedIn as refusal:
             raise Failure(refusal.status, _CODES[refusal.status], refusal.text) from refusal
+
+
+def registry_of(context: ChildContext, control: ControlView, host: str) -> Registry | None:
+    """The registry; None if no listener accepts the http process as a client."""
+    listener = listener_of(host, context.config)
+    if listener.access is Access.CLOSED:
+        return None  # the acceptor has logged the reason
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        log.warning("the schema registry lacks %s: pip install '%s'", ", ".join(missing), EXTRA)
+    callers = callers_of(context, control, listener)
+    return Registry(callers, context.cluster_id, listener.access is Access.LOGIN)
 
 
 def _answered(work: Callable[[], Any], title: str) -> Answer:
