@@ -36,11 +36,8 @@ venv-docs: ## adds what the site of the docs needs
 	$(SYNC) run dev docs
 
 .PHONY: kernels
-kernels: $(VENV)/.kernels ## compiles the kernels to the on-disk cache, once
-
-$(VENV)/.kernels: $(wildcard kbroker/kernels/*.py kbroker/*/*_kernel.py kbroker/*/*/*_kernel.py) requirements/run.txt | venv-run
+kernels: venv-run ## compiles the kernels to the on-disk cache, once
 	@$(BIN)/python -m kbroker.kernels.warm
-	@touch $@
 
 ##—— the broker
 .PHONY: run
@@ -97,11 +94,11 @@ fuzz: venv kernels ## only fuzzing; for an hour: make fuzz KBROKER_FUZZ_SECONDS=
 fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a login
 	@KBROKER_FUZZ_REQUESTS=$(or $(REQUESTS),1000000) KBROKER_FUZZ_SECONDS=36000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz/test_login.py
 
-# MUTANTS holds further options, for instance MUTANTS='--only kbroker/io/replication'; all: MUTANTS=--help
 .PHONY: chaos
 chaos: venv ## TESTS=tests/crash/test_share_retries.py SECONDS=600 SEED=1: tests in a loop, processes pause
 	@$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(CHAOS) $(or $(TESTS),$(error TESTS= is missing))
 
+# MUTANTS holds further options, for instance MUTANTS='--only kbroker/io/replication'; all: MUTANTS=--help
 .PHONY: mutants
 mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: which of them the fast tests detect
 	@$(BIN)/python -m tests.mutants --count $(or $(COUNT),500) --seed $(SEED) $(MUTANTS)
