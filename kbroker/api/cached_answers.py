@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
-from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import NO_LOGS, CachedAnswer, Cut, Part
+from kbroker.ipc.layout import AnswerVersion
 from kbroker.ipc.long_messages import REPEATABLE_BYTES
 from kbroker.protocol.frame import encode_response, framed_response
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse

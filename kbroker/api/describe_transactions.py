@@ -6,8 +6,8 @@ from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.control.transactions.service import TransactionService
-from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import CachedAnswer, word_of
+from kbroker.ipc.layout import AnswerVersion
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_transactions import (

@@ -7,8 +7,8 @@ KIP-664, KIP-994, KIP-1152.
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
-from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import CachedAnswer
+from kbroker.ipc.layout import AnswerVersion
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse

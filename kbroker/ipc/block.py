@@ -4,7 +4,7 @@ kernels read.
 A block is a sequence of messages: each has a head, up to two byte strings, and zeros up to the next
 multiple of 8. A request carries its peer (the client, packed once per connection, see `pack_peer`)
 and its frame without the size. An answer carries a status and its frame with the size, and if it
-may be cached its terms (`cached_answer_layout.py`). Kernels of both sides read and write the same
+may be cached its terms (`layout.py`). Kernels of both sides read and write the same
 bytes. Calls of requests in blocks are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of
 the network process.
 """
@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 from kbroker.ipc.block_kernel import block_is_whole
-from kbroker.ipc.block_layout import MessageHead
 from kbroker.ipc.cached_answers import CachedAnswer
+from kbroker.ipc.layout import MessageHead
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError

@@ -3,8 +3,7 @@
 The lengths in a block are checked once, when it arrives; readers of a message rely on that check.
 """
 
-from kbroker.ipc.block_layout import MessageHead
-from kbroker.ipc.cached_answer_layout import Term
+from kbroker.ipc.layout import MessageHead, Term
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import copy, load_i32, load_i64, store_i32, store_i64

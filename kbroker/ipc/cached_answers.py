@@ -14,8 +14,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.cached_answer_layout import AnswerVersion, CutPart, LogVersion, Term
-from kbroker.ipc.cached_answer_layout import Cut as CutRow
+from kbroker.ipc.layout import AnswerVersion, CutPart, LogVersion, Term
+from kbroker.ipc.layout import Cut as CutRow
 
 _TERMS: Final = struct.Struct(f"<{Term.WORDS}q")
 _CUT: Final = struct.Struct(f"<{CutRow.WORDS}q")

@@ -1,9 +1,10 @@
-"""Every table of the memory that processes share. Nothing here is persisted.
+"""Every table of the memory that processes share, and of the blocks that they send each other.
+Nothing here is persisted.
 
 All words are int64 in native byte order; a "line" is 64 bytes (8 words).
 """
 
-from kbroker.kernels.row import Row, Values, word
+from kbroker.kernels.row import Row, Struct, Values, field, word
 
 LINE = 64
 
@@ -197,3 +198,97 @@ class FreeSpace(Row, writer="http", shared="the next http process", words=2):
     BYTES = word("bytes", "free on the file system")
 
     SAMPLES = 722  # of each log dir: one in five seconds, for an hour
+
+
+class SensorCell(Row, writer="its process", shared="network and control"):
+    """Usage of a client in one window."""
+
+    WINDOW = word("number", "of the window")
+    AMOUNT = word("amount", "used in it")
+
+
+class SensorRow(Row, writer="its process", shared="network and control", words=4):
+    """Usage of one client, found by its key among WAYS neighbours (`sensor_kernel.py`). SensorCells
+    follow, one for each sample."""
+
+    SENSORS = 4096  # a power of two
+    WAYS = 16
+    TABLE_ROWS = SENSORS + WAYS
+
+    KEY_HIGH = word("bits", "of the key")
+    KEY_LOW = word("bits", "of the key; 0 and 0: free")
+    USED = word("number", "window of the last use")
+
+
+def sensor_words(samples: int) -> int:
+    """Words of a SensorRow with its cells."""
+    return SensorRow.WORDS + SensorCell.WORDS * samples
+
+
+class MessageHead(Struct, writer="network (requests), control (answers)", shared="network and control"):
+    """The head of a request or an answer in a block (`block.py`)."""
+
+    CALL_ROW_BITS = 24  # the low bits of a call: the connection's row
+
+    MESSAGE_BYTES = field("int64", "bytes", "of the whole message, this head and padding included")
+    CALL = field("int64", "number", "the request that is answered; 0: no client waits for an answer any more")
+    PEER_BYTES = field("int32", "bytes", "of a request: of the peer. Of an answer: its status")
+    FRAME_BYTES = field("int32", "bytes", "of the frame")
+    STATUS = PEER_BYTES
+
+
+class AnswerVersion(Row, writer="control", shared="network"):
+    """Words that show whether a cached answer is still valid (`cached_answers.py`): it is, as long as
+    its words have the values that they had when it was built."""
+
+    TOPICS = word(
+        "count", "grows with every change of topics, settings, quotas, credentials and places of logs"
+    )
+    TRANSACTIONS = word("count", "grows with every change of a transactional id")
+    KEYED = word(
+        "count",
+        "each grows with what groups of one hash commit and what else happens to them, and with every change of "
+        "transactional ids of that hash",
+        count=1022,
+    )
+
+
+class Term(Row, writer="control; network in its copies", shared="network"):
+    """The terms of a cached answer, after its frame in a block, from the next multiple of 8 on."""
+
+    TOPICS = word("count", "value of AnswerVersion.TOPICS")
+    WORD = word("number", "of a second word, AnswerVersion.TOPICS again when there is none")
+    VALUE = word("count", "its value")
+    LOGS = word("count", "logs that the answer was read from; LogVersion of each is behind the body")
+    CODES = word("count", "error codes in the answer, all of them NONE")
+    BODY_BYTES = word("bytes", "of the request's body, which follows")
+    PARTS = word("count", "topics by which the answer can be taken apart, 0 when it cannot")
+
+
+class LogVersion(Row, writer="control; network in its copies", shared="network"):
+    """A log that an answer was read from, as it was before: after the body, from the next multiple
+    of 8 on. An answer that has logs has no parts."""
+
+    SLOT = word("number", "of the partition")
+    SEQUENCE = word("count", "value of Slot.SEQUENCE")
+
+
+class Cut(Row, writer="control", shared="network"):
+    """The split of an answer into parts: after the body, from the next multiple of 8 on, if there
+    are parts."""
+
+    ARRAY = word("bytes", "position of the array of topics in the answer's frame")
+    FIRST = word("bytes", "position of the first topic")
+    END = word("bytes", "position of what is behind the last topic")
+    ROOM = word("count", "most partitions in an answer to a request with these options")
+    CODES = word("count", "error codes outside of the topics")
+
+
+class CutPart(Row, writer="control", shared="network"):
+    """A topic of such an answer, in their order in it. Its key follows, up to the next multiple of
+    8."""
+
+    BYTES = word("bytes", "of the topic in the frame")
+    CODES = word("count", "error codes")
+    PARTITIONS = word("count", "partitions")
+    KEY_BYTES = word("bytes", "of what requests name it by, a name or an id")

@@ -6,7 +6,7 @@ used of them. A row's cells are the samples of Kafka's Rate (quota.window.num of
 quota.window.size.seconds): window number and sum.
 """
 
-from kbroker.ipc.sensor_layout import SENSORS, WAYS, SensorCell, SensorRow
+from kbroker.ipc.layout import SensorCell, SensorRow
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import store_i64, store_release
 from kbroker.kernels.rows import get, put
@@ -15,8 +15,8 @@ from kbroker.kernels.rows import get, put
 @inlined
 def _find(table: int, stride: int, high: int, low: int) -> int:
     """Address of a key's row, 0 when it has none."""
-    first = table + (low & (SENSORS - 1)) * stride
-    for way in range(WAYS):
+    first = table + (low & (SensorRow.SENSORS - 1)) * stride
+    for way in range(SensorRow.WAYS):
         row = first + way * stride
         if get(row, SensorRow.KEY_HIGH) == high and get(row, SensorRow.KEY_LOW) == low:
             return row
@@ -29,9 +29,9 @@ def _take(table: int, stride: int, high: int, low: int) -> int:
     row = _find(table, stride, high, low)
     if row != 0:
         return row
-    first = table + (low & (SENSORS - 1)) * stride
+    first = table + (low & (SensorRow.SENSORS - 1)) * stride
     row = first
-    for way in range(WAYS):
+    for way in range(SensorRow.WAYS):
         other = first + way * stride
         if get(other, SensorRow.KEY_HIGH) == 0 and get(other, SensorRow.KEY_LOW) == 0:
             row = other

@@ -15,8 +15,8 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.layout import (
+    AnswerVersion,
     AppendEntry,
     Completion,
     Counter,
@@ -24,9 +24,10 @@ from kbroker.ipc.layout import (
     ProcessLine,
     ProducerIds,
     Ring,
+    SensorRow,
     Slot,
+    sensor_words,
 )
-from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
 from kbroker.kernels.row import RowType
 from kbroker.metrics.slots import ROW_WORDS
 
@@ -132,7 +133,7 @@ class Shared:
         self.producer_ids = self._producer_ids.rows(ProducerIds, 1)[0]
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
-        table = (TABLE_ROWS, row_words(sizes.quota_samples))
+        table = (SensorRow.TABLE_ROWS, sensor_words(sizes.quota_samples))
         self._sensors = [Region(table[0] * table[1] * 8) for _ in range(sizes.clients)]
         self.sensors = [region.words(table) for region in self._sensors]
         self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]

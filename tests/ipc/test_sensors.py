@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.config.client_quotas import Bound
-from kbroker.ipc.sensor_layout import SENSORS, WAYS
+from kbroker.ipc.layout import SensorRow
 from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.ipc.shared import Shared, Sizes
 
@@ -94,7 +94,7 @@ def test_the_rate_is_that_of_the_samples(uses: list[tuple[int, int, int]]) -> No
 
 def test_a_full_neighbourhood_drops_the_longest_idle_client(processes: tuple[Sensors, Sensors]) -> None:
     one, _ = processes
-    crowd = [Sensor(100.0, high, SENSORS * high) for high in range(1, WAYS + 2)]
+    crowd = [Sensor(100.0, high, SensorRow.SENSORS * high) for high in range(1, SensorRow.WAYS + 2)]
     for at, each in enumerate(crowd):
         one.add(each, 5000, 10_000 + at * WINDOW_MS // 8)
     now_ms = 10_000 + len(crowd) * WINDOW_MS // 8

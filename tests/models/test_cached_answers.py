@@ -4,8 +4,8 @@ gives it."""
 import numpy as np
 import pytest
 
-from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import AnswerVersions, word_of
+from kbroker.ipc.layout import AnswerVersion
 from tests.models.cached_answers import AnswersModel
 from tests.models.explorer import Violation, explore
 from tests.models.page import documented_states

@@ -21,7 +21,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.config import acls
 from kbroker.control.metadata.topic_name import INTERNAL
-from kbroker.ipc.cached_answer_layout import AnswerVersion
+from kbroker.ipc.layout import AnswerVersion
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

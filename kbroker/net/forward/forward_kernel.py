@@ -5,7 +5,7 @@ Control's answers arrive in blocks, too. They are sent, and kept if they may be 
 """
 
 from kbroker.ipc.block_kernel import is_cacheable, request_bytes, write_request
-from kbroker.ipc.block_layout import MessageHead
+from kbroker.ipc.layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import Epoll

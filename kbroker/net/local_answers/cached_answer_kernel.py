@@ -7,8 +7,7 @@ answer depends on the client id while there are no quotas.
 """
 
 from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
-from kbroker.ipc.cached_answer_layout import LogVersion, Term
-from kbroker.ipc.layout import Slot
+from kbroker.ipc.layout import LogVersion, Slot, Term
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     copy,

@@ -9,7 +9,7 @@ request goes to control; so do requests for topics that do not exist or may be c
 """
 
 from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
-from kbroker.ipc.cached_answer_layout import Cut, CutPart, Term
+from kbroker.ipc.layout import Cut, CutPart, Term
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp

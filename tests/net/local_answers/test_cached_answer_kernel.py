@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTable
-from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import AnswerVersions, word_of
-from kbroker.ipc.layout import Slot
+from kbroker.ipc.layout import AnswerVersion, Slot
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.ipc.shared import Shared
 from kbroker.metrics import layout as ml
