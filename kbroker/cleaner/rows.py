@@ -40,10 +40,10 @@ class Retain(Row, writer="cleaner"):
 class CleanStop(Values):
     """The reason why a walk over a buffer stopped."""
 
-    TAKEN = 0  # up to its end, or to a batch that ends behind it (NEXT_SIZE, 0 when not even that is there)
+    TAKEN = 0  # up to its end, or to a batch that ends beyond it (NEXT_SIZE, 0 when not even that is there)
     SPECIAL = 1  # compressed, transactional or control: Python decodes it
     FULL = 2
     DAMAGED = 3
     WHOLE = 4  # it did not: a plain or special batch is there
-    OUT_FULL = 5  # room for NEXT_SIZE bytes is wanted in the out buffer, or a row
+    OUT_FULL = 5  # the out buffer lacks room for NEXT_SIZE bytes, or a row
     UNORDERED = 6  # offsets of a batch's records do not rise within it: the batch stays as it is

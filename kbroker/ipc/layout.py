@@ -54,7 +54,7 @@ class Slot(Row, writer="io", shared="all", words=32):
     MIN_IN_SYNC_REPLICAS = word("count", "min.insync.replicas", writer="control")
     WAITERS = word("bits", "p: process p wants a wake-up when this slot advances", writer="all", line=3)
     LAST_ABORTED = word(
-        "offset", "no record behind it belongs to an aborted transaction; -1: none at all does"
+        "offset", "no record after it belongs to an aborted transaction; -1: none at all does"
     )
     COMPRESSION_LEVEL = word("level", "of COMPRESSION, as the topic has it", writer="control")
     START_EPOCH = word("epoch", "leader epoch of the log start offset, -1: not known")
@@ -258,8 +258,8 @@ class Term(Row, writer="control; network in its copies", shared="network"):
 
     TOPICS = word("count", "value of AnswerVersion.TOPICS")
     WORD = word("number", "of a second word, AnswerVersion.TOPICS again when there is none")
-    VALUE = word("count", "its value")
-    LOGS = word("count", "logs that the answer was read from; LogVersion of each is behind the body")
+    VALUE = word("count", "value of WORD")
+    LOGS = word("count", "logs that the answer was read from; LogVersion of each follows the body")
     CODES = word("count", "error codes in the answer, all of them NONE")
     BODY_BYTES = word("bytes", "of the request's body, which follows")
     PARTS = word("count", "topics by which the answer can be taken apart, 0 when it cannot")
@@ -279,8 +279,8 @@ class Cut(Row, writer="control", shared="network"):
 
     ARRAY = word("bytes", "position of the array of topics in the answer's frame")
     FIRST = word("bytes", "position of the first topic")
-    END = word("bytes", "position of what is behind the last topic")
-    ROOM = word("count", "most partitions in an answer to a request with these options")
+    END = word("bytes", "position after the last topic")
+    ROOM = word("count", "maximum of partitions in an answer to a request with these options")
     CODES = word("count", "error codes outside of the topics")
 
 

@@ -108,7 +108,7 @@ class RowType(Constants):
                 continue
             first = following if value.line < 0 else value.line * LINE_WORDS
             if first < following:
-                raise TypeError(f"{name}.{key} lies behind the beginning of its line")
+                raise TypeError(f"{name}.{key} is after the beginning of its line")
             fields[key] = Word(
                 key, first, value.count, value.unit, value.writer or writer, value.meaning, value.metric
             )

@@ -28,4 +28,4 @@ class DelayedList(Row, writer="io"):
     """A list of delayed produces: one for each slot, and a last one for completed produces."""
 
     HEAD = word("number", "the first, 0: none")
-    TAIL = word("number", "the last")
+    TAIL = word("number", "the last, 0: none")

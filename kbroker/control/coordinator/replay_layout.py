@@ -7,7 +7,7 @@ class ReplayWindow(Row, writer="control"):
     """A window: a piece of a segment, and the records in it."""
 
     BUFFER = word("address", "bytes of the segment")
-    END = word("bytes", "of them")
+    END = word("bytes", "in BUFFER")
     POSITION = word("bytes", "in the window, of the next batch")
     NEXT_OFFSET = word("offset", "batches below it are not replayed again")
     ROWS = word("address", "rows of ReplayRow")
@@ -29,9 +29,9 @@ class ReplayRow(Row, writer="control"):
 
     KIND = word("number", "of ReplayKind")
     POSITION = word("bytes", "in the window, of the key or of the batch")
-    BYTES = word("bytes", "of that")
+    BYTES = word("bytes", "of the key or the batch")
     VALUE = word("bytes", "position of the value")
-    VALUE_BYTES = word("bytes", "of that; -1: a tombstone")
+    VALUE_BYTES = word("bytes", "of the value; -1: a tombstone")
     TIMESTAMP = word("ms", "of the record")
     OFFSET = word("offset", "of the record")
     PRODUCER_ID = word("number", "of the batch")

@@ -143,7 +143,7 @@ class Chain(Row, writer="io"):
     """The batches of one slot, valid during a call for touched slots."""
 
     HEAD = word("number", "first accepted Batch of this call, -1 for untouched")
-    TAIL = word("number", "last one")
+    TAIL = word("number", "last accepted Batch of this call")
     POSITION = word("bytes", "end of the file as it will be after the write")
     NEXT_OFFSET = word("offset", "as it will be after the write")
     MARKED = word("flag", "1: a transaction marker is in the chain, so nothing more is taken for this slot")

@@ -21,8 +21,8 @@ class Connection(Row, writer="network", words=32):
     FILLED = word("arena offset", "end of the received bytes")
     LIMIT = word("arena offset", "end of the reserved room")
     HEAD = word("number", "first Request that waits for completions, -1: none")
-    TAIL = word("number", "last of them")
-    QUEUED = word("count", "of them")
+    TAIL = word("number", "last Request that waits")
+    QUEUED = word("count", "requests that wait for completions")
     DIRTY_NEXT = word("number", "next connection of Context.DIRTY")
     STALLED_NEXT = word("number", "next connection of Context.STALLED")
     LAST_NS = word("ns", "when bytes were last received or sent, CLOCK_MONOTONIC")
@@ -42,7 +42,7 @@ class Connection(Row, writer="network", words=32):
         "address",
         "client data that control gets with requests; 0: its requests go through Python, but for Flag.PEER_DUE",
     )
-    PEER_BYTES = word("bytes", "of that")
+    PEER_BYTES = word("bytes", "of PEER")
     ACCESS = word("address", "its row of Access; 0: everything is allowed")
     ANSWER_SCOPE = word("number", "clients with the same number get the same answer to the same request")
 
@@ -253,7 +253,7 @@ class Access(Row, writer="network"):
 
     GRANT = word("address", "row of Grant of its principal and host")
     ID = word("address", "the transactional id that was checked last")
-    ID_BYTES = word("bytes", "of that id")
+    ID_BYTES = word("bytes", "of ID")
     ID_ALLOWED = word("flag", "1: it may be used")
 
 

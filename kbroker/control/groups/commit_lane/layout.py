@@ -26,24 +26,24 @@ class Lane(Row, writer="control", words=40):
     ENTRIES = word("address", "rows of CommitEntry")
     ENTRY_ROOM = word("count", "rows of CommitEntry")
     ANSWERS = word("address", "answers of commits")
-    ANSWER_ROOM = word("bytes", "for them")
+    ANSWER_ROOM = word("bytes", "size of ANSWERS")
     BATCHES = word("address", "rows of CommitBatch")
     RECORDS = word("address", "bytes of the batches")
-    RECORD_ROOM = word("bytes", "for them")
+    RECORD_ROOM = word("bytes", "size of RECORDS")
     HEADS = word("address", "first and last commit of each offsets partition, two words each")
     SCRATCH = word("address", "a key")
     MAX_BATCH = word("bytes", "of a batch")
     TOPIC_COUNT = word("count", "offsets partitions")
     TOUCHED = word("address", "numbers of decisions used since their sessions were last extended")
-    TOUCHED_COUNT = word("count", "of them")
+    TOUCHED_COUNT = word("count", "numbers in TOUCHED")
     READY = word("address", "answers in the order of their batches")
     NOW = word("ms", "wall clock of this block, for records")
     NOW_MONOTONIC = word("ms", "CLOCK_MONOTONIC of this block, for sessions")
     PLAIN = word("address", "answers that wait for no append")
-    PLAIN_ROOM = word("bytes", "for them")
-    PLAIN_USED = word("bytes", "of that")
-    PLAIN_COUNT = word("count", "of them, of classic groups")
-    PLAIN_CONSUMER_COUNT = word("count", "of them, of consumer groups")
+    PLAIN_ROOM = word("bytes", "size of PLAIN")
+    PLAIN_USED = word("bytes", "of PLAIN in use")
+    PLAIN_COUNT = word("count", "answers in PLAIN to members of classic groups")
+    PLAIN_CONSUMER_COUNT = word("count", "answers in PLAIN to members of consumer groups")
 
 
 class CachedDecision(Row, writer="control"):
@@ -56,14 +56,14 @@ class CachedDecision(Row, writer="control"):
     PREFIX = word(
         "address", "first bytes of the body; of a heartbeat the whole, of a consumer group's with client id"
     )
-    PREFIX_BYTES = word("bytes", "of that")
+    PREFIX_BYTES = word("bytes", "of PREFIX")
     GROUP = word("number", "of its counter in Lane.IN_FLIGHT")
     PARTITION = word("number", "of __consumer_offsets")
     TOUCHED_MS = word("ms", "last use, 0 when the session has been extended since")
     ANSWER = word("address", "of a heartbeat: what follows the correlation id")
-    ANSWER_BYTES = word("bytes", "of that")
+    ANSWER_BYTES = word("bytes", "of ANSWER")
     PEER = word("address", "the only peer that it is for, as in the block; none: for all")
-    PEER_BYTES = word("bytes", "of that")
+    PEER_BYTES = word("bytes", "of PEER")
 
 
 class Committed(Row, writer="control"):
@@ -90,9 +90,9 @@ class Commit(Row, writer="control"):
     GROUP = word("number", "of its counter in Lane.IN_FLIGHT")
     MESSAGE = word("bytes", "position in the block")
     ENTRY = word("number", "its first CommitEntry")
-    ENTRIES = word("count", "of them")
+    ENTRIES = word("count", "its rows of CommitEntry")
     ANSWER = word("address", "its answer")
-    ANSWER_BYTES = word("bytes", "of that")
+    ANSWER_BYTES = word("bytes", "of ANSWER")
     BOUND = word("bytes", "that its records do not exceed")
 
 
@@ -103,9 +103,9 @@ class CommitEntry(Row, writer="control", words=8):
     OFFSET = word("offset", "to commit")
     LEADER_EPOCH = word("epoch", "of the record")
     METADATA = word("address", "its metadata")
-    METADATA_BYTES = word("bytes", "of that")
+    METADATA_BYTES = word("bytes", "of METADATA")
     VALUE = word("bytes", "position of the record's value in its batch")
-    VALUE_BYTES = word("bytes", "of that")
+    VALUE_BYTES = word("bytes", "of the record's value")
 
 
 class CommitBatch(Row, writer="control"):
@@ -117,7 +117,7 @@ class CommitBatch(Row, writer="control"):
     ANSWERS_AT = word("bytes", "position in Lane.READY")
     ANSWERS_BYTES = word("bytes", "of its answers")
     COMMIT = word("number", "first Commit; the others follow by its NEXT")
-    COMMITS = word("count", "of them")
+    COMMITS = word("count", "its rows of Commit")
     CODES = word("count", "error codes in its answers")
 
 
