@@ -18,7 +18,7 @@ memory."""
 class ConfigResults:
     """Lists by the settings of the resource, not by its name. Valid until any settings change.
 
-    Runs in: control. Owner: the process's main.
+    Runs in: control. Owner: Dispatch.
     """
 
     def __init__(self, broker: Broker) -> None:

@@ -30,7 +30,7 @@ _PLANS: dict[type[Struct], Plan] = {}
 
 
 class ErrorCounts:
-    """Runs in: control. Owner: the process's main."""
+    """Runs in: control and network. Owner: Dispatch, LocalAnswers."""
 
     def __init__(self, slots: Slots) -> None:
         self._words = slots.words

@@ -12,7 +12,7 @@ second the wait would never end, even after a change of the setting."""
 
 
 class Throttle:
-    """Runs in: cleaner, any thread. Owner: the process's main. Bytes are used first, then the
+    """Runs in: cleaner, any thread. Owner: CleanerState. Bytes are used first, then the
     thread waits until they were allowed.
 
     clock_s, sleep: given by tests."""

@@ -37,7 +37,7 @@ Key = tuple[str, str | None]
 
 
 class Guesses:
-    """Runs in: control, for all network processes. Owner: the process's main."""
+    """Runs in: control, for all network processes. Owner: Logins."""
 
     def __init__(self, of_user: Allowance = OF_USER, of_address: Allowance = OF_ADDRESS) -> None:
         self._of_user = of_user

@@ -47,7 +47,7 @@ class Committed:
 
 
 class GroupCommit:
-    """Threads that run commits. Runs in: io. Owner: the IO worker, its only caller. Not
+    """Threads that run commits. Runs in: io. Owner: Durability, its only caller. Not
     thread-safe. A commit of only the active segment is sent through a pipe to compiled threads; a
     commit that includes closed segments runs in a Python thread. Results arrive through a pipe,
     whose reader passes those with a token of ``ask`` to ``result``. A slot has at most one commit

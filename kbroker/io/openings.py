@@ -336,7 +336,7 @@ def _left_by_last_stop(context: ChildContext) -> dict[str, dict[TopicPartition, 
 
 
 class RecoveryProgress:
-    """Counts logs and scanned bytes. Runs in: io. Owner: Logs; loading threads call `scanned`.
+    """Counts logs and scanned bytes. Runs in: io. Owner: Openings; loading threads call `scanned`.
     Thread-safe."""
 
     def __init__(self) -> None:

@@ -104,7 +104,7 @@ class ColdStream:
 class ReadAheadPool:
     """Reads ranges into the page cache and drops the bytes. A reader that continues at the end of
     its last range gets a growing window of read-ahead, so that few of its fetches wait for the
-    disk. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is
+    disk. Runs in: io. Owner: HeldEntries. ``notify`` is called from a thread when a range is
     done. ``take`` returns the finished ranges, including failed ones (the reader will get the error
     itself); ``take_from_disk`` returns the bytes that were read from disk for them and for the
     windows.

@@ -31,7 +31,7 @@ _REST: Final = Background(logging.getLogger(__name__), "work in slices failed")
 
 
 class Slicing:
-    """Runs in: control, network. Owner: the process's main.
+    """Runs in: control, network. Owner: its creator.
 
     Short work does not wait for long work before it: all work begins with a slice, and a few take
     turns for the next ones. Work that is not finished then runs one after the other in the lane of

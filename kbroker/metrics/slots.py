@@ -71,7 +71,7 @@ def bind(name: str, **labels: int | str) -> int:
 
 
 class Slots:
-    """One process's row. Runs in: every process, for its own row. Owner: the process's main.
+    """One process's row. Runs in: every process, for its own row. Owner: its creator.
 
     words: memoryview of int64, the cheapest to update from Python. address: of its first word, for
     kernels.

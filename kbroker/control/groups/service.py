@@ -61,7 +61,7 @@ class CatalogueView:
 
 
 class GroupService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by `Services.groups`.
+    """Runs in: control. Owner: Services. API handlers reach it by `Services.groups`.
 
     _expired: groups of which the current sweep has removed all expired offsets.
     """

@@ -38,7 +38,7 @@ UNCLEAN_ELECTIONS = bind("kbroker_unclean_leader_elections_total")
 
 
 class Replication:
-    """Runs in: control. Owner: the process's main. Decisions are made one after another.
+    """Runs in: control. Owner: Services. Decisions are made one after another.
 
     after_check: called after every check of the replicas.
     """

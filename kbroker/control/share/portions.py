@@ -9,7 +9,7 @@ NEW = -1
 
 
 class Portions:
-    """The first offsets of portions, in order. Owner: a SharePartition.
+    """The first offsets of portions, in order. Owner: a SharePartition's InFlight.
 
     end_offset: the last offset in flight, where the last portion ends.
     """

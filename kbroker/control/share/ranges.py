@@ -67,7 +67,7 @@ def finished_in(ranges: Iterable[Range]) -> int:
 
 
 class Ranges:
-    """Ranges in order. Owner: a SharePartition, or the stored state of one.
+    """Ranges in order. Owner: a SharePartition's InFlight, or the stored state of one.
 
     finished: the number of finished records, counted with each change: a state may have very many
     ranges.

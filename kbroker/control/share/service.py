@@ -78,7 +78,7 @@ class FetchSpec:
 
 
 class ShareService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by
+    """Runs in: control. Owner: Services. API handlers reach it by
     `Services.shares`.
 
     announce(slot number): asks the slot's IO worker to notify when it advances.

@@ -34,7 +34,7 @@ MAX_TEXT: Final = 255
 
 
 class TelemetryService:
-    """Runs in: control. Owner: the services."""
+    """Runs in: control. Owner: Services."""
 
     def __init__(self, broker: Broker, clock_ms: Callable[[], int] = monotonic_ms) -> None:
         self._broker = broker

@@ -38,7 +38,7 @@ VERSION_FEATURE = "transaction.version"
 
 
 class TransactionService:
-    """Runs in: control. Owner: the process's main. API handlers reach it by
+    """Runs in: control. Owner: Services. API handlers reach it by
     `Services.transactions`. It is the machine's View."""
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender, groups: GroupService) -> None:

@@ -22,7 +22,7 @@ REFUSED = bind("kbroker_produce_refused_partitions")
 
 
 class FullDisks:
-    """Runs in: io. Owner: Logs. Not thread-safe. get: the open log of a slot; failed: called with a
+    """Runs in: io. Owner: LogDirFailures. Not thread-safe. get: the open log of a slot; failed: called with a
     slot that could not be healed."""
 
     def __init__(

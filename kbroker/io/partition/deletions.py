@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Deletions:
-    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a separate thread
+    """Paths by due time. Runs in: io. Owner: Logs. Not thread-safe; a separate thread
     removes the files, because removing a large file also frees its pages: 10 ms and more for 100
     MB. If the process ends first, the paths are found again: files when their log is loaded
     (leftovers.py), folders by `sweep`."""

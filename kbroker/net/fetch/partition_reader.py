@@ -62,7 +62,7 @@ class Limits:
 
 
 class PartitionReader:
-    """Reads any partition the process knows. Owner: the process; keeps a LogReader for each slot in
+    """Reads any partition the process knows. Owner: Fetches; keeps a LogReader for each slot in
     use."""
 
     def __init__(self, shared: Shared, topics: Topics, reads: ReadTable, dir_errors: LogDirErrors) -> None:

@@ -110,7 +110,7 @@ class Registered:
 
 
 class RegisteredSchemas:
-    """Keeps Registered up to the end of the topic. Owner: the process. `at_once` is for its loop,
+    """Keeps Registered up to the end of the topic. Owner: ProduceChecks. `at_once` is for its loop,
     `read` for threads."""
 
     def __init__(self, slots: NDArray[np.int64], topics: Topics, clock: Callable[[], float]) -> None:

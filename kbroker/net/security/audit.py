@@ -38,7 +38,7 @@ class Refused:
 
 
 class Audit:
-    """Runs in: network. Owner: the process. send: gives events to control; without an audit log
+    """Runs in: network. Owner: Access. send: gives events to control; without an audit log
     nothing is kept."""
 
     def __init__(self, context: Context, config: BrokerConfig, connections: dict[int, Connection]) -> None:

@@ -55,7 +55,7 @@ REAUTHENTICATE_NS = 1_000_000_000  # minimum time between two logins of a connec
 
 
 class Logins:
-    """Runs in: network. Owner: the process. control: has the credentials and counts guesses."""
+    """Runs in: network. Owner: Dispatch. control: has the credentials and counts guesses."""
 
     def __init__(self, process: NetworkProcess, control: ControlLink) -> None:
         self._process = process

@@ -30,7 +30,7 @@ Software = tuple[str, str, str]
 
 
 class ClientUse:
-    """Runs in: network. Owner: the process. send: gives a report to control; nothing is reported
+    """Runs in: network. Owner: RequestCounts. send: gives a report to control; nothing is reported
     where nothing serves /metrics."""
 
     def __init__(self, context: Context, config: BrokerConfig) -> None:
