@@ -6,6 +6,8 @@ import counts once for each pair of modules, or of rooms, that it joins.
 """
 
 import ast
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -57,6 +59,19 @@ def figures(package: str) -> Figures:
     rooms = {(_room(name, top), _room(target, top)) for name, target in pairs}
     flat = sum(path.name != "__init__.py" and path.parent.name == package for path in files.values())
     return Figures(flat, len(files), len(pairs), sum(one != other for one, other in rooms))
+
+
+def callers() -> dict[str, set[str]]:
+    """By room, such as "net.fetch": the other rooms and packages that import from it, and "net" for
+    flat modules of that package."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in (ROOT / "kbroker").rglob("*.py"):
+        package, *rest = path.relative_to(ROOT / "kbroker").parts
+        place = f"{package}.{rest[0]}" if package in PACKAGES and len(rest) > 1 else package
+        for room in re.findall(r"^\s*from kbroker\.(\w+\.\w+)", path.read_text(), re.MULTILINE):
+            if room != place and room.startswith(tuple(f"{each}." for each in PACKAGES)):
+                found[room].add(place)
+    return {room: who for room, who in found.items() if (ROOT / "kbroker" / room.replace(".", "/")).is_dir()}
 
 
 def circle(folder: Path) -> list[str]:

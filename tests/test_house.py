@@ -187,6 +187,21 @@ def test_every_room_says_who_may_call_it_and_in_which_process_it_runs() -> None:
     assert not silent, "a room's docstring: its contents, its callers, its process"
 
 
+CALLERS = {"api": "APIs", "cli": "commands", "supervisor": "the supervisor"} | {
+    package: f"the trunk of {package}" for package in rooms.PACKAGES
+}
+
+
+def test_a_room_is_called_by_those_that_its_docstring_names() -> None:
+    for room, callers in rooms.callers().items():
+        text = " ".join((ROOT / "kbroker" / room.replace(".", "/") / "__init__.py").read_text().split())
+        said = re.findall(r"May be called by (.*?)\. ", text)[0]
+        package = room.partition(".")[0]
+        own = {name for name in callers if name.startswith(package) and f"every room of {package}" in said}
+        assert not [name for name in callers - own if CALLERS.get(name, f"`{name}`") not in said], room
+        assert not set(re.findall("`(.*?)`", said)) - callers, room
+
+
 def test_kernels_import_few_names_of_constants() -> None:
     assert rooms.constants() < MAX_CONSTANTS, "import their class or module: Slot.STATE, rb.CRC"
 

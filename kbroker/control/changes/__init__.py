@@ -1,4 +1,5 @@
 """Changes of metadata: checked, stored, sent to the other processes, then answered.
 
-May be called by APIs and by coordinators. Runs in control.
+May be called by the trunk of control, `control.coordinator`, `control.replication`,
+`control.share`, APIs and commands. Runs in control.
 """

@@ -4,5 +4,5 @@
 lists the clients of open connections, `quotas` computes the use of each quota, and `top_clients`
 counts bytes by client id.
 
-May be called by `control.worker`. Runs in control.
+May be called by the trunk of control. Runs in control.
 """

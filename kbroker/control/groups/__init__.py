@@ -3,5 +3,6 @@ committed offsets.
 
 Pure machines over `__consumer_offsets`, in Kafka's record schemas. `shard.py` is the door.
 
-May be called by `control.share`, `control.transactions` and APIs. Runs in control.
+May be called by the trunk of control, `control.share`, `control.transactions` and APIs. Runs in
+control.
 """

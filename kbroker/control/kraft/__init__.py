@@ -5,6 +5,6 @@ changes.
 writes it, `import_metadata.py` takes over Kafka's changes, and
 `kbroker/control/metadata/kafka_metadata.py` reads it.
 
-May be called by `control.state`, `control.metadata`, the supervisor and the command line. Runs in
+May be called by the trunk of control, `control.metadata`, the supervisor and commands. Runs in
 control at its start, in the parent at its end, and in commands.
 """

@@ -2,5 +2,5 @@
 
 `share_partition.py` is the state machine of one partition in one group; its state survives in `__share_group_state`.
 
-May be called by APIs of share groups and by the group coordinator. Runs in control.
+May be called by the trunk of control, `control.groups` and APIs. Runs in control.
 """

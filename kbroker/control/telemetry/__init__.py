@@ -5,5 +5,5 @@ they push.
 `instances` remembers the clients, `otlp` decodes their pushes to `points`, and `series` keeps a
 bounded number of them for /metrics.
 
-May be called by `control.clients` and APIs. Runs in control.
+May be called by the trunk of control, `control.clients` and APIs. Runs in control.
 """

@@ -1,4 +1,4 @@
 """Forwarding requests to the controller in blocks, and passing its answers on.
 
-May be called by the pump and by `net.process`. Runs in each network process.
+May be called by the trunk of net and by `net.security`. Runs in each network process.
 """

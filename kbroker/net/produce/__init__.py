@@ -1,4 +1,5 @@
 """Produce: scan, check, push into the append rings, answer.
 
-May be called by the pump and by `net.process`. Runs in each network process.
+May be called by the trunk of net, `net.local_answers` and `net.security`. Runs in each network
+process.
 """

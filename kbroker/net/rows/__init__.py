@@ -1,6 +1,6 @@
 """The tables of a network process, and the kernels that read and write one row of them.
 
-May be called by every room of net; imports none of them. Runs in each network process.
+May be called by every room of net, and by APIs; imports none of them. Runs in each network process.
 """
 
 from kbroker.net.rows.answer_tables import Answer, AnswerTable

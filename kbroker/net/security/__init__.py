@@ -1,4 +1,5 @@
 """TLS and SASL: contexts, relays, and the logins of connections.
 
-May be called by `net.process`, `net.dispatch` and `net.upkeep`. Runs in each network process.
+May be called by the trunk of net, `net.connections`, `net.fetch`, APIs and the supervisor. Runs in
+each network process.
 """

@@ -1,4 +1,5 @@
 """Usage: counts and times of requests, bytes of clients, quotas, the log of slow requests.
 
-May be called by `net.process` and by the rooms that answer requests. Runs in each network process.
+May be called by the trunk of net, `net.connections`, `net.fetch`, `net.forward` and `net.produce`.
+Runs in each network process.
 """
