@@ -147,7 +147,7 @@ class Operation(Values):
 class Completion(Row, writer="io", shared="client process", words=8):
     """An entry of a completion ring, IO worker to client process."""
 
-    TOKEN = word("bits", "of the append entry; -1: the slot advanced")
+    TOKEN = word("bits", "of the append entry, or SLOT_ADVANCED")
     ERROR = word("error code", "or UNVERIFIED")
     BASE_OFFSET = word(
         "offset", "of the batch, or the original one of a duplicate; -1 on error; see UNVERIFIED"
@@ -160,6 +160,7 @@ class Completion(Row, writer="io", shared="client process", words=8):
         "ns", "how long before that the write had finished: it waited for its sync or for replicas"
     )
 
+    SLOT_ADVANCED = -1  # TOKEN of a completion for a slot whose waiter bit was set
     # ERROR of a transactional batch that would begin its producer's transaction on this partition:
     # the sender asks control (messages.VerifyTransaction) and appends again. No client ever sees
     # it. BASE_OFFSET is then the end of the producer's last transaction there.

@@ -129,7 +129,7 @@ def _take_completions(cx: int) -> int:
 @inlined
 def _take_completion(cx: int, entry: int) -> None:
     token = get(entry, Completion.TOKEN)
-    if token == -1:
+    if token == Completion.SLOT_ADVANCED:
         push_event(cx, EventKind.ADVANCED, -1, get(entry, Completion.SLOT), 0)
         return
     if token & ~Token.MASK != get(cx, Context.TOKEN_EPOCH):

@@ -84,7 +84,7 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
 
 
 async def _linked(control: ControlLink) -> None:
-    """Called when the first image has come."""
+    """Open the link to control, and wait for the first image."""
     await control.connect()
     await control.first_image.wait()
 

@@ -24,8 +24,6 @@ FULL_S = 0.001
 """Seconds between two tries when the ring or the arena is full."""
 TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
 DEFAULT_TIMEOUT_MS = 30_000
-SLOT_ADVANCED = -1
-"""The token of a completion for a slot whose waiter bit was set."""
 ACKS_ALL = 0xFFFF
 """acks=-1 in the low 16 bits of AppendEntry.ACKS."""
 
@@ -251,7 +249,7 @@ class Appender:
         for worker in self._workers:
             while count := ring_take(worker.completions, self._shared.sizes.ring_entries, self._out):
                 for row in self._out[:count].tolist():
-                    if row[Completion.TOKEN] == SLOT_ADVANCED:
+                    if row[Completion.TOKEN] == Completion.SLOT_ADVANCED:
                         for listener in self.slot_listeners:
                             listener(row[Completion.SLOT])
                         continue

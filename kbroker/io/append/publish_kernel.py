@@ -127,7 +127,7 @@ def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> 
     for c in range(clients.shape[0]):
         if bits >> c & 1:
             if ring_free(clients[c, Client.COMPLETION_RING], env[Environment.CAPACITY]) > 0:
-                push_completion(env, clients[c], slots, -1, 0, -1, -1, slot, now_ns, 0)
+                push_completion(env, clients[c], slots, Completion.SLOT_ADVANCED, 0, -1, -1, slot, now_ns, 0)
             else:
                 missed |= 1 << c
     if missed != 0:
