@@ -17,6 +17,7 @@ from kbroker.net.produce.admit_kernel import admit, rings_have_room
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
 from kbroker.net.rows import (
+    AnswerBy,
     Connection,
     Context,
     Event,
@@ -78,10 +79,11 @@ def _new_request(cx: int, row: int, frame: int, length: int) -> int:
     put(request, Request.TOPICS, get(cx, Context.SCAN_TOPICS))
     put(request, Request.RESULT, -1)
     put(request, Request.FAILED, 0)
-    put(request, Request.PYTHON, 2 if get(row, Connection.FLAGS) & Flag.QUOTA != 0 else 0)
+    limited = get(row, Connection.FLAGS) & Flag.QUOTA != 0
+    put(request, Request.ANSWER, AnswerBy.SENT_BY_PYTHON if limited else AnswerBy.KERNEL)
     corrupt = get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE
     if corrupt or (get(cx, Context.SCAN_EMPTY) != 0 and get(cx, Context.SCAN_ACKS) != 0):
-        put(request, Request.PYTHON, 1)
+        put(request, Request.ANSWER, AnswerBy.PYTHON)
     put(request, Request.RECEIVED_NS, get(cx, Context.NOW_NS))
     put(request, Request.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
     put(request, Request.WRITTEN_NS, 0)

@@ -11,8 +11,8 @@ from kbroker.net.connections.server import Server
 from kbroker.net.context import Context
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import build_answer, pop_answered
+from kbroker.net.rows import AnswerBy, Request
 from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Request
 from kbroker.net.usage.quotas import Quotas
 from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.frame import parse_request
@@ -79,7 +79,7 @@ class ProduceAnswers:
             self._slow.produced(connection, request, throttle_ms)
         if request[Request.ACKS] == 0:
             return []
-        if request[Request.PYTHON] != 1 and (frame := self._ordinary(number, throttle_ms)):
+        if request[Request.ANSWER] != AnswerBy.PYTHON and (frame := self._ordinary(number, throttle_ms)):
             return [frame]
         found = self._checks.refusals.answer(number, throttle_ms, lambda: connection.state is State.CLOSED)
         return found.parts if isinstance(found, LongFrame) else [found]

@@ -10,7 +10,18 @@ from kbroker.kernels.memory import load_acquire
 from kbroker.kernels.rows import get, link_free, put
 from kbroker.net.produce.admit_kernel import give_result
 from kbroker.net.produce.wire_kernel import write_answer
-from kbroker.net.rows import Connection, Context, EventKind, Flag, Request, Result, ResultState, Token, Worker
+from kbroker.net.rows import (
+    AnswerBy,
+    Connection,
+    Context,
+    EventKind,
+    Flag,
+    Request,
+    Result,
+    ResultState,
+    Token,
+    Worker,
+)
 from kbroker.net.rows.chunk_kernel import release
 from kbroker.net.rows.connection_kernel import (
     connection_row,
@@ -155,12 +166,12 @@ def answer_connection(cx: int, connection: int) -> int:
             if get(request, Request.FAILED) != 0:
                 failed = True
                 break
-            if get(request, Request.PYTHON) == 2:
+            if get(request, Request.ANSWER) == AnswerBy.SENT_BY_PYTHON:
                 to_python = True
                 break
         else:
             bound = get(request, Request.BOUND)
-            if get(request, Request.PYTHON) != 0 or bound > get(cx, Context.OUT_BYTES) // 2:
+            if get(request, Request.ANSWER) != AnswerBy.KERNEL or bound > get(cx, Context.OUT_BYTES) // 2:
                 to_python = True
                 break
             if bound > limit - out:

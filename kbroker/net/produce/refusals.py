@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.context import Context
 from kbroker.net.produce.record_checks import ValidationResult
-from kbroker.net.rows import Request, Result
+from kbroker.net.rows import AnswerBy, Request, Result
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.codec import decode
 from kbroker.protocol.frame import encode_long_response, encode_response, parse_request
@@ -35,7 +35,9 @@ class Refusals:
     def add(self, result: int, validation: ValidationResult) -> None:
         """The answer to the result's request has this message."""
         self._validations[result] = validation
-        self._context.requests[self._context.results[result, Result.REQUEST], Request.PYTHON] = 1
+        self._context.requests[self._context.results[result, Result.REQUEST], Request.ANSWER] = (
+            AnswerBy.PYTHON
+        )
 
     def answer(self, number: int, throttle_ms: int, gone: Callable[[], bool]) -> Frame:
         """The framed answer to a complete request. In slices it ends early, with no answer, once

@@ -18,6 +18,7 @@ from kbroker.net.rows.fetch_tables import (
 )
 from kbroker.net.rows.tables import (
     Access,
+    AnswerBy,
     Chunk,
     Connection,
     Event,
@@ -49,6 +50,7 @@ from kbroker.net.rows.versions import (
 __all__ = [
     "Access",
     "Answer",
+    "AnswerBy",
     "AnswerTable",
     "Box",
     "BoxPart",

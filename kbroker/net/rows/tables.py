@@ -95,10 +95,7 @@ class Request(Row, writer="network"):
     RESULT = word("number", "first of its results, linked in the order of the request")
     PENDING = word("count", "partitions without a result")
     FAILED = word("flag", "1: some partition has an error")
-    PYTHON = word(
-        "value",
-        "1: Python builds the answer (record errors, an empty topic), 2: Python sends it (Flag.QUOTA)",
-    )
+    ANSWER = word("value", "AnswerBy")
     RECEIVED_NS = word("ns", "when it was received, CLOCK_MONOTONIC")
     BOUND = word("bytes", "that the answer does not exceed")
     FRAME = word("arena offset", "the request's header")
@@ -107,6 +104,14 @@ class Request(Row, writer="network"):
     QUEUED_NS = word("ns", "from its last byte until it was taken")
     WRITTEN_NS = word("ns", "when the last of its batches was written, 0: none was")
     ENDED_NS = word("ns", "when the last of them was complete, CLOCK_MONOTONIC; 0: none was")
+
+
+class AnswerBy(Values):
+    """The side that answers a Produce request."""
+
+    KERNEL = 0
+    PYTHON = 1  # Python builds the answer: record errors, an empty topic
+    SENT_BY_PYTHON = 2  # the kernel builds it (Flag.QUOTA)
 
 
 class Result(Row, writer="network"):

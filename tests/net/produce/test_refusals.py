@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.net.produce.record_checks import ValidationResult
 from kbroker.net.produce.refusals import Refusals, damage_text
-from kbroker.net.rows import Request, Result
+from kbroker.net.rows import AnswerBy, Request, Result
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode
@@ -70,7 +70,7 @@ def test_an_answer_has_the_message_of_each_refused_batch_once() -> None:
     context: Any = SimpleNamespace(requests=requests, results=results, arena_bytes=memoryview(frame))
     refusals = Refusals(context)
     refusals.add(0, ValidationResult(ErrorCode.INVALID_RECORD, "one is wrong", record_errors=((3, "why"),)))
-    assert requests[0, Request.PYTHON] == 1
+    assert requests[0, Request.ANSWER] == AnswerBy.PYTHON
     for message, why in (("one is wrong", [(3, "why")]), (None, [])):
         answer = bytes(refusals.answer(0, 0, lambda: False))
         response, _ = decode(ProduceResponse, VERSION, answer, HEADER_BYTES)
