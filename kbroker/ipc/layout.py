@@ -239,8 +239,8 @@ class MessageHead(Struct, writer="network (requests), control (answers)", shared
 
 
 class AnswerVersion(Row, writer="control", shared="network"):
-    """Words that show whether a cached answer is still valid (`cached_answers.py`): it is, as long as
-    its words have the values that they had when it was built."""
+    """Words that show whether a cached answer is still valid (`cached_answers.py`): it is, as long
+    as its words have the values that they had when it was built."""
 
     TOPICS = word(
         "count", "grows with every change of topics, settings, quotas, credentials and places of logs"

@@ -87,8 +87,8 @@ def new_answer_table(words: NDArray[np.int64], first: int, capacity: int) -> lis
 
 
 class Context:
-    """The arrays that a context row names, and the row itself (``words``; ``address`` is what kernels
-    take)."""
+    """The arrays that a context row names, and the row itself (``words``; ``address`` is what
+    kernels take)."""
 
     def __init__(self, shared: Shared, client: int, config: BrokerConfig) -> None:
         self.shared = shared

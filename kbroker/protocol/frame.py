@@ -43,14 +43,14 @@ def response_header_version(api_key: int, version: int) -> int:
     return 1 if version >= _FLEXIBLE_FROM[api_key] and api_key != ApiKey.API_VERSIONS else 0
 
 
-def parse_request(frame: bytes | memoryview, offset: int = 0) -> tuple[RequestHeader, int]:
-    """The header at `offset` (after the size) and where the body starts. ProtocolError for an
+def parse_request(frame: bytes | memoryview) -> tuple[RequestHeader, int]:
+    """The header of a request without its size, and where the body starts. ProtocolError for an
     unknown key."""
     try:
-        api_key, version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame, offset)
+        api_key, version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)
         if api_key not in _FLEXIBLE_FROM:
             raise ProtocolError(f"request header: there is no API with key {api_key}")
-        pos = offset + _FIXED_AND_LENGTH.size
+        pos = _FIXED_AND_LENGTH.size
         client_id = None
         if length >= 0:
             end = pos + length
@@ -61,9 +61,7 @@ def parse_request(frame: bytes | memoryview, offset: int = 0) -> tuple[RequestHe
         if version >= _FLEXIBLE_FROM[api_key]:
             pos = _skip_tags(frame, pos)
     except (struct.error, IndexError) as error:
-        raise ProtocolError(f"request header: truncated at {len(frame) - offset} bytes") from error
-    except UnicodeDecodeError as error:
-        raise ProtocolError("request header: client_id is not UTF-8") from error
+        raise ProtocolError(f"request header: truncated at {len(frame)} bytes") from error
     return RequestHeader(api_key, version, correlation_id, client_id), pos
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.decoys import Decoys
-from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from kbroker.control.logins import TokenCredentials
+from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from kbroker.ipc.login_messages import TokenCredential
 
 TOKEN = DelegationToken("id", "User:ann:e", "User:admin", (), 10, 100, 50)

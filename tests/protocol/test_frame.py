@@ -36,9 +36,9 @@ def test_requests_and_responses_of_every_api_and_version_come_back(
         request, response = request_class(key)(), response_class(key)()
         frame = encode_request(key, version, correlation_id, client_id, request)
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-        header, body = parse_request(memoryview(frame), 4)
+        header, body = parse_request(memoryview(frame)[4:])
         assert header == RequestHeader(key, version, correlation_id, client_id)
-        assert decode_exact(type(request), version, frame, body) == request
+        assert decode_exact(type(request), version, frame[4:], body) == request
         answer = encode_response(key, version, correlation_id, response)
         assert int.from_bytes(answer[:4], "big") == len(answer) - 4
         found, body = parse_response(answer[4:], key, version)

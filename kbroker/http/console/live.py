@@ -44,7 +44,6 @@ class Live:
         reader: Reader,
         space: Space,
         clock_s: Callable[[], float] = time.monotonic,
-        meminfo: Path = Path("/proc/meminfo"),
     ) -> None:
         self._shared = shared
         self._view = view
@@ -52,7 +51,6 @@ class Live:
         self._reader = reader
         self._space = space
         self._clock_s = clock_s
-        self._meminfo = meminfo
         self._readings: deque[Reading] = deque(maxlen=int(LATENCY_S) + 1)
         self._history: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._latest: dict[str, Any] = {}
@@ -144,7 +142,7 @@ class Live:
             "topic_count": len(directory.topics),
             "partition_count": len(directory.partitions),
             "log_dirs": self._space.sample(now),
-            "memory": memory_bytes(self._meminfo),
+            "memory": memory_bytes(Path("/proc/meminfo")),
         } | self._lag_members()
 
     def _knows_lag(self) -> bool:

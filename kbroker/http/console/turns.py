@@ -15,9 +15,8 @@ have guessed at the user's password. Those requests leave turns to other users."
 class Turns:
     """Runs in: http. Owner: shared by the callers of one listener. Thread-safe."""
 
-    def __init__(self, at_a_time: int = AT_A_TIME, of_a_user: int = OF_A_USER) -> None:
+    def __init__(self, at_a_time: int = AT_A_TIME) -> None:
         self._at_a_time = at_a_time
-        self._of_a_user = of_a_user
         self._taken: Counter[str | None] = Counter()
         self._changed = threading.Condition()
 
@@ -39,4 +38,4 @@ class Turns:
             self._changed.notify_all()
 
     def _has_room(self, user: str | None) -> bool:
-        return self._taken.total() < self._at_a_time and (user is None or self._taken[user] < self._of_a_user)
+        return self._taken.total() < self._at_a_time and (user is None or self._taken[user] < OF_A_USER)

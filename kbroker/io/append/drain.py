@@ -198,11 +198,11 @@ class Drain:
             )
         )  # fmt: skip
 
-    def complete_token(self, client: int, token: int, slot: int, error: int, base_offset: int = -1) -> bool:
+    def complete_token(self, client: int, token: int, slot: int, error: int) -> bool:
         """Answer any other entry; False when the client's ring is full."""
         return bool(
             publish_kernel.complete_one(
-                self.env, self._clients, self.shared.slots, client, token, error, base_offset, -1, slot
+                self.env, self._clients, self.shared.slots, client, token, error, -1, -1, slot
             )
         )  # fmt: skip
 

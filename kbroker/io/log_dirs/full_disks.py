@@ -22,8 +22,8 @@ REFUSED = bind("kbroker_produce_refused_partitions")
 
 
 class FullDisks:
-    """Runs in: io. Owner: LogDirFailures. Not thread-safe. get: the open log of a slot; failed: called with a
-    slot that could not be healed."""
+    """Runs in: io. Owner: LogDirFailures. Not thread-safe. get: the open log of a slot; failed:
+    called with a slot that could not be healed."""
 
     def __init__(
         self,

@@ -235,8 +235,8 @@ def next_offset_of(path: str, base: int) -> int:
 
 
 class ScannedRows:
-    """The rows of whole segments that a load has scanned, for the replay of the producers: small logs
-    are read once. Runs in: io, in any thread. Owner: the loader of one log."""
+    """The rows of whole segments that a load has scanned, for the replay of the producers: small
+    logs are read once. Runs in: io, in any thread. Owner: the loader of one log."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[Rows]] = {}
