@@ -11,6 +11,9 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.compat.registry_requests import LISTEN, ORDER, ask, url_of
@@ -59,6 +62,30 @@ def test_serialisers_of_confluent_kafka_understand_each_other(broker_factory: Br
     with pytest.raises(SchemaRegistryError) as refused:
         client.register_schema("orders-0-value", Schema('"int"', "AVRO"))
     assert refused.value.http_status_code == 409
+
+
+def test_a_protobuf_schema_imports_files_that_the_serialiser_does_not_register(
+    broker_factory: BrokerFactory,
+) -> None:
+    """It knows them, and sends no references to them."""
+    broker = broker_factory(LISTEN)
+    client = SchemaRegistryClient({"url": url_of(broker)})
+    file = FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    file.dependency[:] = ["google/type/money.proto", "confluent/type/decimal.proto"]
+    message = file.message_type.add(name="Order")
+    for number, kind in enumerate((".google.type.Money", ".confluent.type.Decimal"), 1):
+        message.field.add(name=f"f{number}", number=number, type=11, label=1, type_name=kind)
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(file.SerializeToString())
+    order_type: Any = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    order = order_type(f1={"currency_code": "EUR", "units": 7}, f2={"value": b"\x07", "scale": 2})
+    serialize = ProtobufSerializer(order_type, client, {"use.deprecated.format": False})
+    context = SerializationContext("orders", MessageField.VALUE)
+    data = serialize(order, context)
+    assert data is not None
+    assert ProtobufDeserializer(order_type, {"use.deprecated.format": False})(data, context) == order
+    assert client.get_subjects() == ["orders-value"]
+    assert client.get_latest_version("orders-value").schema.references in (None, [])
 
 
 def http_mib(broker: KBroker) -> int:

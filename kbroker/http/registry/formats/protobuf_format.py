@@ -42,7 +42,9 @@ MAX_DESCRIPTOR_BYTES = 8 << 20
 one."""
 NO_FILE_NAME = (errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR)
 """Errors of names of references that cannot be those of files, or not at the same time."""
-WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
+WELL_KNOWN = (Path(grpc_tools.__file__).parent / "_proto", Path(__file__).parent / "protos")
+"""Folders of the files that need no reference. The second has those of google/type and of
+Confluent, which its registry knows: its serialisers send no reference to them."""
 _KIND = FieldDescriptorProto
 _WARNING = re.compile(r"[^:]+(:\d+:\d+)?: warning: ")
 """A line of protoc, not text of a schema within one."""
@@ -160,7 +162,7 @@ def _put(root: Path, name: str, text: str) -> None:
 
 def _protoc(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
     """Raises OSError, SubprocessError."""
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", f"-I{WELL_KNOWN}"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{each}" for each in (root, *WELL_KNOWN))]
     return subprocess.run(
         [*command, f"--descriptor_set_out={out}", MAIN],
         capture_output=True,
@@ -234,8 +236,8 @@ def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorP
 
 
 def _add(pool: DescriptorPool, file: FileDescriptorProto, added: set[str]) -> None:
-    """Add a file, after those of Google's files that it imports: a reference may import some that
-    the schema itself does not."""
+    """Add a file, after the well-known files that it imports: a reference may import some that the
+    schema itself does not."""
     for name in file.dependency:
         known = None if name in added else well_known(name)
         if known is not None:
@@ -246,20 +248,23 @@ def _add(pool: DescriptorPool, file: FileDescriptorProto, added: set[str]) -> No
 
 
 def well_known(name: str) -> FileDescriptorProto | None:
-    """Google's own files, which need no reference."""
-    if name not in _well_known_names():
+    """Google's and Confluent's own files, which need no reference."""
+    if name not in _well_known_files():
         return None
     return FileDescriptorProto.FromString(_well_known(name))
 
 
 @cache
-def _well_known_names() -> frozenset[str]:
-    return frozenset(file.relative_to(WELL_KNOWN).as_posix() for file in WELL_KNOWN.rglob("*.proto"))
+def _well_known_files() -> dict[str, Path]:
+    """By the name that a schema imports."""
+    return {
+        file.relative_to(folder).as_posix(): file for folder in WELL_KNOWN for file in folder.rglob("*.proto")
+    }
 
 
 @cache
 def _well_known(name: str) -> bytes:
-    text = (WELL_KNOWN / name).read_text(encoding="utf-8")
+    text = _well_known_files()[name].read_text(encoding="utf-8")
     return _compiled(text, {}).SerializeToString()
 
 

@@ -56,7 +56,10 @@ def test_a_normal_text_has_the_same_content_and_is_its_own_normal_text(text: str
     assert "comment" not in found
 
 
-@pytest.mark.parametrize("file", sorted(WELL_KNOWN.rglob("*.proto")), ids=lambda file: file.name)
+FILES = sorted(file for folder in WELL_KNOWN for file in folder.rglob("*.proto"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_googles_own_files_have_a_normal_text(file) -> None:  # type: ignore[no-untyped-def]
     text = file.read_text()
     assert normal_text(again(text), again) is not None or "feature" in text
