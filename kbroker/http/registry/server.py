@@ -44,6 +44,8 @@ WAIT_S = 5.0
 """A large request waits so long for its turn, then it is refused."""
 ANSWER_S = 60.0
 """Within this time a client reads the whole answer of a request that holds a turn."""
+RETRY_AFTER_S = "1"
+"""Of each 503: its request has waited for some seconds already."""
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
 """Failed logins a minute. As many of an address, at once, does the broker check
 (kbroker.login.attempts.address.burst); further ones would wait in its threads."""
@@ -299,6 +301,8 @@ class Handler(HttpConnection):
         self.send_header("Content-Length", str(len(body)))
         if status is HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", CHALLENGE)
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            self.send_header("Retry-After", RETRY_AFTER_S)
         self.end_headers()
         if self.command != "HEAD" and self._end_large is not None:
             self.wfile.flush()

@@ -102,6 +102,16 @@ def test_logins_that_succeed_or_find_no_broker_are_not_counted(registry: Registr
     assert broker.logins == FAILED_BY_ADDRESS * 2 + 1
 
 
+def test_an_answer_with_503_names_the_time_of_the_next_attempt(registry: Registry, broker: Broker) -> None:
+    with serving(registry) as address:
+        for broker.is_reachable, status, seconds in ((False, 503, "1"), (True, 200, None)):
+            link = http.client.HTTPConnection(*address, timeout=60)
+            link.request("GET", "/subjects", headers={"Authorization": basic("right")})
+            answer = link.getresponse()
+            assert (answer.status, answer.getheader("Retry-After")) == (status, seconds)
+            link.close()
+
+
 def test_a_login_whose_credential_has_changed_is_repeated_at_once(
     registry: Registry, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
