@@ -151,7 +151,8 @@ def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str,
         if permanent:
             topic.write(caller, _removal(state, [row]))
         else:
-            topic.write(caller, [(row.key(), row.with_deleted(True).value())])
+            changed = (row.with_deleted(True), *state.later_of_others(row))
+            topic.write(caller, [(one.key(), one.value()) for one in changed])
         return row.version
 
 

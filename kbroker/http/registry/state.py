@@ -15,9 +15,10 @@ class State:
     """Runs in: http. Owner: the registry; changed only by `apply`, under a lock of
     the topic.
 
-    subjects: rows by subject and version, including deleted ones. ids: rows by context and id, the
-    oldest first. identities: ids by digest of a schema, the oldest first; imports may give them
-    several. levels, modes: by subject; None: the registry's, `:.name:`: those of a context."""
+    subjects: rows by subject and version, including deleted ones. ids: rows by context and id, in
+    the order of their last records, which compaction keeps. identities: ids by digest of a schema;
+    imports may give them several. levels, modes: by subject; None: the registry's, `:.name:`: those
+    of a context."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaRow]] = {}
@@ -60,7 +61,7 @@ class State:
 
     def _schema(self, subject: str, version: int, value: dict[str, Any] | None) -> None:
         if value is not None:
-            self._put(SchemaRow.from_json(value))
+            self._put(SchemaRow.from_json(value), is_record=True)
             return
         row = self.subjects.get(subject, {}).pop(version, None)
         if row is None:
@@ -82,22 +83,23 @@ class State:
             if not numbers:
                 del identities[row.digest]
 
-    def _put(self, row: SchemaRow) -> None:
+    def _put(self, row: SchemaRow, is_record: bool = False) -> None:
+        """is_record: of its own. It is the last one: compaction removes earlier ones of its key."""
         context = context_of(row.subject)
         self.contexts.add(context)
         versions = self.subjects.setdefault(row.subject, {})
         before = versions.get(row.version)
         if before is not None and (before.id, before.digest) != (row.id, row.digest):
             self._schema(row.subject, row.version, None)
-            versions = self.subjects.setdefault(row.subject, {})
+            before, versions = None, self.subjects.setdefault(row.subject, {})
         versions[row.version] = row
         rows = self.ids[context].setdefault(row.id, [])
-        for number, one in enumerate(rows):
-            if (one.subject, one.version) == (row.subject, row.version):
-                rows[number] = row
-                break
-        else:
+        if before is None:
             rows.append(row)
+        elif is_record:  # a new list: readers have no lock
+            self.ids[context][row.id] = [*(one for one in rows if one is not before), row]
+        else:
+            self.ids[context][row.id] = [row if one is before else one for one in rows]
         numbers = self.identities[context].setdefault(row.digest, [])
         if row.id not in numbers:
             numbers.append(row.id)
@@ -116,9 +118,9 @@ class State:
         return kept[-1] if kept else None
 
     def id_of(self, row: SchemaRow) -> int | None:
-        """The oldest id of a schema in its context that was not another schema's before."""
+        """The lowest id of a schema in its context that was not another schema's before."""
         numbers = self.identities.get(context_of(row.subject), {}).get(row.digest, ())
-        return next((one for one in numbers if not self.is_of_another(row, one)), None)
+        return min((one for one in numbers if not self.is_of_another(row, one)), default=None)
 
     def is_of_another(self, row: SchemaRow, number: int = 0) -> bool:
         """Whether an id (0: that of the row) is that of another schema, whose record is before it
@@ -126,6 +128,12 @@ class State:
         rows = self.ids.get(context_of(row.subject), {}).get(number or row.id, ())
         first = next(iter(rows), None)  # readers have no lock: rows may become empty
         return first is not None and first.digest != row.digest
+
+    def later_of_others(self, row: SchemaRow) -> list[SchemaRow]:
+        """Rows of other schemas with the id of a row, in records after its own: the id becomes
+        theirs if that is written again, and they are not."""
+        rows = self.ids.get(context_of(row.subject), {}).get(row.id, [])
+        return [one for one in rows[rows.index(row) + 1 :] if one.digest != row.digest]
 
     def ids_without_rows(self, removed: Sequence[SchemaRow]) -> dict[str, int]:
         """The highest ids by context, of those contexts where no row has it once these are

@@ -2,15 +2,19 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbroker.http.registry.operations import same
 from kbroker.http.registry.state import State
+from kbroker.http.registry.topic import Row
 from kbroker.http.registry.topic_records import Reference, SchemaRow
+from tests.http.registry.desk import Desk
 
 SUBJECTS, ROUNDS = 30, 60
 
@@ -126,3 +130,53 @@ def test_an_id_of_two_schemas_stays_with_the_one_that_is_not_removed() -> None:
     assert (state.id_of(first), state.id_of(second)) == (1, 2)
     assert state.is_of_another(first, 2)
     assert state.ids["."] == {1: [first], 2: [replace(second, id=2)]}
+
+
+def compacted(rows: Sequence[Row]) -> list[Row]:
+    """The last record of each key, in order."""
+    last = {key: offset for offset, (key, _) in enumerate(rows)}
+    return [row for offset, row in enumerate(rows) if last[row[0]] == offset]
+
+
+def ids_of(state: State) -> dict[int, list[str]]:
+    """By id: the texts of its rows in order."""
+    return {number: [row.schema for row in rows] for number, rows in state.ids["."].items()}
+
+
+@given(
+    st.lists(
+        st.builds(
+            SchemaRow, st.sampled_from("abc"), st.integers(1, 2), st.integers(1, 3), st.sampled_from("01"),
+            deleted=st.booleans(),
+        )
+    )
+)  # fmt: skip
+def test_compaction_changes_no_id(rows: list[SchemaRow]) -> None:
+    """As several registries may have written them."""
+    records = [(row.key(), row.value()) for row in rows]
+    before, after = Desk(records).topic.state, Desk(compacted(records)).topic.state
+    assert ids_of(before) == ids_of(after)
+    for text in "01":
+        row = SchemaRow("new", 1, 0, text)
+        assert before.id_of(row) == after.id_of(row)
+
+
+def test_a_deleted_version_keeps_its_id_from_a_later_schema() -> None:
+    """Also after compaction."""
+    rows = [SchemaRow(subject, 1, 5, text) for subject, text in (("a", '"int"'), ("b", '"long"'), ("c", '"int"'))]
+    desk = Desk([(row.key(), row.value()) for row in rows])
+    for subject in "ac":
+        assert desk("DELETE", f"/subjects/{subject}/versions/1") == (200, 1)
+    for one in (desk, Desk(compacted(desk.topic.rows))):
+        assert one("GET", "/schemas/ids/5/schema") == (200, "int")
+        assert one("GET", "/schemas/ids/5/versions?deleted=true")[1] == [
+            {"subject": "a", "version": 1},
+            {"subject": "c", "version": 1},
+        ]
+
+
+def test_the_versions_of_a_deleted_subject_keep_their_order() -> None:
+    rows = [SchemaRow(subject, 1, 5, text) for subject, text in (("a", '"int"'), ("b", '"long"'))]
+    desk = Desk([(row.key(), row.value()) for row in rows])
+    assert desk("DELETE", "/subjects/a") == (200, [1])
+    assert ids_of(desk.topic.state) == ids_of(desk.again().topic.state) == {5: ['"int"', '"long"']}
