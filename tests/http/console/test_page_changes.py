@@ -5,6 +5,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from kbroker.control.metadata.topic_plan import MAX_PARTITIONS_PER_REQUEST
 from tests.conftest import BrokerFactory
 from tests.http.console.browser import IN_A_BROWSER, Browser
 from tests.http.console.page import Page
@@ -82,6 +83,8 @@ def test_partitions_are_added_and_never_removed(page: Page, node: KBroker) -> No
     page.show("topics/growing/partitions")
     page.click("Add partitions")
     assert page.browser.run("document.querySelector('dialog input').value") == "3"
+    most = page.browser.run("document.querySelector('dialog input').max")
+    assert most == str(2 + MAX_PARTITIONS_PER_REQUEST)
     page.choose("Total partitions", "2")
     page.browser.run(f"document.querySelector('{CONFIRM}').click()")
     assert page.browser.run("document.querySelector('dialog input:invalid') !== null")
@@ -90,6 +93,13 @@ def test_partitions_are_added_and_never_removed(page: Page, node: KBroker) -> No
     page.sees("growing has 5 partitions.")
     page.browser.wait("document.querySelectorAll('main tbody tr').length === 5")
     assert len(admin.list_topics(timeout=30).topics["growing"].partitions) == 5
+
+
+def test_a_new_topic_has_at_most_the_partitions_of_one_request(page: Page) -> None:
+    page.show("topics")
+    page.click("New topic")
+    most = page.browser.run("document.querySelector('dialog input[type=number]').max")
+    assert most == str(MAX_PARTITIONS_PER_REQUEST)
 
 
 def test_a_group_is_deleted_after_its_name_is_typed(page: Page, node: KBroker) -> None:

@@ -20,6 +20,7 @@ export function ask({ title, text, content, button, danger, confirm, run }) {
   return dialog;
 }
 
+export const MAX_NEW_PARTITIONS = 10000; // of one request to the broker: MAX_PARTITIONS_PER_REQUEST of topic_plan.py
 export const field = (label, input) => h("label", { class: "field" }, label, input);
 export const choice = (options, value) => h("select", {}, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
 

@@ -1,6 +1,6 @@
 import { get, path, post, session } from "../api.js";
 import { bytes, counted, empty, exact, h, head, panel, rate, tag, time, toast, update } from "../dom.js";
-import { ask, field } from "../dialog.js";
+import { ask, field, MAX_NEW_PARTITIONS } from "../dialog.js";
 import { messages } from "./messages.js";
 import { paged } from "./paging.js";
 import { follow, stale } from "./refresh.js";
@@ -68,7 +68,7 @@ function settings(found, context) {
 }
 
 function grow(found, context) {
-  const number = h("input", { type: "number", min: String(found.partitions.length + 1), max: "100000", value: String(found.partitions.length + 1), required: true });
+  const number = h("input", { type: "number", min: String(found.partitions.length + 1), max: String(found.partitions.length + MAX_NEW_PARTITIONS), value: String(found.partitions.length + 1), required: true });
   ask({ title: `Add partitions to ${found.name}`, text: "Keys may then map to other partitions. The number cannot be reduced again.", button: "Add partitions",
     content: field("Total partitions", number),
     run: async () => {

@@ -1,6 +1,6 @@
 import { path, post, session } from "../api.js";
 import { broken, bytes, count, empty, h, rate, tag, toast } from "../dom.js";
-import { ask, field, settings } from "../dialog.js";
+import { ask, field, MAX_NEW_PARTITIONS, settings } from "../dialog.js";
 import { listing } from "./listing.js";
 
 const quiet = (value, show) => h("span", { class: value ? "" : "zero" }, show(value));
@@ -28,7 +28,7 @@ export function topics(context) {
 
 function create(context) {
   const name = h("input", { type: "text", required: true, maxlength: "249", spellcheck: false, autocomplete: "off" });
-  const partitions = h("input", { type: "number", min: "1", max: "10000", placeholder: "default" });
+  const partitions = h("input", { type: "number", min: "1", max: String(MAX_NEW_PARTITIONS), placeholder: "default" });
   const replicas = h("input", { type: "number", min: "1", max: "64", placeholder: "default" });
   const more = h("textarea", { rows: "3", spellcheck: false, placeholder: "retention.ms=86400000" });
   ask({ title: "New topic", button: "Create topic",
