@@ -2,20 +2,21 @@
 
 import http.client
 import json
+import os
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import typer
 
 from kbroker.cli import client_properties
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.client_network import is_this_host
-from kbroker.config.http_login import LOGIN, basic, login_of, without_login
+from kbroker.config.http_login import LOGIN, basic, without_login
 
 HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
@@ -71,7 +72,7 @@ class ConsoleLink:
     def get(self, path: str) -> tuple[HTTPStatus | int, bytes]:
         """Status and body of one path, with HTTP's own login. Raises Unreachable, UsageFailed."""
         if self._login and not self._basic:
-            raise UsageFailed(f"sasl.username={self._login[0]}: HTTP Basic cannot carry a name with a colon")
+            raise UsageFailed(f"user {self._login[0]!r}: HTTP Basic cannot carry a name with a colon")
         answer, body = self._request("GET", path, self._basic)
         return answer.status, body
 
@@ -173,16 +174,19 @@ def _login_of(url: str, file: Path | None) -> tuple[str, str] | None:
 
 
 def _login_of_url(url: str) -> tuple[str, str] | None:
-    """Name and password of the URL, or of the environment. Raises UsageFailed, which shows
-    neither."""
+    """Name and password of the URL, in which the name may have a colon as %3A, or of the
+    environment. Raises UsageFailed, which shows neither."""
     try:
-        login, is_in_url = login_of(_whole(url)), bool(urlsplit(_whole(url)).username)
+        in_url = urlsplit(_whole(url)).netloc.rpartition("@")[0]
     except ValueError:  # of the URL, which the first request refuses
         return None
+    login = in_url or os.environ.get(LOGIN, "")
     name, colon, password = login.partition(":")
     if login and not colon:
-        place = f"--url {without_login(url)}" if is_in_url else LOGIN
-        raise UsageFailed(f"{place}: expected NAME:PASSWORD{' before the @' if is_in_url else ''}")
+        place = f"--url {without_login(url)}" if in_url else LOGIN
+        raise UsageFailed(f"{place}: expected NAME:PASSWORD{' before the @' if in_url else ''}")
+    if in_url:
+        name, password = unquote(name), unquote(password)
     return (name, password) if login else None
 
 

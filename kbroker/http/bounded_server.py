@@ -12,9 +12,7 @@ from kbroker.http.tls import HttpTls, end_writing, shake_hands
 
 log = logging.getLogger(__name__)
 
-BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-)
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class BoundedServer(ThreadingHTTPServer):

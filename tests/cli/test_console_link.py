@@ -197,11 +197,13 @@ def test_a_name_with_a_colon_logs_in_where_http_basic_is_not_needed(
     shell: Shell, strict: Console, tmp_path: Path
 ) -> None:
     strict.user = "team:ann"
-    login = ("--url", strict.url, "--command-config", client(tmp_path, user=strict.user))
-    shell("clients", "list", *login)
-    assert strict.logins == 1
-    refused = shell("status", *login, code=2).stderr
-    assert refused == "kbroker: sasl.username=team:ann: HTTP Basic cannot carry a name with a colon\n"
+    in_file = ("--url", strict.url, "--command-config", client(tmp_path, user=strict.user))
+    in_url = ("--url", strict.url.replace("://", "://team%3Aann:s%20%22e:cr%40t@"))
+    for logins, login in enumerate((in_file, in_url), 1):
+        shell("clients", "list", *login)
+        assert strict.logins == logins
+        refused = shell("status", *login, code=2).stderr
+        assert refused == "kbroker: user 'team:ann': HTTP Basic cannot carry a name with a colon\n"
 
 
 @pytest.mark.parametrize("host", ["broker.invalid", "192.0.2.1", "[2001:db8::1]"])

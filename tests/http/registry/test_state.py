@@ -163,7 +163,9 @@ def test_compaction_changes_no_id(rows: list[SchemaRow]) -> None:
 
 def test_a_deleted_version_keeps_its_id_from_a_later_schema() -> None:
     """Also after compaction."""
-    rows = [SchemaRow(subject, 1, 5, text) for subject, text in (("a", '"int"'), ("b", '"long"'), ("c", '"int"'))]
+    rows = [
+        SchemaRow(subject, 1, 5, text) for subject, text in (("a", '"int"'), ("b", '"long"'), ("c", '"int"'))
+    ]
     desk = Desk([(row.key(), row.value()) for row in rows])
     for subject in "ac":
         assert desk("DELETE", f"/subjects/{subject}/versions/1") == (200, 1)
