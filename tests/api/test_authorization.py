@@ -104,3 +104,21 @@ def test_metadata_says_nothing_of_topics_that_are_hidden(made: World) -> None:
     assert [(one.name, one.error_code) for one in reported.topics] == [
         (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     ]
+
+
+def test_a_missing_topic_is_created_only_for_a_client_that_may_create_it(made: World) -> None:
+    """It may describe both, and create one of them."""
+    rules = [
+        creation("absent", principal="User:ANONYMOUS"),
+        creation("allowed", principal="User:ANONYMOUS"),
+        creation("allowed", acls.CREATE, principal="User:ANONYMOUS"),
+    ]
+    request(made, ApiKey.CREATE_ACLS, 3, CreateAclsRequest(rules))
+    assert made.broker.authorizer is not None
+    made.broker.authorizer.super_users = frozenset()
+    named = [MetadataRequestTopic(name=name) for name in ("absent", "allowed")]
+    answer = request(made, ApiKey.METADATA, 12, MetadataRequest(named, True))
+    codes = {topic.name: topic.error_code for topic in answer.topics}
+    assert codes["absent"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert codes["allowed"] != ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert "absent" not in made.broker.catalogue.topics

@@ -1,7 +1,6 @@
 """The permissions that each API needs, listed independently of the code: without one of them its
 handler never sees the resource."""
 
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,8 +27,8 @@ from kbroker.config.acls import (
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import request_class, response_class
+from tests.api.granted import Context, Granted, Permission
 
-Permission = tuple[int, int, str]
 T, G, I = "a-topic", "a-group", "an-id"  # noqa: E741
 
 ON_CLUSTER: dict[ApiKey, tuple[int, ...]] = {
@@ -130,30 +129,6 @@ RESOURCES: list[tuple[ApiKey, int, dict[str, Any], list[Permission]]] = [
 LEFT = [
     (api, version, given, needed, missing) for api, version, given, needed in RESOURCES for missing in needed
 ]
-
-
-class Granted:
-    """An authorizer that allows the listed permissions."""
-
-    def __init__(self, *permissions: Permission) -> None:
-        self.permissions = permissions
-
-    def allows(self, principal: str, host: str, *permission: object) -> bool:
-        return permission in self.permissions
-
-    def allows_some(self, *_: object) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class Context:
-    """The part of a RequestContext that guards use. served: the request that reached the
-    handler."""
-
-    broker: Any
-    version: int
-    narrowed: bool = False
-    client: Any = field(default_factory=lambda: SimpleNamespace(principal="User:x", client_host="h"))
 
 
 def request(api: ApiKey, given: dict[str, Any]) -> Any:
