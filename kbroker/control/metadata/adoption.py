@@ -6,7 +6,7 @@ is there as well.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,17 +38,9 @@ def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPart
     read now, but may be at the next try: without this partition its topic would get an empty one in
     its place."""
     found = []
-    for log_dir in log_dirs:
-        try:
-            names = sorted(path.name for path in Path(log_dir).iterdir())
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise
-            log.warning("log directory %s cannot be read: %s", log_dir, error)
-            continue
-        for name in names:
-            if f"{log_dir}/{name}" not in known and (partition := _read(log_dir, name)) is not None:
-                found.append(partition)
+    for log_dir, name in _entries(log_dirs):
+        if f"{log_dir}/{name}" not in known and (partition := _read(log_dir, name)) is not None:
+            found.append(partition)
     return found
 
 
@@ -67,19 +59,26 @@ class FutureCopy:
 def futures(log_dirs: Iterable[str]) -> list[FutureCopy]:
     """Every copy in progress, also of the last run of the broker. Raises OSError as `scan` does."""
     found = []
+    for log_dir, name in _entries(log_dirs):
+        folder = files.parse_folder(name)
+        if folder is not None and folder.suffix == files.FUTURE_FOLDER:
+            here = f"{log_dir}/{name}"
+            found.append(FutureCopy(folder.topic, folder.partition, log_dir, here, topic_id_of(here)))
+    return found
+
+
+def _entries(log_dirs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(log dir, name) of everything in the log dirs. Raises OSError as `scan` does."""
     for log_dir in log_dirs:
         try:
-            names = [path.name for path in Path(log_dir).iterdir()]
+            names = sorted(path.name for path in Path(log_dir).iterdir())
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise
+            log.warning("log directory %s cannot be read: %s", log_dir, error)
             continue
         for name in names:
-            folder = files.parse_folder(name)
-            if folder is not None and folder.suffix == files.FUTURE_FOLDER:
-                here = f"{log_dir}/{name}"
-                found.append(FutureCopy(folder.topic, folder.partition, log_dir, here, topic_id_of(here)))
-    return found
+            yield log_dir, name
 
 
 def _read(log_dir: str, name: str) -> FoundPartition | None:
