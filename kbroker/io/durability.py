@@ -17,7 +17,7 @@ import numpy as np
 
 from kbroker.io.append.drain import Drain, HeldAppend
 from kbroker.io.append.rows import AppendRow, Environment, SyncRow, SyncState
-from kbroker.io.group_commit import Commit, Committed, GroupCommit
+from kbroker.io.group_commit import Commit, GroupCommit
 from kbroker.io.logs import Logs
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
 from kbroker.ipc.shared import Shared
@@ -56,8 +56,8 @@ class Durability:
         self._commit = GroupCommit(time.monotonic_ns)
         drain.env[Environment.SYNC_RESULTS] = self._commit.fileno()
         self._left: dict[int, str] = {}
-        """By slot, the folder that a sync in progress began in, if the log has moved to another log
-        dir since."""
+        """By slot, the folder that a sync in progress began in, if the log has left it since for
+        another log dir."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
         self._synced = synced
         logs.failures.offline_listeners.append(self.went_offline)
@@ -159,8 +159,7 @@ class Durability:
         sync = self._drain.syncs[slot]
         sync[SyncRow.STATE] = SyncState.IDLE
         self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
-        left = self._left.pop(slot, None) or self._opened_elsewhere(committed)
-        if left is not None:
+        if (left := self._left.pop(slot, None)) is not None:
             if error not in (0, errno.ENOENT):  # the folder may be gone, and the copy was synced
                 self._failed(left, error)
             return slot
@@ -188,15 +187,6 @@ class Durability:
         self._drain.release(slot)
         return again
 
-    def _opened_elsewhere(self, committed: Committed | None) -> str | None:
-        """The folder of a sync whose log was closed at the end of its move, and was opened in the
-        new log dir since."""
-        if committed is None or (partition := self._logs.get(committed.commit.slot)) is None:
-            return None
-        commit, folder = committed.commit, committed.commit.job.folder
-        same = self._shared.slots[commit.slot, Slot.GENERATION] == commit.generation
-        return folder if same and partition.folder != folder else None
-
     def _failed(self, folder: str, error: int) -> None:
         log.error("sync of %s failed: %s", folder, os.strerror(error))
         self._drain.metrics.words[FLUSH_ERRORS] += 1
@@ -223,8 +213,8 @@ class Durability:
         self._drain.fail(slot, error)
 
     def moved(self, slot: int, left: str) -> None:
-        """The slot's log has moved to another log dir: the result of a sync in progress does not
-        count there."""
+        """The slot's log leaves its folder for another log dir: the result of a sync in progress
+        does not count there, whether the log continues at once or is opened later."""
         sync = self._drain.syncs[slot]
         if sync[SyncRow.STATE] != SyncState.IDLE:
             self._left.setdefault(slot, left)

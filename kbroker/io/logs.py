@@ -49,8 +49,7 @@ class Logs:
         errors = LogDirErrors(context.config.log_dirs, context.shared)
         self.failures = LogDirFailures(errors, drain, self._dirs, self._partitions)
         self.moved_listeners: list[Callable[[int, str], None]] = []
-        """Called with the slot of each partition that has moved to another log dir, and its old
-        folder."""
+        """Called with the slot of each partition that leaves its log dir, and its folder there."""
         self.configured_listeners: list[Callable[[UnifiedLog], None]] = []
         """Called with each partition that was opened or has new settings."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self.failures.checkpoint_failed, notify)
@@ -245,17 +244,21 @@ class Logs:
             self._checkpoints.forget(log_dir, deleted.values())
         return errors
 
+    def leave(self, slot: int) -> None:
+        """A paused partition ends its move now. A sync in progress is of the folder that it leaves,
+        also if it cannot continue, and is opened in the new log dir later."""
+        for listener in self.moved_listeners:
+            listener(slot, self._partitions[slot].folder)
+
     def relocate(self, slot: int, folder: str, now: int) -> None:
-        """Switch a paused partition to a folder in another log dir; the old folder is removed
-        later. Raises OSError."""
+        """Switch a paused partition to a folder in another log dir, after `leave`; the old folder
+        is removed later. Raises OSError."""
         partition = self._partitions[slot]
         left = partition.folder
         self._checkpoints.forget(files.log_dir_of(left), [partition])
         partition.relocate(folder, self.reservations.max_bytes(files.log_dir_of(folder)), now)
         # a thread may have written entries of the old folder while its log was still open there
         self._checkpoints.forget(files.log_dir_of(left), [partition])
-        for listener in self.moved_listeners:
-            listener(slot, left)
         if self.failures.full_disks.forget(slot):  # the failed writes of the old folder are not in the copy
             partition.repair(now)
         self._checkpoints.write([partition])

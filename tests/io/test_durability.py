@@ -210,19 +210,6 @@ def test_a_sync_of_a_log_that_has_moved_is_repeated_whatever_its_result(
     assert scene.case.outcomes() == [(token, 0, 0)]
 
 
-def test_a_sync_of_a_log_that_was_opened_elsewhere_since_is_repeated(scene: Scene) -> None:
-    """It was closed at the end of its move. The new log dir, which is fine, went offline because
-    the old folder was gone."""
-    token = scene.append()
-    assert scene.logs.started.wait(10)
-    FakeLogs.gone, scene.logs.folder = "folder", "elsewhere"
-    scene.finish_sync()
-    assert (scene.logs.failed, scene.case.outcomes()) == ([], [])
-    scene.durability.wait()
-    scene.durability.take_flushed()
-    assert scene.case.outcomes() == [(token, 0, 0)]
-
-
 @pytest.mark.parametrize("number", [0, errno.EIO])
 def test_a_plain_sync_that_a_move_overtakes_is_not_the_new_log_dirs(scene: Scene, number: int) -> None:
     """The kernel begins and ends these; what its end says is of the folder that was left."""

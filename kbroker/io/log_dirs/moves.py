@@ -137,6 +137,7 @@ class Moves:
         if move is None or not move.switched or move.target != body.log_dir:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} stays in its log dir")
         del self._moves[body.slot]
+        self._logs.leave(body.slot)
         try:
             self._logs.relocate(body.slot, move.rename(), wall_clock_ms())
         except OSError as error:

@@ -46,6 +46,7 @@ class OneLog:
         for _ in range(20):
             self.append()
         self.lost: list[tuple[int, str, OSError]] = []
+        self.left: list[str] = []
         self.failures: Any = SimpleNamespace(
             offline_listeners=[], log_lost=lambda *failure: self.lost.append(failure)
         )
@@ -65,6 +66,10 @@ class OneLog:
     def require(self, slot: int) -> UnifiedLog:
         assert slot == SLOT
         return self.partition
+
+    def leave(self, slot: int) -> None:
+        assert slot == SLOT
+        self.left.append(self.partition.folder)
 
     def relocate(self, slot: int, folder: str, now_ms: int) -> None:
         assert slot == SLOT
@@ -239,23 +244,28 @@ def test_a_log_that_is_open_where_it_was_does_not_pass_for_moved(case: Case) -> 
     case.moves.finish(FinishMove(SLOT, case.here))
 
 
+@pytest.mark.parametrize("step", ["rename", "write"])
 def test_a_log_that_cannot_continue_in_its_new_log_dir_is_given_up(
-    case: Case, monkeypatch: pytest.MonkeyPatch
+    case: Case, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Its old folder is gone: it was paused until its worker restarted."""
+    """Its old folder is gone: it was paused until its worker restarted. A sync in progress is of
+    the old folder all the same: its error took the new log dir offline when the log was open there
+    again."""
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise full
 
     case.begin()
     case.switch()
-    monkeypatch.setattr(case.logs.partition.epochs, "write", fail)
+    failing = case.logs.partition.epochs if step == "write" else case.moves._moves[SLOT]
+    monkeypatch.setattr(failing, step, fail)
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         case.moves.finish(FinishMove(SLOT, case.there))
     assert case.logs.lost == [(SLOT, case.there, full)]
-    assert Path(case.there, "t-0").is_dir()
-    assert not Path(case.here, "t-0").exists()
+    assert case.logs.left == [f"{case.here}/t-0"]
+    assert Path(case.there, "t-0").is_dir() == (step == "write")
+    assert Path(case.here, "t-0").exists() == (step == "rename")
 
 
 def test_a_log_that_cannot_continue_when_control_restarts_is_left_to_its_call(
