@@ -34,6 +34,7 @@ Table = NDArray[np.int64]
 # is one byte: length, attributes, two deltas, key length, key (2 int16), value length, value's
 # version (int16).
 MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
+MAX_PRODUCER_EPOCH = (1 << 15) - 1  # it cannot be bumped
 
 
 @inlined
@@ -119,14 +120,19 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
 @inlined
 def check_marker(producers: Table, batch: Words) -> int:
     """Whether a transaction marker may be appended: 0, or an error
-    (ProducerAppendInfo.appendEndTxnMarker)."""
+    (ProducerAppendInfo.appendEndTxnMarker).
+
+    With transactions v2 a marker has a newer epoch than the records of its transaction. One of the
+    last epoch is a retry if no transaction is open: its answer was lost."""
     address = batch[Batch.ADDRESS]
     known = pr.find_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
     if known < 0:
         return 0
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
     bumps = load_i64_be(address + rb.BASE_OFFSET) == AppendEntry.MARKER_WITH_NEW_EPOCH
-    if epoch < producers[known, Producer.EPOCH] or (bumps and epoch == producers[known, Producer.EPOCH]):
+    if bumps and producers[known, Producer.TXN_FIRST_OFFSET] >= 0 and epoch < MAX_PRODUCER_EPOCH:
+        epoch -= 1
+    if epoch < producers[known, Producer.EPOCH]:
         return Code.INVALID_PRODUCER_EPOCH
     if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, Producer.COORDINATOR_EPOCH]:
         return Code.TRANSACTION_COORDINATOR_FENCED

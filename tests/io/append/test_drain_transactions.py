@@ -229,12 +229,23 @@ def test_marker_of_an_older_epoch_or_coordinator_is_refused(
     assert len(case.drain.held()) == (0 if error else 1)
 
 
-def test_marker_of_transactions_v2_is_written_once(case: DrainCase) -> None:
+def test_marker_of_transactions_v2_ends_no_transaction_of_its_epoch(case: DrainCase) -> None:
+    """As in Apache Kafka 4.3.1 (KAFKA-19999) one that is repeated while none is open is written
+    again."""
     begin(case)
     bumped = marker(epoch=1, base_offset=AppendEntry.MARKER_WITH_NEW_EPOCH)
-    push(case, bumped, client=CONTROL_CLIENT)
-    case.drain.run()
-    finish(case)
+    for _ in range(2):
+        push(case, bumped, client=CONTROL_CLIENT)
+        case.drain.run()
+        finish(case)
+    begin(case, epoch=1)
     push(case, bumped, client=CONTROL_CLIENT)
     assert errors(case, CONTROL_CLIENT) == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    assert case.words[Slot.LOG_END] == 2
+    assert case.words[Slot.LOG_END] == 4
+
+
+@pytest.mark.parametrize("epoch", [4, (1 << 15) - 1])
+def test_the_last_producer_epoch_needs_no_newer_one_in_a_marker(case: DrainCase, epoch: int) -> None:
+    case.drain.producers.put(case.slot, ProducerEntry(77, epoch, current_txn_first_offset=0))
+    push(case, marker(epoch, base_offset=AppendEntry.MARKER_WITH_NEW_EPOCH), client=CONTROL_CLIENT)
+    assert errors(case, CONTROL_CLIENT) == [ErrorCode.INVALID_PRODUCER_EPOCH] * (epoch == 4)
