@@ -90,6 +90,14 @@ def _is_overdue(log: UnifiedLog, dirty: list[Segment], now: int) -> bool:
     return until > 0 and any(0 < log.segments.first_timestamp_of(segment) < until for segment in dirty)
 
 
+LogState = tuple[UnifiedLog, int, int]
+"""The open log, its truncations, and how often its transaction index was rebuilt."""
+
+
+def _state_of(log: UnifiedLog) -> LogState:
+    return log, log.segments.cuts, log.reindexed
+
+
 class Cleaning:
     """Runs in: io. Owner: the IO worker. Answers the requests of the cleaner."""
 
@@ -110,7 +118,7 @@ class Cleaning:
         # Slots that were checked before the sync of all closed segments.
         self._wait_for_sync: set[int] = set()
         self._offsets = CleanerOffsets(logs.log_dir)
-        self._cuts: dict[int, int] = {}  # truncations of each log when its cleaning began
+        self._began: dict[int, LogState] = {}  # of each log when its cleaning began
         logs.configured_listeners.append(self._configured)
 
     @property
@@ -168,7 +176,7 @@ class Cleaning:
         )
         if not log.config.compact or not segments or span.upper <= span.first_dirty:
             return None
-        self._cuts[body.slot] = log.segments.cuts
+        self._began[body.slot] = _state_of(log)
         lasts = {
             entry.producer_id: (entry.last_offset, entry.producer_epoch) for entry in log.producers.entries()
         }
@@ -180,7 +188,7 @@ class Cleaning:
     def swap(self, body: SwapSegments) -> bool:
         """Put a cleaned segment in place; returns whether that was possible."""
         log = self._log(body.slot, body.generation)
-        if self._is_cut(log):
+        if self._has_changed(log):
             return False
         try:
             return log.swap(body, self._clock_ms())
@@ -194,9 +202,9 @@ class Cleaning:
         """Record how far a log is clean, in the checkpoint, too: now, or if many logs are cleaned,
         by `write_checkpoints`."""
         log = self._log(body.slot, body.generation)
-        cut = self._is_cut(log)
-        self._cuts.pop(log.slot, None)
-        if not cut:
+        changed = self._has_changed(log)
+        self._began.pop(log.slot, None)
+        if not changed:
             log.cleaned_up_to(body.first_dirty)
             self._offsets.cleaned(log)
 
@@ -209,10 +217,11 @@ class Cleaning:
         """Write the checkpoints that are not on disk. No cleaning ends after this."""
         self._offsets.close()
 
-    def _is_cut(self, log: UnifiedLog) -> bool:
+    def _has_changed(self, log: UnifiedLog) -> bool:
         """Whether a log was truncated since its cleaning began: other records may be in place of
-        those that were read (Kafka aborts the cleaning)."""
-        return self._cuts.get(log.slot, log.segments.cuts) != log.segments.cuts
+        those that were read (Kafka aborts the cleaning). Or its transaction index was rebuilt, also
+        by another process: aborted records may have been read as committed ones."""
+        return self._began.get(log.slot) != _state_of(log)
 
     def _log(self, slot: int, generation: int) -> UnifiedLog:
         log = self._logs.require(slot)

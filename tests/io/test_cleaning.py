@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
 from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLogs, EndCleaning, SwapSegments
-from kbroker.ipc.layout import Slot
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import KafkaError
 from tests.cleaner.compacted import DAY, Compacted
@@ -149,6 +149,29 @@ def test_a_cleaning_during_which_the_log_was_truncated_does_not_count(
     assert case.cleaning.begin(BeginCleaning(3, generation)) is not None
     case.cleaning.end(EndCleaning(3, generation, bases[-1]))
     assert cleanable_range(case.partition, NOW).first_dirty == bases[-1]
+
+
+@pytest.mark.parametrize("change", ["repaired", "loaded again", "opened by another process"])
+def test_a_cleaning_during_which_a_transaction_index_was_rebuilt_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """The index is empty meanwhile. The cleaner that read it took aborted records for committed
+    ones: it removed older records of their keys, or the markers."""
+    case = Compacted(tmp_path)
+    bases = with_segments(case, 3)
+    generation = int(case.log.words[Slot.GENERATION])
+    assert case.cleaning.begin(BeginCleaning(3, generation)) is not None
+    if change == "repaired":
+        case.partition.repair(NOW)
+    elif change == "loaded again":
+        case.partition.abandon(SlotState.RECOVERING)
+        case.partition.bring_online(case.log.load(), 0, None, NOW)
+    else:
+        case.cleaning = case._new_cleaning()
+    monkeypatch.setattr(case.partition, "swap", lambda *_: pytest.fail("swapped in"))
+    assert not case.cleaning.swap(SwapSegments(3, generation, ((0, 1, 1),), 1, 1, NOW, NOW))
+    case.cleaning.end(EndCleaning(3, generation, bases[-1]))
+    assert cleanable_range(case.partition, NOW).first_dirty == 0
 
 
 def test_the_checkpoint_is_kafkas(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ class UnifiedLog:
     """Runs in: io. Owner: the IO worker. Not thread-safe, except for FlushJob.run. Times are wall
     clock ms.
 
-    After an OSError of any method the log dir cannot be trusted any more.
+    reindexed: how often a transaction index, which is empty meanwhile, was rebuilt. After an
+    OSError of any method the log dir cannot be trusted any more.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class UnifiedLog:
         self.partition = spec.partition
         self.topic_id = spec.topic_id
         self.first_dirty = spec.first_dirty
+        self.reindexed = 0
         self.segments = segments
         self.epochs = epochs
         self.producers = producers
@@ -61,6 +63,7 @@ class UnifiedLog:
 
     def bring_online(self, loaded: LoadedLog, leader_epoch: int, known_mark: int | None, now_ms: int) -> None:
         """Take over a loaded log, begin its role, and let the drain kernel append if it leads."""
+        self.reindexed += 1
         self.published.log_start = loaded.log_start
         self.epochs.take(loaded.epochs)
         self.producers.load(loaded.producers)
@@ -253,6 +256,7 @@ class UnifiedLog:
         self.active.stop_appends()
         self.published.publish(changing=True)  # the transaction index is empty for a moment
         self.active.cut_to_state()
+        self.reindexed += 1
         self.producers.reload(now_ms, reindex=True)
         self.role.let_append()
         self.published.publish(changed=True)
