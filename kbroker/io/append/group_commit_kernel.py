@@ -97,12 +97,15 @@ def request_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: 
 
 @inlined
 def is_plain_end(slots: Table, rows: Table, sync: Words, slot: int, error: int) -> bool:
-    """Whether the kernel can handle the end of a sync; Python handles all others."""
+    """Whether the kernel can handle the end of a sync; Python handles all others, also one that puts
+    a transaction's marker on disk: it knows the next transaction whose marker is not."""
+    ended_until = rows[slot, AppendRow.ENDED_UNTIL]
     return (
         error == 0
         and slots[slot, Slot.STATE] == SlotState.ONLINE
         and slots[slot, Slot.GENERATION] == sync[SyncRow.GENERATION]
         and rows[slot, AppendRow.CUTS] == sync[SyncRow.CUTS]
+        and (ended_until == 0 or ended_until > sync[SyncRow.NEXT_OFFSET])
     )
 
 

@@ -20,10 +20,12 @@ Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
 
-def last_stable(high_watermark: int, first_unstable: int) -> int:
+def last_stable(high_watermark: int, first_unstable: int, ended_first: int, ended_until: int) -> int:
     """The last stable offset: no farther than the high watermark, nor into the first open
-    transaction (-1: none is)."""
-    return min(high_watermark, first_unstable) if first_unstable >= 0 else high_watermark
+    transaction (-1: none is), nor into the first that has ended with a marker which is not below
+    the high watermark, see AppendRow: that end may still be lost."""
+    stable = min(high_watermark, first_unstable) if first_unstable >= 0 else high_watermark
+    return min(stable, ended_first) if ended_until > 0 else stable
 
 
 def sync_moves_high_watermark(flags: int, high_watermark: int, synced_end: int) -> bool:
@@ -38,7 +40,10 @@ _sync_moves_high_watermark = inlined(sync_moves_high_watermark)
 
 @inlined
 def _set_last_stable(words: Words, row: Words) -> None:
-    words[Slot.LAST_STABLE] = _last_stable(words[Slot.HIGH_WATERMARK], row[AppendRow.FIRST_UNSTABLE])
+    words[Slot.LAST_STABLE] = _last_stable(
+        words[Slot.HIGH_WATERMARK], row[AppendRow.FIRST_UNSTABLE], row[AppendRow.ENDED_FIRST],
+        row[AppendRow.ENDED_UNTIL],
+    )  # fmt: skip
 
 
 @inlined
@@ -69,6 +74,7 @@ def publish(slots: Table, slot: int, row: Words) -> bool:
         words[Slot.HIGH_WATERMARK] = row[AppendRow.NEXT_OFFSET]
         words[Slot.HW_BASE] = row[AppendRow.BASE_OFFSET]
         words[Slot.HW_POSITION] = row[AppendRow.POSITION]
+        row[AppendRow.ENDED_UNTIL] = 0  # of a log that waited until now: every marker is below it
     _set_last_stable(words, row)
     store_release(sequence, load_i64(sequence) + 1)
     return moved

@@ -59,6 +59,11 @@ class AppendRow(Row, writer="io", words=56):
     )
     RESERVED_MS = word("ms", "when the last one was considered")
     RESERVE_MAX = word("bytes", "maximum of one reservation")
+    ENDED_FIRST = word("offset", "first one of the transactions that have ended, if ENDED_UNTIL is not 0")
+    ENDED_UNTIL = word(
+        "offset",
+        "after the first marker that is not below the HW: the LSO stays at ENDED_FIRST; 0: none",
+    )
     OPENED = word(
         "count", "transactions that have begun since Python last looked; more than MAX_OPENED: some"
     )

@@ -159,6 +159,12 @@ class ActiveSegment:
     def first_unstable(self, offset: int) -> None:
         self.row[AppendRow.FIRST_UNSTABLE] = offset
 
+    def hold_stable(self, first: int, until: int) -> None:
+        """Hold the last stable offset at `first` while the high watermark is below `until`; 0: do
+        not."""
+        self.row[AppendRow.ENDED_FIRST] = first
+        self.row[AppendRow.ENDED_UNTIL] = until
+
     @property
     def last_aborted(self) -> int:
         """The last offset at which an aborted transaction ends, -1 if there is none."""

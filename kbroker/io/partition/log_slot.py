@@ -1,6 +1,8 @@
 """Publishes an open log to other processes: its fields in the partition slot, written as one group
 under the slot's sequence."""
 
+from collections import deque
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +27,9 @@ class LogSlot:
         self.words = words
         self.log_start = 0
         self.epoch_start = 0
+        self._ended: deque[tuple[int, int]] = deque()
+        """(first offset, marker's offset) of transactions whose marker is not below the high
+        watermark, without those that begin after one which ends later: both rise."""
         self._segments = segments
         self._epochs = epochs
 
@@ -87,8 +92,6 @@ class LogSlot:
         active = self._segments.active
         active.set_unsynced(self._segments.unsynced.first_base is not None, self._segments.unsynced.names)
         words, end = self.words, active.next_offset
-        if 0 <= active.first_unstable < self.log_start:  # as in Kafka: its first records are deleted
-            active.first_unstable = self.log_start
         mark = min(self.high_watermark if high_watermark is None else high_watermark, end)
         fields = {
             Slot.LEADER_EPOCH: active.leader_epoch,
@@ -103,7 +106,7 @@ class LogSlot:
             Slot.LAST_ABORTED: active.last_aborted,
             Slot.MAX_TIMESTAMP: max(int(words[Slot.MAX_TIMESTAMP]), active.max_timestamp),
             Slot.HIGH_WATERMARK: mark,
-            Slot.LAST_STABLE: last_stable(mark, active.first_unstable),
+            Slot.LAST_STABLE: self._last_stable(mark, end),
         }
         if mark == end:
             place = active.base_offset, active.position
@@ -118,3 +121,26 @@ class LogSlot:
         elif changing:
             fields[Slot.SEGMENTS_VERSION] = self.segments_version | 1
         write_group(words, np.array(list(fields), np.int64), np.array(list(fields.values()), np.int64))
+
+    def transaction_ended(self, first_offset: int, marker_offset: int) -> None:
+        """Hold the last stable offset, from the next `publish` on, until the high watermark has
+        passed the marker: before, the end of the transaction may be lost (Kafka's
+        unreplicatedTxns)."""
+        while self._ended and self._ended[-1][0] >= first_offset:
+            self._ended.pop()
+        self._ended.append((first_offset, marker_offset))
+
+    def _last_stable(self, mark: int, end: int) -> int:
+        """The last stable offset for a high watermark and a log end. Sets what the kernels compute
+        it from in the append row."""
+        active, ended, held = self._segments.active, self._ended, (0, 0)
+        if 0 <= active.first_unstable < self.log_start:  # as in Kafka: its first records are deleted
+            active.first_unstable = self.log_start
+        while ended and ended[0][1] < mark:
+            ended.popleft()
+        while ended and ended[-1][1] >= end:  # truncated: the transaction is open again
+            ended.pop()
+        if ended:
+            held = max(ended[0][0], self.log_start), ended[0][1] + 1
+        active.hold_stable(*held)
+        return last_stable(mark, active.first_unstable, *held)

@@ -83,15 +83,15 @@ class ProducerStateManager:
         if reindex and transaction_index.read_index(segments.folder, base):
             active.note_aborted(end - 1)
 
-    def complete_transaction(self, marker: EndTxnMarker) -> None:
+    def complete_transaction(self, marker: EndTxnMarker) -> int:
         """Close the producer's open transaction after its marker is in the log, and note it when
-        aborted (completeTxn).
+        aborted (completeTxn). Returns its first offset, -1 when none was open.
 
         The producer keeps its sequences unless the marker carries a newer epoch: then they start
         again. Raises OSError: the transaction stays open, so that nothing of it is read; its next
         marker ends it."""
         if marker.producer_id < 0:  # as in Kafka it is no producer's
-            return
+            return -1
         active, end = self._segments.active, marker.offset
         self._open.note(active.row)
         first_offset = self._table.end_transaction(self._slot, marker)
@@ -109,6 +109,7 @@ class ProducerStateManager:
                 raise
             active.note_aborted(end)
         active.first_unstable = first_unstable
+        return first_offset
 
 
 class OpenTransactions:

@@ -149,9 +149,11 @@ class UnifiedLog:
         self.published.publish(changed=True)
 
     def complete_transaction(self, marker: EndTxnMarker) -> None:
-        """Advance the last stable offset after a transaction's marker is in the log. Raises
-        OSError."""
-        self.producers.complete_transaction(marker)
+        """Advance the last stable offset after a transaction's marker is in the log, or when it is
+        below the high watermark. Raises OSError."""
+        first_offset = self.producers.complete_transaction(marker)
+        if first_offset >= 0:
+            self.published.transaction_ended(first_offset, marker.offset)
         self.published.publish()
 
     # --- deleting ------------------------------------------------------------------------------------------

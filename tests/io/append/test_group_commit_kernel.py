@@ -152,6 +152,19 @@ def test_the_last_stable_offset_stays_before_an_open_transaction(case: DrainCase
     assert (case.words[Slot.HIGH_WATERMARK], case.words[Slot.LAST_STABLE]) == (1, 0)
 
 
+@pytest.mark.parametrize("until", [2, 1])
+def test_a_sync_that_puts_a_marker_on_disk_is_left_to_python(
+    case: DrainCase, threads: Threads, until: int
+) -> None:
+    """The last stable offset stays before the transaction until then, and Python knows the next
+    one."""
+    case.row[AppendRow.FIRST_UNSTABLE], case.row[AppendRow.ENDED_UNTIL] = -1, until
+    append(case)
+    threads.done(case.slot)
+    assert case.drain.take_synced(0) == ([] if until > 1 else [(-1 - case.slot, 0, 1000)])
+    assert (case.words[Slot.HIGH_WATERMARK], case.words[Slot.LAST_STABLE]) == (int(until > 1), 0)
+
+
 @pytest.mark.parametrize(
     "change", ["generation", "older generation", "recovering", "offline", "cut", "uncut", "error"]
 )

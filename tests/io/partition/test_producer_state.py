@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.io.append.producer_table import EndTxnMarker
+from kbroker.io.append.publish_kernel import last_stable
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.producer_state import FEW
-from kbroker.ipc.layout import Slot
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.log import transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
@@ -25,8 +26,8 @@ class Transactions:
     """A log that producers write to in transactions, as the drain kernel and the worker do
     together."""
 
-    def __init__(self, folder: Path) -> None:
-        self.log = Log(folder)
+    def __init__(self, folder: Path, flags: int = 0) -> None:
+        self.log = Log(folder, flags=flags)
         self.log.open()
         self.sequences: dict[tuple[int, int], int] = {}
 
@@ -85,6 +86,42 @@ def test_end_of_a_later_transaction_leaves_the_stable_offset(log: Transactions) 
     log.write(2)
     log.end(2, True)
     assert log.stable == 0
+
+
+def advance(log: Transactions, mark: int) -> tuple[int, int]:
+    """The last stable offset of a high watermark, and the one that kernels compute."""
+    log.log.partition.published.publish(high_watermark=mark)
+    row = log.log.row
+    words = row[AppendRow.FIRST_UNSTABLE], row[AppendRow.ENDED_FIRST], row[AppendRow.ENDED_UNTIL]
+    return log.stable, last_stable(mark, *map(int, words))
+
+
+def test_a_transaction_is_stable_when_its_marker_is_below_the_high_watermark(tmp_path: Path) -> None:
+    """As in Apache Kafka: before, its end may be lost with the other replicas or the disk, and an
+    administrator or a new coordinator may decide it again. Readers were past it."""
+    log = Transactions(tmp_path, SlotFlag.DURABLE)
+    for producer_id in (1, 2, 3, 4):
+        log.write(producer_id)  # offsets 0 to 3
+    for producer_id in (2, 1, 4):
+        log.end(producer_id, True)  # markers 4 to 6
+    assert log.stable == 0
+    log.write(4)
+    found = [advance(log, mark) for mark in range(9)]
+    assert found == [(n, n) for n in (0, 0, 0, 0, 0, 0, 2, 2, 2)]
+    log.end(3, False)
+    assert log.stable == 2
+    assert [advance(log, mark) for mark in (8, 9)] == [(2, 2), (7, 7)]
+
+
+def test_a_truncated_marker_holds_no_stable_offset(tmp_path: Path) -> None:
+    log = Transactions(tmp_path, SlotFlag.DURABLE)
+    log.write(1)
+    log.end(1, True)
+    log.write(2, transactional=False)
+    log.log.partition.truncate_to(1, NOW)
+    assert (advance(log, 1), log.log.row[AppendRow.ENDED_UNTIL]) == ((0, 0), 0)
+    log.end(1, True)
+    assert (log.stable, advance(log, 2)) == (0, (2, 2))
 
 
 def test_the_stable_offset_is_not_below_the_log_start(log: Transactions) -> None:
