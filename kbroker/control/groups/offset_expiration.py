@@ -49,11 +49,14 @@ def _expire(table: GroupTable, group: Group, now_ms: int, records: list[Record])
     room = STEP_BYTES
     for topic, partitions in paced(offsets.items()):
         subscribed = group.is_subscribed_to(topic)
+        topic_id = table.topics.id_of(topic) or ZERO_UUID
         for partition, offset in paced(partitions.items()):
+            expired = not subscribed and _is_expired(
+                group, offset, now_ms, table.settings.offsets_retention_ms
+            )
             if (
                 room <= 0
-                or subscribed
-                or not _is_expired(group, offset, now_ms, table.settings.offsets_retention_ms)
+                or not (expired or offset.is_of_another(topic_id))
                 or table.offsets.is_pending(group_id, topic, partition)
             ):
                 all_gone = False
@@ -88,7 +91,8 @@ def delete_offsets_of_partitions(
 ) -> Outcome:
     """Tombstones for offsets of a group, of (topic, partition) pairs that were deleted with a
     topic; not for those of the next topic of its name. A tombstone also removes pending offsets: an
-    old one is left while an open transaction has one of the next topic."""
+    old one is left while an open transaction has one of the next topic. `expire_offsets` removes it
+    later if the transaction does not commit."""
     pending = table.offsets.pending_topic_ids(group_id)
     records: list[Record] = []
     room = STEP_BYTES

@@ -1,6 +1,5 @@
 """OffsetFetch for one group: some partitions, or all that have an offset."""
 
-from kbroker.control.groups.offset_record import CommittedOffset
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_fetch import (
@@ -28,8 +27,9 @@ def fetch_offsets(
     if request.topics is None:
         return _fetch_all(table, request.group_id, require_stable) if known else answer
     for topic in request.topics:
+        topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else _id_of(table, topic.name)
         partitions = [
-            _partition(table, request.group_id, topic.name, topic.topic_id, index, require_stable, known)
+            _partition(table, request.group_id, topic.name, topic_id, index, require_stable, known)
             for index in topic.partition_indexes
         ]
         answer.topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
@@ -61,12 +61,21 @@ def _validate(table: GroupTable, request: OffsetFetchRequestGroup) -> bool:
 def _fetch_all(table: GroupTable, group_id: str, require_stable: bool) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id)
     for topic, offsets in table.offsets.of_group(group_id).items():
+        topic_id = _id_of(table, topic)
         partitions = [
-            _partition(table, group_id, topic, ZERO_UUID, index, require_stable, True)
-            for index in paced(offsets)
+            _partition(table, group_id, topic, topic_id, index, require_stable, True)
+            for index, offset in paced(offsets.items())
+            if not offset.is_of_another(topic_id)
         ]
-        answer.topics.append(OffsetFetchResponseTopics(topic, partitions=partitions))
+        if partitions:
+            answer.topics.append(OffsetFetchResponseTopics(topic, partitions=partitions))
     return answer
+
+
+def _id_of(table: GroupTable, name: str) -> bytes:
+    """The id that offsets of a name have. The offset of a deleted topic is left while a transaction
+    has one of the next topic of its name."""
+    return table.topics.id_of(name) or ZERO_UUID
 
 
 def _partition(
@@ -81,11 +90,6 @@ def _partition(
     offset = table.offsets.get(group_id, topic, index) if known else None
     if require_stable and table.offsets.is_pending(group_id, topic, index):
         return failed_partition(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    if offset is None or _of_another_topic(offset, topic_id):
+    if offset is None or offset.is_of_another(topic_id):
         return OffsetFetchResponsePartitions(index, INVALID_OFFSET)
     return OffsetFetchResponsePartitions(index, offset.offset, offset.leader_epoch, offset.metadata)
-
-
-def _of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
-    """Whether the offset belongs to an earlier topic of the same name."""
-    return ZERO_UUID not in (topic_id, offset.topic_id) and topic_id != offset.topic_id

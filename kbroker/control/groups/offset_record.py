@@ -42,6 +42,10 @@ class CommittedOffset(NamedTuple):
     expire_timestamp: int = -1
     topic_id: bytes = ZERO_UUID
 
+    def is_of_another(self, topic_id: bytes) -> bool:
+        """Whether it belongs to an earlier topic of the same name."""
+        return ZERO_UUID not in (topic_id, self.topic_id) and topic_id != self.topic_id
+
 
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a partition's offset. Raises ProtocolError for texts that are too long."""

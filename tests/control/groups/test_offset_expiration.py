@@ -4,6 +4,7 @@ import pytest
 
 from kbroker.control.groups.offset_expiration import STEP_BYTES, steps
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from tests.control.groups.coordinator import PARTITION, Coordinator
 
 LONG_ID = "g" * 20_000
@@ -69,6 +70,29 @@ def test_pending_offsets_of_the_next_topic_of_a_deleted_ones_name_stay(has_old: 
     kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)], DELETED_ID))
     kafka.shard.replay_end_of_transaction(PARTITION, 5, True)
     assert [kafka.committed(partition=index) for index in (0, 1)] == [9, -1]
+
+
+@pytest.mark.parametrize("subscribed", [False, True])
+def test_an_offset_of_a_deleted_topic_is_not_left_to_the_next_one_by_an_aborted_transaction(
+    subscribed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not removed, because a tombstone also removes pending offsets, and consumers of the
+    next topic began there."""
+    kafka = Coordinator()
+    kafka.commit(7, topic_id=DELETED_ID)
+    kafka.topics.put("t", 1)
+    offset = CommittedOffset(9, -1, "", kafka.now_ms, topic_id=kafka.topics.make_id("t"))
+    record = offset_record("g", "t", 0, offset)
+    kafka.shard.replay_in_transaction(PARTITION, 5, record.key, record.value)
+    kafka.run(kafka.shard.partitions_deleted("g", [("t", 0)], DELETED_ID))
+    group = kafka.shard.table.groups["g"]
+    monkeypatch.setattr(type(group), "is_subscribed_to", lambda *_: subscribed)
+    assert kafka.shard.expire_offsets("g", kafka.now_ms).records == []
+    kafka.shard.replay_end_of_transaction(PARTITION, 5, False)
+    assert kafka.committed() == -1
+    assert kafka.shard.fetch_offsets(OffsetFetchRequestGroup("g", topics=None), False).topics == []
+    kafka.run(kafka.shard.expire_offsets("g", kafka.now_ms))
+    assert kafka.shard.table.offsets.get("g", "t", 0) is None
 
 
 def test_few_offsets_take_one_operation() -> None:
