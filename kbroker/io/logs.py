@@ -183,7 +183,10 @@ class Logs:
 
     def configure(self, partition: UnifiedLog, config: TopicConfig) -> None:
         """New settings, from the next append or retention run on."""
+        mark = partition.high_watermark
         partition.configure(config)
+        if partition.high_watermark > mark:
+            self._drain.notify(partition.slot)
         (self.expiring.add if config.ttl_ms >= 0 else self.expiring.discard)(partition.slot)
         for listener in self.configured_listeners:
             listener(partition)

@@ -13,7 +13,7 @@ from kbroker.io.files import producer_snapshot
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from kbroker.io.log_dirs.log_move import LogMove
-from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.ipc.messages import OpenPartition
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -210,6 +210,23 @@ def test_a_batch_that_a_full_disk_refused_is_not_known_after_a_stop(scene: Three
     scene.logs.failures.log_failed(0, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert scene.logs.close_all(lambda _: (0, "")) == 0
     assert [entry.producer_id for entry in producer_snapshot.read(str(log.folder), 4)] == [4]
+
+
+@pytest.mark.parametrize("flags", [0, SlotFlag.DURABLE, SlotFlag.REPLICATED])
+def test_records_that_waited_for_the_disk_are_readable_once_they_need_not_wait(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch, flags: int
+) -> None:
+    """Readers got them with the next append: the end of the sync did not move the high
+    watermark."""
+    log, notified = scene.opened[0], list[int]()
+    monkeypatch.setattr(scene.drain, "notify", notified.append)
+    log.flags = log.words[Slot.FLAGS] = SlotFlag.DURABLE
+    log.append(batch(0, [b"v"]))
+    log.words[Slot.FLAGS] = flags
+    scene.logs.configure(log.partition, topic_config())
+    assert (log.partition.high_watermark, notified) == ((3, []) if flags else (4, [0]))
+    scene.logs.configure(log.partition, topic_config())
+    assert len(notified) == (not flags)
 
 
 def test_a_roll_that_fails_is_an_error_of_the_log_dir(

@@ -97,8 +97,8 @@ def request_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: 
 
 @inlined
 def is_plain_end(slots: Table, rows: Table, sync: Words, slot: int, error: int) -> bool:
-    """Whether the kernel can handle the end of a sync; Python handles all others, also one that puts
-    a transaction's marker on disk: it knows the next transaction whose marker is not."""
+    """Whether the kernel can handle the end of a sync; Python handles all others, also one that
+    puts a transaction's marker on disk: it knows the next transaction whose marker is not."""
     ended_until = rows[slot, AppendRow.ENDED_UNTIL]
     return (
         error == 0

@@ -59,6 +59,11 @@ class LogSlot:
         """Whether appends with acks=all wait for the disk."""
         return bool(self.words[Slot.FLAGS] & SlotFlag.DURABLE)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the high watermark waits for the disk or for replicas."""
+        return bool(self.words[Slot.FLAGS] & SlotFlag.ACKS_WAIT)
+
     def sync_moves_high_watermark(self, synced_end: int) -> bool:
         """Whether the high watermark follows the durable offset."""
         return sync_moves_high_watermark(int(self.words[Slot.FLAGS]), self.high_watermark, synced_end)

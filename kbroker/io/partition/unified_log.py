@@ -137,8 +137,11 @@ class UnifiedLog:
     # --- growing -------------------------------------------------------------------------------------------
 
     def configure(self, config: TopicConfig) -> None:
-        """New settings, from the next append or retention run on."""
+        """New settings, from the next append or retention run on. Records that waited for the disk
+        are readable now if write.caching is on."""
         self.segments.configure(config)
+        if not self.published.waits and self.high_watermark < self.log_end:
+            self.published.publish(high_watermark=self.log_end)
 
     def roll(self, now_ms: int, at: int = 0) -> None:
         """Close the active segment and begin a new one at the log's end, or at a later offset, the
