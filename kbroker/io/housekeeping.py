@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.append.drain import Drain
@@ -78,9 +79,12 @@ class Housekeeping:
             Task(self._retain, config.get_int("log.retention.check.interval.ms"), start),
             Task(logs.begin_checkpoint, checkpoint_ms, now_ms + checkpoint_ms),
             Task(self._expire_producers, expiry_ms, now_ms + expiry_ms),  # no initial delay, as in Kafka
-            Task(self._check_disks, CHECK_INTERVAL_MS, now_ms + CHECK_INTERVAL_MS),
+            *(Task(check, CHECK_INTERVAL_MS, now_ms + CHECK_INTERVAL_MS) for check in self._checks()),
             self._flush_rolled,
         ]
+
+    def _checks(self) -> tuple[Callable[[], None], ...]:
+        return self._check_disks, self._free_reserved, self._write_checkpoints, self._measure, self._flush_due
 
     @property
     def next_due_ms(self) -> int:
@@ -90,12 +94,16 @@ class Housekeeping:
         return min(task.due_ms for task in self._tasks)
 
     def run(self, now_ms: int) -> None:
-        """Run the tasks that are due."""
+        """Run the first task that is due, or slices of larger ones if no other task is due.
+
+        Appends are drained between two calls: all tasks of a second together take milliseconds."""
         collecting = self._logs.collecting_checkpoint  # the turn that begins one has collected a slice
-        for task in self._tasks:
-            if task.due_ms <= now_ms:
-                task.due_ms = now_ms + task.interval_ms
-                task.run()
+        due = [task for task in self._tasks if task.due_ms <= now_ms]
+        if due:
+            due[0].due_ms = now_ms + due[0].interval_ms
+            due[0].run()
+        if len(due) > 1:
+            return
         if self._to_retain:
             self._retain_slice()
         if self._expiry.pending:
@@ -165,29 +173,41 @@ class Housekeeping:
             log.debug("idle producers of %d logs forgotten", len(slots))
 
     def _check_disks(self) -> None:
-        now = wall_clock_ms()
         self._logs.failures.check_dirs()
-        self._logs.deletions.remove_due(now)
+        self._logs.deletions.remove_due(wall_clock_ms())
         self._logs.failures.full_disks.heal()
         self._expiry.begin()
-        self._logs.reservations.free_unused(now)
+
+    def _free_reserved(self) -> None:
+        self._logs.reservations.free_unused(wall_clock_ms())
+
+    def _write_checkpoints(self) -> None:
         self._logs.recovery_notes.write()
         self._logs.take_checkpoint()
         self._cleaning.write_checkpoints()
+
+    def _measure(self) -> None:
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
-        self._flushing = self._due_for_flush(now)
+
+    def _flush_due(self) -> None:
+        self._flushing = self._due_for_flush(wall_clock_ms())
         self._durability.flush_now(self._flushing)
 
+    @property
+    def _used_rows(self) -> NDArray[np.int64]:
+        """Of the slots that have had a log: most of the table has never been touched."""
+        return self._rows[: self._logs.slots_used]
+
     def _sync_rolled(self) -> None:
-        rolled = np.flatnonzero(self._rows[:, AppendRow.ROLLED]).tolist()  # followers, which are closed, too
+        rolled = np.flatnonzero(self._used_rows[:, AppendRow.ROLLED]).tolist()  # closed followers, too
         self._durability.flush_rolled(slot for slot in rolled if slot not in self._flushing)
         self._flushing = []
 
     def _due_for_flush(self, now: int) -> list[int]:
         """Slots with unsynced records whose flush.ms has passed. Computed on columns of the table,
         because there may be many."""
-        rows = self._rows
+        rows = self._used_rows
         timed = (rows[:, AppendRow.SEGMENT_BYTES] > 0) & (rows[:, AppendRow.FLUSH_MS] < AppendRow.NEVER)
         due = []
         for slot in np.flatnonzero(

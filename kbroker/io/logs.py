@@ -56,7 +56,11 @@ class Logs:
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self.failures.checkpoint_failed)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
         most = context.config.get_int("kbroker.log.reserve.bytes")
-        self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failures.log_failed)
+        self.slots_used = 0
+        """The highest slot that has had a log here, plus 1."""
+        self.reservations = Reservations(
+            lambda: drain.rows[: self.slots_used], self._dirs, most, self.get, self.failures.log_failed
+        )
         self.failures.no_room_listeners.append(self.reservations.free)
         self.deletions = Deletions()
         self.expiring = set[int]()  # slots whose records expire (kbroker.record.ttl.ms)
@@ -138,6 +142,7 @@ class Logs:
         slot = opening.message.slot
         if opening.loaded is not None:
             self.failures.lost.pop(slot, None)
+            self.slots_used = max(self.slots_used, slot + 1)
             self._partitions[slot] = open_log(
                 self._spec_of(opening),
                 opening.loaded,

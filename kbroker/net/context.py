@@ -49,7 +49,8 @@ EVENTS: Final = 65536
 EPOLL_EVENTS: Final = 128
 PIPELINE: Final = 256
 PLAN_ROWS: Final = 4096
-FIRST_CONNECTIONS: Final = 1024
+FIRST_CONNECTIONS: Final = 64
+"""The table doubles when it is full. The work of each second reads all of it."""
 
 
 def chunks_of(config: BrokerConfig, arena_bytes: int) -> int:

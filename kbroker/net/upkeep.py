@@ -4,6 +4,7 @@ Runs in: network. Owner: the process's main.
 """
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -34,23 +35,32 @@ class Upkeep:
         rings = [shared.append_ring(self._context.client, w) for w in range(shared.sizes.workers)]
         return any(ring_length(ring) for ring in rings)
 
-    def tick(self, late_s: float) -> None:
-        """Called once a second. late_s: the delay of this call."""
+    def tick(self, late_s: float) -> Iterator[None]:
+        """The work of each second. late_s: the delay of this call.
+
+        A generator: its caller lets requests be served between two steps, which together take
+        milliseconds."""
         process = self._process
         process.counts.tick(late_s, process.senders.used())
+        yield
         if process.counts.slow.on:
             process.counts.slow.tick(process.connections)
         process.access.audit.tick()
+        yield
         process.counts.clients.tick(process.quotas.use)
+        yield
         process.counts.from_disk(self._reads.count(process.topics.slots_in_use()))
+        yield
         now = time.monotonic_ns()
         if self._idle_ns >= 0:
             for row in self._quiet_since(now - self._idle_ns):
                 process.close(process.connections[row], "idle")
         self._context.trim()
+        yield
         process.turn()
         if settle_lost(self._context.address, len(self._context.results)):
             process.turn()
+        yield
         self._unfinished.update(now)
         if self._unfinished.close_oldest(now):
             process.turn()

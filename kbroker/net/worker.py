@@ -95,7 +95,8 @@ async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:
     while True:
         due = max(due, loop.time() - TICK_SECONDS) + TICK_SECONDS
         await asyncio.sleep(due - loop.time())
-        upkeep.tick(max(0.0, loop.time() - due))
+        for _ in upkeep.tick(max(0.0, loop.time() - due)):
+            await asyncio.sleep(0)
         fetches.measure()
         while upkeep.release_memory() and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS:
             await asyncio.sleep(GIVE_BACK_SECONDS)

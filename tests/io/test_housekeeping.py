@@ -60,6 +60,16 @@ class Scene:
         self.metrics = drain.metrics
         self.housekeeping = Housekeeping(BrokerConfig(), helper, drain, helper, helper, begins_ms)
 
+    @property
+    def slots_used(self) -> int:
+        return len(self.node.rows)
+
+    def run(self, now_ms: int) -> None:
+        """The turns for which tasks are due at a time."""
+        self.housekeeping.run(now_ms)
+        while any(task.due_ms <= now_ms for task in self.housekeeping._tasks):
+            self.housekeeping.run(now_ms)
+
     def __iter__(self) -> Iterator[UnifiedLog]:
         return iter(self.node)
 
@@ -97,28 +107,28 @@ class Scene:
 
 def test_retention_looks_at_all_logs_a_slice_at_a_time(tmp_path: Path) -> None:
     scene = Scene(tmp_path, SLICE + 3)
-    scene.housekeeping.run(INITIAL_DELAY_MS)
+    scene.run(INITIAL_DELAY_MS)
     assert scene.looked_at == list(range(SLICE))
     assert scene.housekeeping.next_due_ms == 0
-    scene.housekeeping.run(INITIAL_DELAY_MS + 1)
+    scene.run(INITIAL_DELAY_MS + 1)
     assert scene.looked_at == list(range(SLICE + 3))
     assert scene.housekeeping.next_due_ms > INITIAL_DELAY_MS
 
 
 def test_a_log_deleted_between_two_slices_is_passed_over(tmp_path: Path) -> None:
     scene = Scene(tmp_path, SLICE + 3)
-    scene.housekeeping.run(INITIAL_DELAY_MS)
+    scene.run(INITIAL_DELAY_MS)
     del scene.node.logs[SLICE]
-    scene.housekeeping.run(INITIAL_DELAY_MS + 1)
+    scene.run(INITIAL_DELAY_MS + 1)
     assert scene.looked_at[-3:] == [SLICE, SLICE + 1, SLICE + 2]
 
 
 def test_flush_ms_syncs_a_log_that_has_unsynced_records(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
     scene.node.logs[1].partition.durability.flush()
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     assert scene.syncs == [("now", [0, 2])]
-    scene.housekeeping.run(2000)  # the wall clock has not moved by flush.ms
+    scene.run(2000)  # the wall clock has not moved by flush.ms
     assert scene.syncs == [("now", [0, 2])]
 
 
@@ -126,11 +136,11 @@ def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path)
     scene = Scene(tmp_path, 2)
     logs = scene.node.logs.values()
     scene.housekeeping.configure({"producer.id.expiration.ms": "1000"})
-    scene.housekeeping.run(INITIAL_DELAY_MS)
+    scene.run(INITIAL_DELAY_MS)
     assert scene.expired == []
     before = wall_clock_ms()
     before_expiry = [int(log.words[Slot.SEQUENCE]) for log in logs]
-    scene.housekeeping.run(EXPIRATION_CHECK_MS)
+    scene.run(EXPIRATION_CHECK_MS)
     [expired] = scene.expired
     assert before - 1000 <= expired <= wall_clock_ms() - 1000
     assert scene.expiration_ms == 1000  # what loading a log goes by
@@ -143,10 +153,10 @@ def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path)
 def test_records_expire_by_the_wall_clock_a_slice_of_logs_at_a_time(tmp_path: Path) -> None:
     scene = Scene(tmp_path, expiry.SLICE + 2, topic_config(kbroker_record_ttl_ms=1000))
     scene.expiring.update(scene.node.logs)
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     assert list(scene.starts) == list(range(expiry.SLICE))
     assert scene.housekeeping.next_due_ms == 0
-    scene.housekeeping.run(1001)
+    scene.run(1001)
     assert scene.starts == dict.fromkeys(scene.node.logs, 1)
     assert scene.housekeeping.next_due_ms > 1001
 
@@ -154,7 +164,7 @@ def test_records_expire_by_the_wall_clock_a_slice_of_logs_at_a_time(tmp_path: Pa
 def test_reserved_blocks_are_checked_by_the_wall_clock(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 1)
     before = wall_clock_ms()
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     [now] = scene.reservations_freed_at
     assert before <= now <= wall_clock_ms()
 
@@ -163,10 +173,10 @@ def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> Non
     scene = Scene(tmp_path, 3)
     log = scene.node.logs[2]
     log.partition.roll(log.now_ms)
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     assert scene.syncs == [("rolled", [2])]
     log.partition.durability.flush()
-    scene.housekeeping.run(2000)
+    scene.run(2000)
     assert scene.syncs == [("rolled", [2])]
     assert log.row[AppendRow.ROLLED] == 0
 
@@ -177,7 +187,7 @@ def test_a_rolled_segment_is_synced_soon(tmp_path: Path) -> None:
     log.partition.roll(log.now_ms)
     scene.housekeeping.rolled(10)
     assert scene.housekeeping.next_due_ms == 10 + ROLLED_MS
-    scene.housekeeping.run(10 + ROLLED_MS)
+    scene.run(10 + ROLLED_MS)
     assert scene.syncs == [("rolled", [1])]
 
 
@@ -185,7 +195,7 @@ def test_a_segment_that_flush_ms_syncs_is_not_synced_again_for_a_roll(tmp_path: 
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
     log = scene.node.logs[1]
     log.partition.roll(log.now_ms)
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     assert scene.syncs == [("now", [0, 1, 2])]
 
 
@@ -196,8 +206,8 @@ def test_followers_are_synced_as_leaders_are(tmp_path: Path) -> None:
     rolled = scene.node.logs[1]
     rolled.partition.roll(rolled.now_ms)
     scene.housekeeping.rolled(10)
-    scene.housekeeping.run(10 + ROLLED_MS)
-    scene.housekeeping.run(1000)
+    scene.run(10 + ROLLED_MS)
+    scene.run(1000)
     assert scene.syncs == [("rolled", [1]), ("now", [0, 1, 2])]
 
 
@@ -206,15 +216,15 @@ def test_a_log_that_was_closed_is_not_synced(tmp_path: Path) -> None:
     log = scene.node.logs[0]
     log.partition.roll(log.now_ms)
     log.partition.abandon()
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     assert scene.syncs == []
 
 
 def test_retention_waits_for_its_initial_delay_from_the_start_on(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 1, begins_ms=1_000_000)
-    scene.housekeeping.run(1_000_000 + INITIAL_DELAY_MS - 1)
+    scene.run(1_000_000 + INITIAL_DELAY_MS - 1)
     assert scene.looked_at == []
-    scene.housekeeping.run(1_000_000 + INITIAL_DELAY_MS)
+    scene.run(1_000_000 + INITIAL_DELAY_MS)
     assert scene.looked_at == [0]
 
 
@@ -230,7 +240,7 @@ def test_retention_counts_what_it_deletes_and_waits_for_no_disk(
     monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("an append would wait for this"))
     swept: list[int] = []
     monkeypatch.setattr(scene, "sweep_deleted", swept.append)
-    scene.housekeeping.run(INITIAL_DELAY_MS)
+    scene.run(INITIAL_DELAY_MS)
     assert log.partition.base_offsets == [1]
     assert [int(scene.metrics.words[word]) for word in (SEGMENTS_DELETED, DELETED_BYTES)] == [1, old]
     assert swept == [60_000]
@@ -243,7 +253,7 @@ def test_a_log_whose_space_is_needed_deletes_what_lies_below_its_log_start_now(t
         log.partition.delete_records(1)
     scene.housekeeping.retain_soon(1)
     assert scene.housekeeping.next_due_ms == 0
-    scene.housekeeping.run(0)
+    scene.run(0)
     assert [log.partition.base_offsets for log in scene.node.logs.values()] == [[0, 1], [1]]
     assert scene.metrics.words[SEGMENTS_DELETED] == 1
     assert scene.housekeeping.next_due_ms > 0
@@ -258,10 +268,26 @@ def test_each_second_due_files_are_removed_and_full_disks_are_checked(
     monkeypatch.setattr(scene.deletions, "remove_due", calls.append)
     for name in ("check_dirs", "heal", "write", "take_checkpoint", "write_checkpoints", "measure"):
         monkeypatch.setattr(scene, name, lambda name=name: calls.append(name))
-    scene.housekeeping.run(999)
+    scene.run(999)
     assert calls == []
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     assert calls == ["check_dirs", NOW, "heal", "write", "take_checkpoint", "write_checkpoints", "measure"]
+
+
+def test_the_checks_of_a_second_have_a_turn_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(tmp_path, 1)
+    calls: list[str] = []
+    for name in ("check_dirs", "write", "measure"):
+        monkeypatch.setattr(scene, name, lambda name=name: calls.append(name))
+    seen = []
+    while scene.housekeeping.next_due_ms <= 1000:
+        scene.housekeeping.run(1000)
+        seen.append(list(calls))
+    assert [seen[0], seen[2], seen[3]] == [
+        ["check_dirs"],
+        ["check_dirs", "write"],
+        ["check_dirs", "write", "measure"],
+    ]
 
 
 def test_each_turn_collects_a_slice_of_the_checkpoint(
@@ -277,13 +303,13 @@ def test_each_turn_collects_a_slice_of_the_checkpoint(
     monkeypatch.setattr(scene, "collect_checkpoint", collect, raising=False)
     scene.collecting_checkpoint = True
     assert scene.housekeeping.next_due_ms == 0
-    scene.housekeeping.run(0)
+    scene.run(0)
     assert left == [1]
     assert scene.housekeeping.next_due_ms == 0
-    scene.housekeeping.run(0)
+    scene.run(0)
     assert left == [0]
     assert scene.housekeeping.next_due_ms > 0
-    scene.housekeeping.run(0)
+    scene.run(0)
     assert left == [0]
 
 
@@ -296,10 +322,10 @@ def test_the_turn_that_begins_a_checkpoint_collects_no_second_slice(
     begin = scene.housekeeping._tasks[1]
     monkeypatch.setattr(begin, "run", lambda: setattr(scene, "collecting_checkpoint", True))
     begin.due_ms = 100
-    scene.housekeeping.run(100)
+    scene.run(100)
     assert scene.collecting_checkpoint
     assert collected == []
-    scene.housekeeping.run(101)
+    scene.run(101)
     assert collected == [1]
 
 
@@ -310,7 +336,7 @@ def test_a_log_is_due_for_a_flush_when_flush_ms_has_passed(
     monkeypatch.setattr(housekeeping, "wall_clock_ms", lambda: NOW)
     for slot, since_ms in enumerate((1000, 999)):
         scene.node.rows[slot, AppendRow.LAST_FLUSH_MS] = NOW - since_ms
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     assert scene.syncs == [("now", [0])]
 
 
@@ -323,11 +349,11 @@ def test_a_second_roll_does_not_delay_the_sync_of_the_first(tmp_path: Path) -> N
 
 def test_a_roll_after_flush_ms_has_synced_its_log_is_synced(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 1, topic_config(flush_ms=1000))
-    scene.housekeeping.run(1000)
+    scene.run(1000)
     log = scene.node.logs[0]
     log.partition.roll(log.now_ms)
     scene.housekeeping.rolled(1000)
-    scene.housekeeping.run(1000 + ROLLED_MS)
+    scene.run(1000 + ROLLED_MS)
     assert scene.syncs == [("now", [0]), ("rolled", [0])]
 
 
@@ -340,12 +366,12 @@ def test_each_retention_run_measures_its_own_time_without_the_turns_between(
     measured: list[tuple[object, int]] = []
     monkeypatch.setattr(type(scene.metrics), "observe", lambda _, *what: measured.append(what))
     for turn in (0, 1, 300_000, 300_001):  # log.retention.check.interval.ms
-        scene.housekeeping.run(INITIAL_DELAY_MS + turn)
+        scene.run(INITIAL_DELAY_MS + turn)
         next(ticks)
     assert measured == [(RETENTION_SECONDS, 20)] * 2
 
 
 def test_a_task_that_ran_late_is_due_an_interval_after_that(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 1)
-    scene.housekeeping.run(10_500)
+    scene.run(10_500)
     assert scene.housekeeping.next_due_ms == 11_500

@@ -143,6 +143,7 @@ def test_opened_logs_are_counted_and_those_that_cannot_be_opened_are_not(
         time.sleep(0.001)
     logs._openings.close()
     assert logs._drain.metrics.words[RECOVERED_LOGS] == 2
+    assert logs.slots_used == 5
 
 
 def test_fetches_that_wait_at_a_slot_are_woken_when_its_log_is_online(

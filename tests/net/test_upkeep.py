@@ -65,6 +65,10 @@ class Scene:
         assert (address, results) == (self.context.address, len(self.context.results))
         return self.lost
 
+    def tick(self, late_s: float) -> None:
+        for _ in self.upkeep.tick(late_s):
+            pass
+
     def connection(self, idle_ns: int = 0, flags: int = 0) -> int:
         """A connection whose last bytes are that old; its row."""
         row = self.context.take_row(0, flags, NOW_NS - idle_ns)
@@ -80,7 +84,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 def test_an_idle_connection_is_closed_and_a_used_one_stays(scene: Scene) -> None:
     idle = scene.connection(IDLE_NS + 1)
     scene.connection(IDLE_NS)
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert scene.closed == [(idle, "idle")]
 
 
@@ -88,7 +92,7 @@ def test_a_connection_that_waits_for_its_answer_is_not_idle(scene: Scene) -> Non
     scene.connection(IDLE_NS + 1, Flag.BUSY)
     produced = scene.connection(IDLE_NS + 1)
     scene.context.connections[produced, Connection.HEAD] = 0
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert scene.closed == []
 
 
@@ -96,26 +100,26 @@ def test_a_row_without_an_open_connection_is_not_idle(scene: Scene) -> None:
     shut = scene.connection(IDLE_NS + 1)
     scene.context.connections[shut, Connection.FLAGS] &= ~Flag.OPEN
     del scene.process.connections[scene.connection(IDLE_NS + 1)]
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert scene.closed == []
 
 
 def test_no_connection_is_idle_when_the_setting_is_minus_one(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(monkeypatch, idle_ms=-1)
     scene.connection(NOW_NS)
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert scene.closed == []
 
 
 def test_a_connection_may_be_idle_for_no_time_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(monkeypatch, idle_ms=0)
     idle = scene.connection(1)
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert scene.closed == [(idle, "idle")]
 
 
 def test_each_second_counts_are_sent_in_order(scene: Scene) -> None:
-    scene.upkeep.tick(0.25)
+    scene.tick(0.25)
     assert scene.calls == [
         ("counts", 0.25, 3),
         ("slow", {}),
@@ -129,19 +133,19 @@ def test_each_second_counts_are_sent_in_order(scene: Scene) -> None:
 
 def test_slow_requests_are_not_looked_for_when_they_are_off(scene: Scene) -> None:
     scene.slow.on = False
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert ("slow", {}) not in scene.calls
 
 
 def test_requests_lost_with_an_io_worker_are_answered_in_the_same_second(scene: Scene) -> None:
     scene.lost = 1
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert scene.calls[-3:] == ["turn", "turn", ("unfinished", NOW_NS)]
 
 
 def test_room_of_closed_requests_is_used_in_the_same_second(scene: Scene) -> None:
     scene.late_requests = 1
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert scene.calls[-3:] == ["turn", ("unfinished", NOW_NS), "turn"]
 
 
@@ -149,10 +153,10 @@ def test_memory_of_a_burst_is_released_a_second_later(scene: Scene, monkeypatch:
     calls: list[str] = []
     monkeypatch.setattr(scene.context, "trim", lambda: calls.append("trim"))
     monkeypatch.setattr(scene.context, "release_chunk", lambda: len(calls) < 2)
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert calls == ["trim"]
     assert scene.upkeep.release_memory()
-    scene.upkeep.tick(0)
+    scene.tick(0)
     assert not scene.upkeep.release_memory()
 
 

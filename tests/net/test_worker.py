@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_a_stop_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> Non
     assert process.calls == ["stop_reading", "finish_all", "close_all"]
 
 
-def test_each_tick_is_followed_by_the_metrics_and_frees_memory_until_none_is_left(
+def test_each_tick_lets_requests_in_between_and_frees_memory_until_none_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker, "TICK_SECONDS", 0.001)
@@ -72,9 +73,12 @@ def test_each_tick_is_followed_by_the_metrics_and_frees_memory_until_none_is_lef
         calls.append("release")
         return next(chunks)
 
-    def tick(late_s: float) -> None:
+    def tick(late_s: float) -> Iterator[None]:
         assert late_s >= 0
         calls.append("tick")
+        asyncio.get_running_loop().call_soon(calls.append, "request")
+        yield
+        calls.append("rest")
         if calls.count("tick") == 3:
             raise Ended
 
@@ -82,5 +86,6 @@ def test_each_tick_is_followed_by_the_metrics_and_frees_memory_until_none_is_lef
     fetches: Any = SimpleNamespace(measure=lambda: calls.append("measure"))
     with pytest.raises(Ended):
         asyncio.run(worker._tick(upkeep, fetches))
-    first = ["tick", "measure", "release", "release", "release"]
-    assert calls == [*first, "tick", "measure", "release", "tick"]
+    tick_of_all = ["tick", "request", "rest"]
+    first = [*tick_of_all, "measure", "release", "release", "release"]
+    assert calls == [*first, *tick_of_all, "measure", "release", *tick_of_all]

@@ -35,12 +35,12 @@ def is_worthwhile(folder: str) -> bool:
 
 
 class Reservations:
-    """Runs in: io. Owner: Logs. rows: of AppendRow; most: kbroker.log.reserve.bytes; failed: called
-    with a slot whose file could not be truncated."""
+    """Runs in: io. Owner: Logs. rows: those of AppendRow that are in use; most:
+    kbroker.log.reserve.bytes; failed: called with a slot whose file could not be truncated."""
 
     def __init__(
         self,
-        rows: NDArray[np.int64],
+        rows: Callable[[], NDArray[np.int64]],
         dirs: Mapping[str, LogDir],
         most: int,
         get: Callable[[int], UnifiedLog | None],
@@ -68,7 +68,7 @@ class Reservations:
         for partition in held:
             if files.log_dir_of(partition.folder) in low:
                 self._free(partition, most=0)
-            elif now_ms - self._rows[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
+            elif now_ms - self._rows()[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
                 self._free(partition, partition.active.reserve_max_bytes)
 
     def free(self, log_dir: str) -> None:
@@ -78,7 +78,7 @@ class Reservations:
                 self._free(partition, most=0)
 
     def _held(self) -> Iterable[UnifiedLog]:
-        rows = self._rows
+        rows = self._rows()
         for slot in np.flatnonzero(rows[:, AppendRow.RESERVED] > rows[:, AppendRow.POSITION]).tolist():
             partition = self._get(slot)
             if partition is not None:

@@ -39,7 +39,11 @@ class Scene:
         self.room = {str(root / "0"): ROOM, str(root / "1"): ROOM}
         dirs: Any = {path: self.Dir(self, path) for path in self.room}
         self.reservations = Reservations(
-            self.node.rows, dirs, MOST, self.node.get, lambda slot, error: self.failures.append((slot, error))
+            lambda: self.node.rows,
+            dirs,
+            MOST,
+            self.node.get,
+            lambda slot, error: self.failures.append((slot, error)),
         )
         for partition in self.node:
             row = partition.active.row
@@ -135,7 +139,7 @@ def test_blocks_are_reserved_only_where_it_pays(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(module, "is_worthwhile", found.__getitem__)
     scene = Scene(tmp_path)
     assert (scene.reservations.max_bytes("a"), scene.reservations.max_bytes("b")) == (MOST, 0)
-    off = Reservations(scene.node.rows, {}, 0, scene.node.get, lambda slot, error: None)
+    off = Reservations(lambda: scene.node.rows, {}, 0, scene.node.get, lambda slot, error: None)
     assert off.max_bytes("a") == 0
     for partition in scene.node:
         partition.abandon()
