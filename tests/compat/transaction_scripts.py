@@ -308,19 +308,22 @@ def markers(talk: TransactionTalk) -> None:
             producer[0],
             epoch,
             bool(more.get("commit", False)),
-            [WritableTxnMarkerTopic(f"{talk.prefix}-{more.get('topic', 'a')}", [0])],
+            [WritableTxnMarkerTopic(str(more.get("topic", f"{talk.prefix}-a")), [0])],
             coordinator_epoch,
             int(str(more.get("transaction_version", 0))),
         )
         talk.ask(label, ApiKey.WRITE_TXN_MARKERS, version, WriteTxnMarkersRequest([marker]))
 
-    write("unknown topic", 1, producer[1], 0, topic="missing")
+    write("unknown topic", 1, producer[1], 0, topic=f"{talk.prefix}-missing")
     write("old epoch", 1, producer[1] - 1, 0)
     write("same epoch, v2", 2, producer[1], 5, transaction_version=2)
     write("abort", 1, producer[1], 5)
     look_at(talk, "aborted")
     write("older coordinator", 1, producer[1], 4)
     write("nothing open", 1, producer[1], 5)
+    write("nothing open, v2", 2, producer[1], 5, transaction_version=2)
+    for label in ("offsets, v2", "offsets again, v2"):
+        write(label, 2, producer[1], 5, topic="__consumer_offsets", transaction_version=2)
     talk.ask("none", ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest([]))
     described = DescribeProducersRequest([TopicRequest(f"{talk.prefix}-a", [0])])
     talk.ask("producers", ApiKey.DESCRIBE_PRODUCERS, 0, described)
