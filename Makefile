@@ -145,10 +145,10 @@ bench: venv-bench peer kernels ## kbroker beside Apache Kafka in 45 minutes; wri
 bench-quick: venv-bench peer kernels ## a short selection of that work in about six minutes
 	@$(BIN)/python -m bench --quick $(BENCH)
 
-bench-metrics: venv-bench ## what metrics cost: 20 pairs of kbrokers with and without them, and the verdict
-	@$(BIN)/python -m bench.feature_cost metrics --pairs 20 $(BENCH)
+bench-metrics: venv-bench kernels ## what metrics cost: the same requests with and without them, and the verdict
+	@$(BIN)/python -m bench.feature_cost metrics $(BENCH)
 
-bench-security: venv-bench kernels ## what an authorizer and the audit log cost: pairs of kbrokers with and without
+bench-security: venv-bench kernels ## what an authorizer and the audit log cost: the same, with and without them
 	@$(BIN)/python -m bench.feature_cost authorizer audit $(BENCH)
 
 bench-profile: venv-bench peer kernels ## perf and py-spy of the broker: BENCH='--scenario raw_50x1 --target kbroker'

@@ -1,8 +1,9 @@
-"""`python -m bench.feature_cost metrics|authorizer|audit`: cost of a feature on the hot path,
-measured by pairs of kbrokers with and without it.
+"""`python -m bench.feature_cost metrics|authorizer|audit`: cost of a feature on the hot path.
 
-Both run at the same time and do the same work in turn, in alternating order. The result is CPU per
-request, which a busy machine disturbs least.
+Pairs of kbrokers with and without it run at the same time and do the same work in turn, in
+alternating order. The result is CPU per request, which depends on how many requests are served at
+once, and therefore varies by more than a feature costs. So the difference is that of the kernels
+(`kernel_slices.py`), and its share is that of a request of the broker without the feature.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from confluent_kafka.admin import (
 )
 
 from bench.generator import CACHE, LoadFailed
+from bench.kernel_slices import difference, slices_of
 from bench.run import Run, make_generator, running, work_folder
 from bench.scenarios import SCENARIOS
 from bench.size import QUICK
@@ -36,6 +38,8 @@ from kbroker.kernels.cache import METRICS_OFF
 
 WORK = ("raw_50x1", "raw_50x5", "fetch_4k")
 COST = "cpu_us"
+SLICES, WARM_SLICES = 120, 10
+"""Of each scenario in a pair of processes; the warm ones are not measured."""
 DOUBT = 0.05
 """Probability that the median is outside its bounds."""
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -65,12 +69,20 @@ def audit_folder(folder: Path) -> dict[str, str]:
 @dataclass(frozen=True)
 class Feature:
     """settings: with it, for a broker in a folder. without: variables that switch it off. begin:
-    run once the broker with it is ready. compiled: both have kernels of their own."""
+    run once the broker with it is ready. compiled: both have kernels of their own. acls: the
+    kernels check permissions. limit_percent: of its cost."""
 
     settings: Callable[[Path], Mapping[str, str]] = lambda _: {}
     without: Mapping[str, str] = field(default_factory=dict)
     begin: Callable[[Target], None] = lambda _: None
     compiled: bool = False
+    acls: bool = False
+    limit_percent: float = 1.0
+
+    @property
+    def in_kernels(self) -> bool:
+        """Whether the hot path does anything for it."""
+        return self.compiled or self.acls
 
 
 FEATURES = {
@@ -78,6 +90,8 @@ FEATURES = {
     "authorizer": Feature(
         lambda _: {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true"},
         begin=grant_all,
+        acls=True,
+        limit_percent=2.0,
     ),
     "audit": Feature(audit_folder),
 }
@@ -116,10 +130,22 @@ def measure(
     return found
 
 
-def interval(ratios: Sequence[float]) -> tuple[float, float]:
+def measure_kernels(feature: Feature, pairs: int) -> dict[str, list[float]]:
+    """ns per request that kernels need more with a feature, by scenario. Each pair is of new
+    processes, as each has its own layout of memory."""
+    found: dict[str, list[float]] = {name: [] for name in WORK}
+    for _ in range(pairs):
+        with slices_of({}, feature.acls) as with_, slices_of(feature.without, acls=False) as without:
+            for name, more in found.items():
+                difference(with_, without, name, WARM_SLICES)
+                more.append(difference(with_, without, name, SLICES))
+    return found
+
+
+def interval(figures: Sequence[float]) -> tuple[float, float]:
     """Bounds of the median with a confidence of 95 %, by the order of the figures alone; all of
     them if they are too few."""
-    count, ordered = len(ratios), sorted(ratios)
+    count, ordered = len(figures), sorted(figures)
     below, rank = 0.0, 0
     while 2 * (below + comb(count, rank) / 2**count) <= DOUBT:
         below += comb(count, rank) / 2**count
@@ -136,44 +162,75 @@ def verdict(bounds: tuple[float, float], limit_percent: float) -> str:
     return "no" if low >= limit_percent else "not decided by these pairs"
 
 
-def row(name: str, pairs: Sequence[tuple[float, float]], limit_percent: float) -> str:
-    """Medians, the median of the pairs' ratios with its quartiles and bounds, and the verdict."""
+def row(name: str, pairs: Sequence[tuple[float, float]], limit_percent: float | None) -> str:
+    """Medians, the median of the pairs' ratios with its quartiles and bounds, and the verdict, if
+    they are to decide."""
     ratios = [one / other for one, other in pairs]
     low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
     with_, without = (median(side) for side in zip(*pairs, strict=True))
     bounds = interval(ratios)
     shown = [f"{100 * (each - 1):+.1f}" for each in (middle, low, high, *bounds)]
+    decided = "by kernels" if limit_percent is None else verdict(bounds, limit_percent)
     return (
         f"| {name} | {with_:.3f} µs | {without:.3f} µs | {shown[0]} % | {shown[1]} to {shown[2]} % "
-        f"| {shown[3]} to {shown[4]} % | {verdict(bounds, limit_percent)} |"
+        f"| {shown[3]} to {shown[4]} % | {decided} |"
     )
+
+
+def kernel_row(name: str, pairs: Sequence[tuple[float, float]], more: Sequence[float], limit: float) -> str:
+    """CPU of a request without the feature, what the kernels need more with it, and its share, both
+    with bounds, and the verdict. limit: percent."""
+    whole_ns = 1000 * median(without for _, without in pairs)
+    nanoseconds = (median(more), *interval(more))
+    percents = [100 * each / whole_ns for each in nanoseconds]
+    shown = [f"{each:+.1f}" for each in nanoseconds] + [f"{each:+.2f}" for each in percents]
+    bounds = 1 + percents[1] / 100, 1 + percents[2] / 100
+    return (
+        f"| {name} | {whole_ns / 1000:.3f} µs | {shown[0]} ns | {shown[1]} to {shown[2]} ns "
+        f"| {shown[3]} % | {shown[4]} to {shown[5]} % | {verdict(bounds, limit)} |"
+    )
+
+
+def table(limit: float, *columns: str) -> str:
+    """The head of a table whose last column is the verdict."""
+    every = ("work", *columns, f"below {limit:g} %")
+    return f"| {' | '.join(every)} |\n|{'---|' * len(every)}"
+
+
+def report(name: str, options: argparse.Namespace) -> None:
+    """Measure a feature and print its tables."""
+    feature = FEATURES[name]
+    limit = feature.limit_percent
+    if feature.compiled:
+        compile_both()
+    found = measure(feature, options.pairs, options.seconds, options.folder.resolve())
+    print(f"{name}: CPU per request, {options.pairs} pairs of brokers, {options.seconds:g} s each")
+    print(table(limit, "with", "without", "cost", "half of the pairs", "median, 95 %"))
+    decides = None if feature.in_kernels else limit
+    print("\n".join(row(work, pairs, decides) for work, pairs in found.items()), flush=True)
+    if feature.in_kernels:
+        more = measure_kernels(feature, options.kernel_pairs)
+        print(f"{name}: its kernels, {options.kernel_pairs} pairs of processes")
+        print(table(limit, "CPU per request", "more", "median, 95 %", "cost", "median, 95 %"))
+        rows = [kernel_row(work, found[work], more[work], limit) for work in WORK]
+        print("\n".join(rows), flush=True)
 
 
 def main() -> int:
     made = argparse.ArgumentParser(prog="python -m bench.feature_cost", description=__doc__)
     made.add_argument("features", nargs="+", choices=list(FEATURES))
-    made.add_argument("--pairs", type=int, default=8)
+    made.add_argument("--pairs", type=int, default=8, help="of brokers")
     made.add_argument("--seconds", type=float, default=3.0)
-    made.add_argument("--limit", type=float, default=1.0, metavar="PERCENT", help="of the verdict")
+    made.add_argument("--kernel-pairs", type=int, default=20)
     made.add_argument("--folder", type=Path, default=CACHE)
     options = made.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no broker is left behind
     for name in options.features:
-        feature = FEATURES[name]
-        if feature.compiled:
-            compile_both()
         try:
-            found = measure(feature, options.pairs, options.seconds, options.folder.resolve())
-        except (LoadFailed, TargetFailed, KafkaException) as failure:
+            report(name, options)
+        except (LoadFailed, TargetFailed, KafkaException, RuntimeError) as failure:
             print(f"bench: {failure}", file=sys.stderr)
             return 1
-        print(f"{name}: CPU per request, {options.pairs} pairs of {options.seconds:g} s")
-        print(
-            f"| work | with | without | cost | half of the pairs | median, 95 % | below {options.limit:g} % |"
-        )
-        print("|---|---|---|---|---|---|---|")
-        rows = [row(scenario, pairs, options.limit) for scenario, pairs in found.items()]
-        print("\n".join(rows), flush=True)
     return 0
 
 

@@ -1,6 +1,6 @@
 """The verdict about a cost follows the order of the pairs, and says when they do not decide."""
 
-from bench.feature_cost import interval, row, verdict
+from bench.feature_cost import interval, kernel_row, row, verdict
 
 
 def test_the_bounds_of_a_median_are_ranks() -> None:
@@ -23,3 +23,16 @@ def test_a_row_has_medians_spread_and_verdict() -> None:
     assert row("raw_50x5", pairs, 1.0) == (
         "| raw_50x5 | 1.006 µs | 1.000 µs | +0.6 % | +0.5 to +0.6 % | +0.5 to +0.6 % | yes |"
     )
+
+
+def test_pairs_of_brokers_decide_nothing_about_what_kernels_do() -> None:
+    assert row("fetch_4k", [(1.5, 1.0)] * 3, None).endswith("| by kernels |")
+
+
+def test_a_row_of_kernels_has_nanoseconds_their_share_of_a_request_and_verdict() -> None:
+    pairs = [(9.9, 2.0), (1.9, 2.0), (2.1, 2.0)]
+    more = [10.0 + number / 10 for number in range(20)]
+    head = "| raw_50x5 | 2.000 µs | +10.9 ns | +10.5 to +11.4 ns | +0.55 % | +0.53 to +0.57 % |"
+    assert kernel_row("raw_50x5", pairs, more, 1.0) == f"{head} yes |"
+    assert kernel_row("raw_50x5", pairs, more, 0.5) == f"{head} no |"
+    assert kernel_row("raw_50x5", pairs, more, 0.55) == f"{head} not decided by these pairs |"
