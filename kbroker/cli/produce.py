@@ -30,6 +30,7 @@ from kbroker.cli.record_lines import (
 from kbroker.cli.sizes import counted
 from kbroker.cli.sizes import size as size_text
 from kbroker.config.setting import INT_MAX
+from kbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -46,6 +47,9 @@ EXAMPLES = examples(
 ALL_SIZES = {"message.max.bytes": 100_000_000}
 """The broker decides which records are too large: librdkafka's own limit is 1 MB, whatever the
 topic's is. Not more than fits into a request (socket.request.max.bytes)."""
+
+UNSENT = "Unable to produce message"
+"""Begins an error of the client itself."""
 
 
 class Acks(StrEnum):
@@ -71,6 +75,9 @@ class Sending:
     call for each record."""
 
     def __init__(self, producer: "Producer", topic: str, partition: int | None) -> None:
+        from confluent_kafka import KafkaException
+
+        self._refusal = KafkaException
         self.producer = producer
         self.topic = topic
         self.partition = partition
@@ -88,6 +95,7 @@ class Sending:
             chosen["timestamp"] = record.timestamp
         if record.headers:
             chosen["headers"] = record.headers
+        self.sent += 1
         while True:
             try:
                 self.producer.produce(
@@ -96,7 +104,9 @@ class Sending:
                 break
             except BufferError:
                 self.producer.poll(0.1)
-        self.sent += 1
+            except self._refusal as refused:  # of the client itself, such as a record that is too large
+                self._delivered(refused.args[0], None)
+                return
         self.sent_bytes += len(record.value or b"") + len(record.key or b"")
         if not self.sent % 1000:
             self.producer.poll(0)
@@ -117,6 +127,8 @@ class Sending:
 
 
 def _failure(error: Any, what: str) -> CommandFailed:
+    if error.code() == ErrorCode.MESSAGE_TOO_LARGE and error.str().startswith(UNSENT):
+        return CommandFailed(f"{what}: larger than message.max.bytes of this client; -X sets another limit")
     if error.code() > 0:
         return broker_error(error.code(), without_origin(error.str()), what)
     if error.name() == "_UNKNOWN_PARTITION":
@@ -202,7 +214,8 @@ def produce(
     """Write records from the lines of a file or of stdin. Keys map to partitions as in the Java
     producer.
 
-    Ends with 0 if every record was written. Prints count and rate to stderr."""
+    Ends with 0 if every record was written; with --acks 0, if it was sent: the broker reports no
+    refusal then. Prints count and rate to stderr."""
     settings = {
         "acks": acks.value,
         "compression.type": compression.value,
@@ -230,7 +243,7 @@ def produce(
             finally:
                 sending.finish(broker.timeout_s)
     if not quiet:
-        say(summary(sending.sent, sending.sent_bytes, time.monotonic() - start))
+        say(_summary(sending, time.monotonic() - start, settings["acks"]))
 
 
 def _cut_short(file: Path | None, error: OSError, sent: int) -> CommandFailed:
@@ -262,6 +275,11 @@ def _send_all(
         if flush_each:  # on a terminal, errors are shown at once
             sending.producer.flush(1)
     advance(done - shown)
+
+
+def _summary(sending: Sending, seconds: float, acks: str) -> str:
+    sent = summary(sending.sent, sending.sent_bytes, seconds)
+    return f"{sent}; sent, the broker reports no refusal" if acks == Acks.NONE else sent
 
 
 def summary(count: int, size: int, seconds: float) -> str:

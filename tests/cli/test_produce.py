@@ -128,6 +128,26 @@ def test_a_large_record_is_written_and_copied_where_the_topic_takes_it(cli: Shel
         assert cli("consume", each, "-e", "-q").stdout == large + b"\n"
 
 
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_a_record_that_the_client_refuses_is_not_counted_as_written(
+    cli: Shell, topic: str, acks: str
+) -> None:
+    too_large = b"first\n" + b"x" * 5000 + b"\nlast\n"
+    failed = cli("produce", topic, "-X", "message.max.bytes=2000", "--acks", acks, stdin=too_large, code=1)
+    assert failed.stderr == (
+        "kbroker: not written: 1 of 2 records: larger than message.max.bytes of this client; -X sets another limit\n"
+    )
+    assert [record["value"] for record in records(cli, topic)] == ["first"]
+
+
+def test_without_acks_the_summary_counts_what_was_sent(cli: Shell, topic: str) -> None:
+    """The broker drops records that are too large, and cannot report that."""
+    done = cli("produce", topic, "--acks", "0", stdin=b"x" * 3_000_000)
+    assert done.stderr.startswith("1 record, 3.0 MB in ")
+    assert done.stderr.endswith("; sent, the broker reports no refusal\n")
+    assert records(cli, topic) == []
+
+
 def test_a_partition_that_is_not_there_is_an_error(cli: Shell, topic: str) -> None:
     failed = cli("produce", topic, "-p", 9, "--timeout", 5, stdin=b"x\n", code=1)
     assert "partition" in failed.stderr.lower()
