@@ -6,18 +6,7 @@ resource has.
 
 from typing import Final
 
-from kbroker.config.acls import (
-    ALTER,
-    ALTER_CONFIGS,
-    CLUSTER_ACTION,
-    CREATE,
-    DELETE,
-    DESCRIBE,
-    DESCRIBE_CONFIGS,
-    IDEMPOTENT_WRITE,
-    READ,
-    WRITE,
-)
+from kbroker.config.acls import CLUSTER, GROUP, SUPPORTED, TOPIC
 
 NOT_REQUESTED: Final = -(2**31)
 """The field's value if the client did not request it."""
@@ -28,8 +17,6 @@ def bits(*operations: int) -> int:
     return sum(1 << operation for operation in operations)
 
 
-ON_TOPIC: Final = bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
-ON_CLUSTER: Final = bits(
-    CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
-)
-ON_GROUP: Final = bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+ON_TOPIC: Final = bits(*SUPPORTED[TOPIC])
+ON_CLUSTER: Final = bits(*SUPPORTED[CLUSTER])
+ON_GROUP: Final = bits(*SUPPORTED[GROUP])

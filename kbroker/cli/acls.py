@@ -269,6 +269,7 @@ def _convenience_acls(
         if kind == acls.USER and name != acls.WILDCARD and ":" not in name:
             raise UsageFailed(f"--user-principal {name}: expected User:NAME")
     found = [(*each, _NUMBERS[one]) for each in resources for one in operations or ()]
+    _refuse_unsupported(found)
     needed: dict[int, tuple[int, ...]] = {}
     if producer:
         needed[acls.TOPIC] = acls.WRITE, acls.DESCRIBE, acls.CREATE
@@ -284,6 +285,17 @@ def _convenience_acls(
             f"{named} would have no effect with {roles}: leave it out, or add it by another command with --operation"
         )
     return list(dict.fromkeys(found))
+
+
+def _refuse_unsupported(entries: list[tuple[int, str, int]]) -> None:
+    """Refuse an operation that the type of the resource does not have: its ACL would have no
+    effect. Raises UsageFailed."""
+    for kind, _, what in entries:
+        if what not in (acls.ALL, *acls.SUPPORTED[kind]):
+            has = ", ".join(_word(acls.OPERATIONS, one) for one in (acls.ALL, *acls.SUPPORTED[kind]))
+            raise UsageFailed(
+                f"{_OPTIONS[kind]} has no operation {_word(acls.OPERATIONS, what)}: it has {has}"
+            )
 
 
 @app.command(

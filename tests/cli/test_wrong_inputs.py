@@ -122,6 +122,11 @@ WITHOUT_BROKER = [
     ("quotas set --user a producer_byte_rate=nan", 2, "producer_byte_rate=nan: expected a number"),
     ("acls add --principal User:a -o read", 2, "--topic"),
     ("acls add --topic t -o fly", 2, "--operation"),
+    (
+        "acls add --principal User:a --topic t -o cluster-action",
+        2,
+        "--topic has no operation cluster-action: it has all, read, write",
+    ),
     ("acls add --principal User:a --producer --group g", 2, "give --topic"),
     ("acls add --principal User:a --consumer --topic t", 2, "give --topic and --group"),
     ("acls add --principal User:a --consumer --group g", 2, "give --topic and --group"),
@@ -132,6 +137,7 @@ WITHOUT_BROKER = [
     ("users add x --iterations 5", 2, "--iterations"),
     ("log dump /no-such-folder/file", 2, "no such file or folder"),
     ("backup s3://", 2, "expected s3://BUCKET/PREFIX"),
+    ("backup ftp://host/x", 2, "ftp://host/x: expected a folder or s3://BUCKET/PREFIX"),
     ("backup /etc", 2, "has other files"),
     ("backup /etc/hostname", 2, "is not a folder"),
     ("backups verify /", 2, "/: no backup here; `kbroker backup /` takes one"),
@@ -183,7 +189,7 @@ WITH_BROKER = [
     ("share-groups describe nosuch", 1, "GROUP_ID_NOT_FOUND"),
     ("share-groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
     ("groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
-    ("transactions describe nosuch", 1, "TRANSACTIONAL_ID_NOT_FOUND"),
+    ("transactions describe nosuch", 1, "kbroker: nosuch: TRANSACTIONAL_ID_NOT_FOUND"),
     ("cluster log-dirs --partitions --topic nosuch", 1, "nosuch: UNKNOWN_TOPIC_OR_PARTITION"),
     ("produce here /proc/self/mem", 2, "cannot read /proc/self/mem: Input/output error"),
 ]
