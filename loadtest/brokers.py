@@ -181,5 +181,5 @@ def check_target(target: str) -> str:
             if len(link.recv(4)) != 4:
                 raise NoBroker(f"{target} does not speak the Kafka protocol")
     except OSError as failure:
-        raise NoBroker(f"no broker at {target}: {failure}") from failure
+        raise NoBroker(f"no broker at {target}: {failure.strerror or failure}") from failure
     return target

@@ -28,9 +28,9 @@ from tuning.given import (
     bounded,
     check_writable,
     percent_of,
-    rate_of,
     read,
     refuse_empty,
+    speed_of,
     workload_of_options,
 )
 from tuning.live import NoMetrics
@@ -226,7 +226,7 @@ def size(
             situation,
             amount_of("disk", disk),
             amount_of("memory", memory),
-            rate_of("nic", nic),
+            speed_of("nic", nic),
             bounded("cores", cores),
         )
     except WrongQuantity as error:

@@ -60,6 +60,12 @@ def rate_of(option: str, text: str | None) -> float | None:
     return None if text is None else _some(option, read(option, parse_rate, text))
 
 
+def speed_of(option: str, text: str | None) -> float | None:
+    """As `rate_of`, of a network: a bare number is bits a second. Raises WrongQuantity."""
+    is_bare = text is not None and text.strip().replace(".", "", 1).isdigit()
+    return rate_of(option, f"{text}bit/s" if is_bare else text)
+
+
 def read(option: str, parse: Callable[[str], Quantity], text: str) -> Quantity:
     """The quantity. Raises WrongQuantity, which names the option."""
     try:

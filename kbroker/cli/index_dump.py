@@ -112,6 +112,10 @@ def dump_checkpoint(path: Path) -> Iterator[Item]:
     """Items of the text files: leader epochs, offset checkpoints and `key: value` or `key=value`
     lines."""
     lines = path.read_text(encoding="utf-8").splitlines()
+    if path.name.endswith("-checkpoint") and not (
+        len(lines) > 1 and lines[0].isdigit() and lines[1].isdigit()
+    ):
+        raise CorruptLog("not a checkpoint: it begins with its version and the number of its lines")
     if path.name == "leader-epoch-checkpoint":
         rows = [line.split() for line in lines[2:] if line.strip()]
         if len(rows) != int(lines[1]):

@@ -89,9 +89,9 @@ def describe(
 ) -> None:
     """Show producer, state, age and partitions of transactional ids."""
     with broker.kafka_python_admin() as admin:
-        found = coordinator_answer(lambda: admin.describe_transactions(ids), ", ".join(ids), broker.timeout_s)
+        found = [_described(admin, name, broker.timeout_s) for name in ids]
     now_ms = int(time.time() * 1000)
-    described = [_description(name, found[name], now_ms) for name in ids]
+    described = [_description(*each, now_ms) for each in zip(ids, found, strict=True)]
     if json:
         print_json(described)
         return
@@ -112,6 +112,11 @@ def describe(
         "TRANSACTIONAL-ID COORDINATOR PRODUCER-ID EPOCH STATE TIMEOUT-MS STARTED OPEN-SECONDS PARTITIONS"
     )
     print_table(headers.split(), rows)
+
+
+def _described(admin: Any, name: str, timeout_s: float) -> Any:
+    """One request for each: the error of several names none."""
+    return coordinator_answer(lambda: admin.describe_transactions([name]), name, timeout_s)[name]
 
 
 def _description(name: str, found: Any, now_ms: int) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def test_an_open_transaction_is_listed_and_described(cli: Shell, topic: str, ope
     assert found["partitions"] == [{"topic": topic, "partition": 1}]
     assert 0 <= found["open_seconds"] < 300
     assert f"{topic}-1" in cli("transactions", "describe", open_transaction).text
-    unknown = cli("transactions", "describe", f"{open_transaction}-not", code=1)
+    unknown = cli("transactions", "describe", open_transaction, f"{open_transaction}-not", code=1)
+    assert unknown.stderr.startswith(f"kbroker: {open_transaction}-not: ")
     assert "TRANSACTIONAL_ID_NOT_FOUND" in unknown.stderr
 
 

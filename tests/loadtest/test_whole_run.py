@@ -47,7 +47,7 @@ def test_wrong_use_is_reported_in_one_sentence(tmp_path: Path) -> None:
     for words, text in (
         (["--shape", "zigzag"], "steady | ramp"),
         (["--faults", "earthquake"], "no fault earthquake"),
-        (["--target", "127.0.0.1:1"], "no broker at 127.0.0.1:1"),
+        (["--target", "127.0.0.1:1"], "no broker at 127.0.0.1:1: Connection refused"),
         (["--target", ""], "--target is empty; is a shell variable not set?"),
     ):
         done = loadtest("run", "--folder", str(tmp_path / "none"), *words)

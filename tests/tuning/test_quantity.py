@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from tuning.given import speed_of
 from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds, show_bytes, show_seconds
 
 
@@ -18,6 +19,14 @@ def test_bytes_have_decimal_and_binary_units(text: str, value: int) -> None:
 )
 def test_rates_are_of_bytes_or_bits(text: str, value: float) -> None:
     assert parse_rate(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("10Gbit/s", 1.25e9), ("80", 10), ("10000000000", 1.25e9), ("1MB/s", 1e6), (None, None)],
+)
+def test_a_bare_number_is_bits_of_a_network(text: str | None, value: float | None) -> None:
+    assert speed_of("nic", text) == value
 
 
 @pytest.mark.parametrize(

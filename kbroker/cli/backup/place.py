@@ -63,6 +63,8 @@ def at(place: str, purpose: Purpose, *, link: bool = False) -> Backups:
         if link:
             raise UsageFailed("--link needs a folder on the file system of the log dirs")
         found = Bucket(place)
+    elif "://" in place:
+        raise UsageFailed(f"{place}: expected a folder or s3://BUCKET/PREFIX")
     else:
         from kbroker.cli.backup.repository import Repository
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from kbroker.cli.backup.place import Backups, refuse_log_dir
 from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
 from kbroker.cli.failures import FEW_COMMANDS, CommandFailed, UsageFailed
+from kbroker.cli.points_in_time import format_time
 from kbroker.control.kraft.metadata_folder import FOLDER
 from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata.topic_name import INTERNAL
@@ -106,7 +107,7 @@ def _chosen(point: Point, topics: Collection[str]) -> list[PartitionFiles]:
     if missing := sorted(set(topics) - known):
         others = sorted(known - set(INTERNAL))
         has = f"; it has {', '.join(others)}" if 0 < len(others) <= FEW_COMMANDS else ""
-        raise CommandFailed(f"not in the backup of {point.name}: {', '.join(missing)}{has}")
+        raise CommandFailed(f"not in the backup of {format_time(point.time_ms)}: {', '.join(missing)}{has}")
     return [one for one in point.partitions if not topics or one.topic in topics or one.topic in INTERNAL]
 
 
