@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from confluent_kafka import (
-    Consumer,
     KafkaError,
     KafkaException,
     Message,
@@ -20,7 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.crash.load import watermarks
+from tests.compat.reading import read
 
 RECONNECT = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 10}
 IDEMPOTENT = {
@@ -92,35 +91,6 @@ class Piece:
     def judge(self) -> None:
         assert not self.failed, (self.topic, self.failed[:5])
 
-    def read(self, isolation: str = "read_committed") -> list[Message]:
-        """Read the whole topic from its first offset."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "judge",
-                "enable.auto.commit": False,
-                "isolation.level": isolation,
-                "enable.partition.eof": True,
-            }
-        )
-        found: list[Message] = []
-        try:
-            low, _ = watermarks(consumer, TopicPartition(self.topic, 0))
-            consumer.assign([TopicPartition(self.topic, 0, low)])
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                for message in consumer.consume(1000, 1.0):
-                    error = message.error()
-                    if error is None:
-                        found.append(message)
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        return found
-                    elif not error.retriable():
-                        raise KafkaException(error)
-            raise AssertionError(f"{self.topic} does not end")
-        finally:
-            consumer.close()
-
 
 class Short(Piece):
     """Retention by size and DeleteRecords: acknowledged records that were not deleted are present;
@@ -170,7 +140,9 @@ class Short(Piece):
 
     def judge(self) -> None:
         super().judge()
-        found = {at(message): int((message.value() or b"").strip()) for message in self.read()}
+        found = {
+            at(message): int((message.value() or b"").strip()) for message in read(self.bootstrap, self.topic)
+        }
         first = min(found, default=0)
         assert first >= self.deleted_below, f"{first} was deleted, all below {self.deleted_below}"
         expected = {offset: value for offset, value in self.acknowledged.items() if offset >= first}
@@ -223,7 +195,7 @@ class Compacted(Piece):
         super().judge()
         latest: dict[int, int | None] = {}
         offsets: list[int] = []
-        for message in self.read():
+        for message in read(self.bootstrap, self.topic):
             key, value = message.key(), message.value()
             latest[int(key or b"")] = None if value is None else int(value.strip())
             offsets.append(at(message))
@@ -302,7 +274,7 @@ class Transactional(Piece):
         super().judge()
         self._new()
         seen: dict[int, list[int]] = {}
-        for message in self.read():
+        for message in read(self.bootstrap, self.topic):
             number, part = map(int, (message.value() or b"").split())
             seen.setdefault(number, []).append(part)
         whole = list(range(self.EACH))
