@@ -5,7 +5,7 @@ import errno
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -20,10 +20,11 @@ from kbroker.control.changes.config_change import publish_throttles
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.move_targets import remember
 from kbroker.control.changes.retirement import (
+    absent_beside,
     remnants_of,
     rename_copy,
     retire_all,
-    stored_until_return,
+    set_aside,
 )
 from kbroker.control.kraft.metadata_folder import folder_of
 from kbroker.control.metadata import adoption
@@ -81,8 +82,7 @@ def build(
     if not store.meta(LOGIN_SECRET, ""):
         store.put_meta(LOGIN_SECRET, secrets.token_hex(32))
     follow_moved(store, [absolute(log_dir) for log_dir in static.log_dirs], online.directory_ids)
-    if folder_of(log_dirs) is not None:
-        _import_metadata(store, log_dirs, static)
+    of_kafka = set[bytes]() if folder_of(log_dirs) is None else _import_metadata(store, log_dirs, static)
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
     publish_throttles(broker)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
@@ -94,7 +94,7 @@ def build(
         _begin_epochs(broker, store, step, kept_in)
     _finish_deletions(broker, store, new_run)
     _claim_slots(broker, store)
-    _adopt(broker, store)
+    _adopt(broker, store, online.directory_ids, of_kafka)
     _resume_moves(broker, new_run)
     if new_run:
         _retire_moved(broker)
@@ -177,6 +177,7 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
             )
         elif here != known:
             store.put_directory_id(log_dir, here)
+    store.put_absent(before.keys() - set(broker.log_dirs))
     for log_dir in held.keys() - set(broker.log_dirs):
         log.error("%s is not in log.dirs: its %d partitions stay offline", log_dir, held[log_dir])
 
@@ -216,7 +217,7 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     done = set(retired)
     broker.closing.refused = [one for one in closed if one not in done]
     broker.closing.begin({one.partition.topic for one in broker.closing.refused})
-    store.finish_deletions([*over, *done - stored_until_return(broker, retired)])
+    store.finish_deletions([*over, *retired], absent_beside(broker, retired))
 
 
 def _has_replica_again(broker: Broker, one: Deletion) -> bool:
@@ -228,10 +229,10 @@ def _has_replica_again(broker: Broker, one: Deletion) -> bool:
     return any(replica.log_dir == one.partition.log_dir for replica in topic.partitions[index].replicas)
 
 
-def _import_metadata(store: Store, log_dirs: Sequence[str], static: BrokerConfig) -> None:
+def _import_metadata(store: Store, log_dirs: Sequence[str], static: BrokerConfig) -> set[bytes]:
     from kbroker.control.kraft.import_metadata import import_metadata  # few starts need its messages
 
-    import_metadata(store, log_dirs, static)
+    return import_metadata(store, log_dirs, static)
 
 
 def _kafka_metadata(log_dirs: Sequence[str]) -> "KafkaMetadata | None":
@@ -243,12 +244,16 @@ def _kafka_metadata(log_dirs: Sequence[str]) -> "KafkaMetadata | None":
     return kafka_metadata.read(log_dirs)
 
 
-def _adopt(broker: Broker, store: Store) -> None:
-    """Take over partition folders that the store does not know."""
+def _adopt(
+    broker: Broker, store: Store, directory_ids: Mapping[str, str], of_kafka: Collection[bytes]
+) -> None:
+    """Take over partition folders that the store does not know. of_kafka: ids of topics that Apache
+    Kafka has, if it has used the log dirs since the last start."""
     doomed = {(one.topic_id, one.partition.index) for one in store.deletions()}
     scanned = adoption.scan(broker.online_dirs, _known(broker))
     left = [one for one in scanned if (one.topic_id, one.index) not in doomed]
-    found = adoption.unknown(left, broker.catalogue)
+    strays = set_aside(broker, store, directory_ids, left, of_kafka)
+    found = adoption.unknown([one for one in left if one not in strays], broker.catalogue)
     if not found:
         return
     # folders that were copied here, or were left alone so far: not checked since the kernel started

@@ -211,7 +211,7 @@ def test_a_deletion_is_not_finished_while_its_log_dir_is_offline(tmp_path: Path)
         asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
         Path(lost.folder).mkdir(exist_ok=True)
         store = made.broker.stores.first
-        assert sorted(one.partition.log_dir for one in store.deletions()) == made.dirs
+        assert [one.partition.log_dir for one in store.deletions()] == made.dirs[1:]
 
 
 def test_no_second_store_is_made_while_the_first_may_be_in_an_offline_log_dir(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import forget
-from kbroker.control.changes.retirement import remnants_of, retire_all, stored_until_return
+from kbroker.control.changes.retirement import absent_beside, remnants_of, retire_all
 from kbroker.control.links.links import CALLS_AT_ONCE, bounded
 from kbroker.control.store.change import Deletion
 from kbroker.ipc.link import AsyncLink
@@ -205,10 +205,10 @@ async def _renamed(
     such. targets: as of `retire_all`."""
     reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
     finished = await asyncio.to_thread(retire_all, reachable, targets, remnants_of(broker, reachable))
-    kept = stored_until_return(broker, finished)
+    absent = absent_beside(broker, finished)
     try:
-        if over := [one for one in finished if one not in kept]:
-            await broker.in_store(lambda store: store.finish_deletions(over))
+        if finished:
+            await broker.in_store(lambda store: store.finish_deletions(finished, absent))
     except KafkaError as error:
         log.error("the end of %d deletions could not be stored: %s", len(finished), error)
         return []

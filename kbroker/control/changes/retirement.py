@@ -17,6 +17,7 @@ from types import MappingProxyType
 from kbroker.control.broker import Broker
 from kbroker.control.metadata import adoption
 from kbroker.control.store.change import Deletion
+from kbroker.control.store.store import Store
 from kbroker.log import files
 from kbroker.log.checkpoint import topic_id_of
 
@@ -42,17 +43,45 @@ def remnants_of(broker: Broker, deletions: Iterable[Deletion]) -> Remnants:
     return lambda one: beside.get(one.partition.log_dir, ()) if one.topic_id in gone else ()
 
 
-def stored_until_return(broker: Broker, deletions: Iterable[Deletion]) -> set[Deletion]:
-    """Deletions of topics that stay in the store because a log dir of their site is offline. A move
-    may have left a folder of the log there: the start at which the log dir returns renames it, and
-    would adopt it without the deletion."""
+def absent_beside(broker: Broker, deletions: Iterable[Deletion]) -> set[str]:
+    """Log dirs that are offline and belong to the site of a log whose topic is deleted. A move may
+    have left a folder of the log there: the start at which the log dir returns would adopt it."""
     beside, offline = broker.nodes.log_dirs_beside(), set(broker.dir_errors.failed)
-    return {
+    left = {one.partition.log_dir for one in deletions if broker.catalogue.by_id(one.topic_id) is None}
+    return {log_dir for path in left for log_dir in offline.intersection(beside.get(path, ()))}
+
+
+def set_aside(
+    broker: Broker,
+    store: Store,
+    directory_ids: Mapping[str, str],
+    found: Iterable[adoption.FoundPartition],
+    of_kafka: Collection[bytes],
+) -> set[adoption.FoundPartition]:
+    """Rename the folders of deleted topics in log dirs that have returned; they are kept for
+    inspection, as in Apache Kafka (LogManager.loadLog). Blocks. The store knew all topics of such a
+    log dir: one that it no longer knows was deleted meanwhile, unless Apache Kafka has used the log
+    dirs and has it. found: folders that have no replica."""
+    absent = store.absent()
+    back = {path: absent.intersection((path, directory_ids.get(path, ""))) for path in broker.online_dirs}
+    strays = {
         one
-        for one in deletions
-        if broker.catalogue.by_id(one.topic_id) is None
-        and not offline.isdisjoint(beside.get(one.partition.log_dir, ()))
+        for one in found
+        if back[one.log_dir] and broker.catalogue.by_id(one.topic_id) is None and one.topic_id not in of_kafka
     }
+    try:
+        for one in strays:
+            name = files.dated_folder_name(one.topic, one.index, uuid.uuid4().hex, files.STRAY_FOLDER)
+            folder = Path(one.log_dir, files.folder_name(one.topic, one.index))
+            os.rename(folder, Path(one.log_dir, name))  # noqa: PTH104 as short as it gets
+            log.warning("%s is of a topic that was deleted: renamed to %s", folder, name)
+        for log_dir in (path for path, identities in back.items() if identities):
+            files.sync_folder(log_dir)
+    except OSError as error:  # the next start tries again
+        log.error("folders of deleted topics could not be renamed: %s", error)
+    else:
+        store.end_absence(set().union(*back.values()))
+    return strays
 
 
 def retire_all(

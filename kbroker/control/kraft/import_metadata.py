@@ -32,15 +32,16 @@ V = TypeVar("V")
 Found = Mapping[tuple[bytes, int], adoption.FoundPartition]
 
 
-def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> None:
-    """Update the store to Kafka's metadata. Blocks; nothing else runs yet."""
+def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> set[bytes]:
+    """Update the store to Kafka's metadata; the ids of Kafka's topics if it has used the log dirs.
+    Blocks; nothing else runs yet."""
     mark = fingerprint(log_dirs)
     seen = store.meta(MARK, "")
     if not mark or mark == seen:
-        return
+        return set()
     kafka = kafka_metadata.read(log_dirs)
     if kafka is None:
-        return
+        return set()
     stored = store.load()
     # Topics without a mark were adopted by an older kbroker: which broker used them last is
     # unknown.
@@ -55,6 +56,7 @@ def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig)
                 len(change.deleted_topics),
             )
     store.put_meta(MARK, mark)
+    return set(kafka.topics.values())
 
 
 def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerConfig) -> Change:

@@ -4,8 +4,9 @@ Schema version (PRAGMA user_version) 6:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
                                         see `StoreVersion`; copies: log dirs of all copies that are
                                         written, as JSON; directory.<log dir>: its directory.id;
-                                        login_secret: see decoys.py;
-                                        digest: see digest.py
+                                        absent.<directory.id>: a log dir that may have folders of
+                                        topics that were deleted while it was not there;
+                                        login_secret: see decoys.py; digest: see digest.py
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log
     replicas(topic, idx, position, log_dir, slot, generation, in_sync, state)

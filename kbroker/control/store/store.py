@@ -9,7 +9,7 @@ of a newer version is refused, and so is a file whose rows do not match their di
 import json
 import sqlite3
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,9 @@ LOGIN_SECRET = "login_secret"
 """Key of the meta table: 32 random bytes as hex, from the first start on."""
 DIRECTORY = "directory."
 """Begins a key of the meta table: the path of a log dir follows, its value is the directory.id."""
+ABSENT = "absent."
+"""Begins a key of the meta table: the directory.id of a log dir follows (its path, if its id is not
+known) that was not there while topics may have been deleted."""
 
 
 class StoreError(Exception):
@@ -138,8 +141,38 @@ class Store:
         return {str(key).removeprefix(DIRECTORY): str(value) for key, value in rows}
 
     def put_directory_id(self, log_dir: str, directory_id: str) -> None:
-        """Set the directory.id of a log dir."""
-        self.put_meta(f"{DIRECTORY}{log_dir}", directory_id)
+        """Set the directory.id of a log dir. The one that it replaces is absent from now on."""
+        if (before := self.meta(f"{DIRECTORY}{log_dir}", "")) == directory_id:
+            return
+        with self._transaction():
+            self._put_meta(f"{DIRECTORY}{log_dir}", directory_id)
+            if before:
+                self._put_meta(f"{ABSENT}{before}", "")
+
+    def absent(self) -> set[str]:
+        """The log dirs that miss deletions, by directory.id or path (see ABSENT)."""
+        rows = self._db.execute("SELECT key FROM meta WHERE key LIKE ?", (f"{ABSENT}%",))
+        return {str(key).removeprefix(ABSENT) for (key,) in rows}
+
+    def put_absent(self, log_dirs: Collection[str]) -> None:
+        """Log dirs are absent, by path."""
+        if not {self._identity(log_dir) for log_dir in log_dirs} <= self.absent():
+            with self._transaction():
+                self._put_absent(log_dirs)
+
+    def end_absence(self, identities: Collection[str]) -> None:
+        """Log dirs are there again, and have no folder of a deleted topic."""
+        if identities:
+            with self._transaction() as db:
+                keys = [(f"{ABSENT}{one}",) for one in identities]
+                db.executemany("DELETE FROM meta WHERE key = ?", keys)
+
+    def _put_absent(self, log_dirs: Iterable[str]) -> None:
+        for log_dir in log_dirs:
+            self._put_meta(f"{ABSENT}{self._identity(log_dir)}", "")
+
+    def _identity(self, log_dir: str) -> str:
+        return self.meta(f"{DIRECTORY}{log_dir}", "") or log_dir
 
     def rename_log_dirs(self, moved: Mapping[str, str]) -> None:
         """Set new paths of log dirs, by their old ones."""
@@ -230,9 +263,11 @@ class Store:
         rows = self._db.execute("SELECT topic_id, topic, idx, log_dir, slot, generation FROM deletions")
         return [Deletion(topic_id, Replica(*replica)) for topic_id, *replica in rows]
 
-    def finish_deletions(self, finished: Sequence[Deletion]) -> None:
-        """These partitions are closed, and their folders renamed."""
+    def finish_deletions(self, finished: Sequence[Deletion], absent: Iterable[str] = ()) -> None:
+        """These partitions are closed, and their folders renamed. absent: log dirs that are offline
+        and may have folders of them, too."""
         with self._transaction() as db:
+            self._put_absent(absent)
             keys = [(one.topic_id, one.partition.index, one.partition.log_dir) for one in finished]
             db.executemany("DELETE FROM deletions WHERE topic_id = ? AND idx = ? AND log_dir = ?", keys)
 

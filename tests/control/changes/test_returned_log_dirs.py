@@ -1,0 +1,145 @@
+"""Log dirs that return: topics that were deleted meanwhile do not."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.ipc.shared import Shared
+from tests.control.changes.deleted_folders import mark, mark_folder
+from tests.control.fakes import World, world
+
+
+class Disk:
+    """The disk that is mounted at the second log dir, with a log of topic "a"."""
+
+    def __init__(self, made: World) -> None:
+        self._made = made
+        self.path = Path(made.dirs[1])
+        self._kept = self.path.with_name("kept")
+        made.directory_ids = dict(zip(made.dirs, ("first", "second"), strict=True))
+        made.reboot()
+        asyncio.run(create_topics(made.broker, [NewTopic("a", 2)]))
+        self.topic = made.broker.catalogue.topics["a"]
+        for partition in self.topic.partitions:
+            mark(partition, self.topic.topic_id)
+
+    def unmount(self) -> None:
+        """Stop; the mount point is empty. The next start gives it a directory.id."""
+        self._made.broker.close()
+        self.path.rename(self._kept)
+        self.path.mkdir()
+        self._start("mount point")
+
+    def restart(self) -> None:
+        self._made.reboot()
+
+    def mount(self) -> None:
+        """Stop; the disk is at its place again."""
+        self._made.broker.close()
+        self.path.rename(self.path.with_name("mount point"))
+        self._kept.rename(self.path)
+        self._start("second")
+
+    def _start(self, directory_id: str) -> None:
+        self._made.directory_ids[str(self.path)] = directory_id
+        self._made.shared = Shared(self._made.sizes)
+        self._made.start()
+
+    @property
+    def dated(self) -> list[str]:
+        """The endings of the dated folders of topic "a"."""
+        return sorted(path.name.rpartition("-")[2] for path in self.path.glob("a-*.*"))
+
+
+@pytest.mark.parametrize("created_again", [False, True])
+def test_a_disk_that_was_not_mounted_while_its_topic_was_deleted_does_not_bring_it_back(
+    tmp_path: Path, created_again: bool
+) -> None:
+    """The second start used the empty mount point as a new log dir, and took the deletion for
+    finished. When the disk was back, its folder was adopted."""
+    with world(tmp_path, dirs=2) as made:
+        disk = Disk(made)
+        disk.unmount()
+        assert made.broker.online_dirs == (made.dirs[0],)
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
+        disk.restart()
+        assert made.broker.online_dirs == tuple(made.dirs)
+        assert made.broker.stores.first.deletions() == []
+        if created_again:
+            asyncio.run(create_topics(made.broker, [NewTopic("a", 1)]))
+        disk.mount()
+        assert made.broker.online_dirs == tuple(made.dirs)
+        assert list(made.broker.catalogue.topics) == ["a"] * created_again
+        assert disk.dated == ["stray"]
+        topics = list(made.broker.catalogue.topics.values())
+        asyncio.run(delete_topics(made.broker, lambda: topics))
+        disk.restart()
+        assert not made.broker.catalogue.topics
+
+
+def test_a_log_dir_that_was_offline_while_its_topic_was_deleted_removes_the_folder(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        disk = Disk(made)
+        disk.unmount()
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
+        disk.mount()
+        assert not made.broker.catalogue.topics
+        assert disk.dated == ["delete"]
+
+
+def test_topics_that_another_broker_has_written_to_a_new_disk_are_adopted(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        disk = Disk(made)
+        asyncio.run(delete_topics(made.broker, lambda: [disk.topic]))
+        disk.unmount()
+        (disk.path / "other-0").mkdir()
+        mark_folder(disk.path / "other-0", b"o" * 16)
+        disk.restart()
+        assert list(made.broker.catalogue.topics) == ["other"]
+
+
+def test_a_log_dir_that_was_not_in_log_dirs_does_not_bring_a_topic_back(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        disk = Disk(made)
+        both, ids = made.dirs, made.directory_ids
+        (elsewhere,) = (p for p in disk.topic.partitions if p.log_dir == both[0])
+        remnant = disk.path / Path(elsewhere.folder).name
+        remnant.mkdir()  # of a move
+        mark_folder(remnant, disk.topic.topic_id)
+        made.dirs, made.settings["log.dirs"], made.directory_ids = both[:1], both[0], {both[0]: ids[both[0]]}
+        made.reboot()
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
+        made.dirs, made.settings["log.dirs"], made.directory_ids = both, ",".join(both), ids
+        made.reboot()
+        assert not made.broker.catalogue.topics
+        assert disk.dated == ["stray"]
+
+
+def test_a_folder_that_cannot_be_renamed_is_not_adopted_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.rename
+
+    def refuse(old: Path, new: Path) -> None:
+        if str(new).endswith("-stray"):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        rename(old, new)
+
+    with world(tmp_path, dirs=2) as made:
+        disk = Disk(made)
+        disk.unmount()
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
+        disk.restart()
+        with monkeypatch.context() as read_only:
+            read_only.setattr(os, "rename", refuse)
+            disk.mount()
+            assert not made.broker.catalogue.topics
+        assert made.broker.stores.first.absent() == {"second", "mount point"}
+        disk.restart()
+        assert not made.broker.catalogue.topics
+        assert made.broker.stores.first.absent() == {"mount point"}
