@@ -244,10 +244,16 @@ class Broker:
 
         calls = [partial(opened, *each) for each in replicas]
         errors: dict[str, KafkaError] = {}
-        for (topic, _, _), result in zip(replicas, await bounded(OPENS_AT_ONCE, calls), strict=True):
+        for (topic, _, replica), result in zip(replicas, await bounded(OPENS_AT_ONCE, calls), strict=True):
             if isinstance(result, KafkaError):
                 errors.setdefault(topic.name, result)
+                self.not_opened(replica, result)
         return errors
+
+    def not_opened(self, replica: Replica, error: KafkaError) -> None:
+        """An IO worker could not open a log: unless its log dir has failed, there was no room."""
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self.log_openings.without_room.add((replica.slot, replica.generation))
 
     def write_slots(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         """Publish the slots of every log of the partitions."""

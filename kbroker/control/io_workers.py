@@ -115,6 +115,7 @@ class IoWorkers:
             await link.call(self._broker.open_call(topic, partition, replica))
         except KafkaError as error:
             log.error("%s could not be opened: %s", replica.folder, error)
+            self._broker.not_opened(replica, error)
             self.unchecked.add(files.log_dir_of(replica.folder))
 
 

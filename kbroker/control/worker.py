@@ -26,6 +26,7 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import send_summaries
 from kbroker.control.images import full_image
 from kbroker.control.io_workers import IoWorkers, forward_call
+from kbroker.control.late_openings import keep_opening
 from kbroker.control.links.appender import Appender
 from kbroker.control.logins import MESSAGES, Logins
 from kbroker.control.metadata.catalogue import Topic
@@ -107,6 +108,7 @@ class Control:
         self._broker.listeners.partitions.append(self._has_new_partitions)
         await unless_stopped(self._stop, self._open_and_load())
         self._background.start(self._broker.stores.keep_checking())
+        self._background.start(keep_opening(self._broker, self._load))
         self._background.start(keep_removing_expired(self._broker))
         retry_refused(self._broker)
         self._background.start(self._once_all_are_open())

@@ -162,7 +162,9 @@ class Logs:
         set_state(self._shared.slots[slot], SlotState.OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
-        if isinstance(opening.error, OSError) and opening.error.errno not in NO_ROOM:
+        if not isinstance(opening.error, OSError):  # damage: control does not try it again
+            return ErrorCode.UNKNOWN_SERVER_ERROR, str(opening.error)
+        if opening.error.errno not in NO_ROOM:
             self.failures.dir_failed(opening.message.log_dir, opening.error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(opening.error)
 

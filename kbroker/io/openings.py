@@ -187,7 +187,7 @@ class Openings:
             new = create_folder(opening.folder, message.topic_id)
             opening.first_dirty = -1 if new else first_dirty.get(key, -1)
             if new and trusted is None:
-                opening.loaded = create(opening.folder, message.leader_epoch if opening.leads else -1)
+                loaded = create(opening.folder, message.leader_epoch if opening.leads else -1)
             else:
                 request = LoadRequest(
                     folder=opening.folder,
@@ -201,8 +201,9 @@ class Openings:
                     progress=self._progress.scanned,
                     producer_expiration_ms=self._producers.expiration_ms,
                 )
-                opening.loaded = recovery.load(request)
-            lower_recovery_point(message.log_dir, key, points.get(key, 0), opening.loaded.recovery_point)
+                loaded = recovery.load(request)
+            lower_recovery_point(message.log_dir, key, points.get(key, 0), loaded.recovery_point)
+            opening.loaded = loaded
         except Exception as error:
             opening.error = error
         opening.nanoseconds = time.monotonic_ns() - began

@@ -10,6 +10,7 @@ import pytest
 from kbroker.control import io_workers
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.io_workers import IoWorkers
+from kbroker.control.late_openings import open_late
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc import messages as m
@@ -236,6 +237,23 @@ def test_the_log_dirs_of_logs_that_cannot_be_opened_are_not_checked(tmp_path: Pa
         assert scene.workers.all_open.is_set()
         placed = {files.log_dir_of(each.folder) for each in scene.broker.catalogue.partitions()}
         assert scene.workers.unchecked == placed
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_log_that_finds_no_room_at_a_start_is_opened_when_there_is(tmp_path: Path) -> None:
+    """It was offline until the next start of the broker."""
+
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        worker.go.set()
+        worker.refuse[m.OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        await scene.greet(worker)
+        worker.opened.clear()
+        del worker.refuse[m.OpenPartition]
+        assert await open_late(scene.broker) == 5
+        assert set(worker.opened) == {each.slot for each in scene.broker.catalogue.partitions()}
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))

@@ -13,9 +13,11 @@ from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.logs import RECOVERED_LOGS, Logs
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.ipc.messages import OpenPartition
+from kbroker.ipc.messages import OpenPartition, Reply
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
+from kbroker.log.checkpoint import CorruptCheckpoint
+from kbroker.protocol.errors import ErrorCode
 from tests.io.append.plain_append import topic_config
 from tests.log.batch_bytes import batch
 
@@ -40,6 +42,14 @@ def logs_of(root: Path, first_start: bool, shared: Shared | None = None) -> tupl
 
 def begin_no_role(_: object) -> tuple[int, str]:
     return 0, ""
+
+
+def open_at_once(logs: Logs, call: OpenPartition) -> Reply:
+    """The reply once the log is open, or could not be opened."""
+    logs.open(call, 1)
+    while not (replies := logs.take_opened(begin_no_role)):
+        time.sleep(0.001)
+    return replies[0]
 
 
 @pytest.mark.parametrize("state", [SlotState.ONLINE, SlotState.RECOVERING])
@@ -78,6 +88,39 @@ def test_log_that_found_no_room_when_it_was_opened_counts_as_not_closed(
     logs.open(OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config()), 1)
     assert logs.close_all(begin_no_role) == left
     assert (shared.slots[SLOT, Slot.STATE] == SlotState.OFFLINE) == bool(left)
+
+
+def test_a_log_whose_recovery_point_finds_no_room_is_opened_at_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was open and offline."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    logs, shared = logs_of(tmp_path, first_start=True)
+    call = OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config())
+    with monkeypatch.context() as full:
+        full.setattr(openings, "lower_recovery_point", refuse)
+        assert open_at_once(logs, call).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.get(SLOT) is None
+    assert open_at_once(logs, call).error == 0
+    assert shared.slots[SLOT, Slot.STATE] == SlotState.ONLINE
+    logs._openings.close()
+
+
+def test_a_damaged_log_is_no_matter_of_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control would try to open it again, and read all of it each time."""
+
+    def damaged(*_: object) -> bool:
+        raise CorruptCheckpoint("damaged")
+
+    logs, shared = logs_of(tmp_path, first_start=True)
+    monkeypatch.setattr(openings, "create_folder", damaged)
+    call = OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config())
+    assert open_at_once(logs, call).error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert shared.slots[SLOT, Slot.STATE] == SlotState.OFFLINE
+    logs._openings.close()
 
 
 @pytest.mark.parametrize("died_in_a_write", [False, True])

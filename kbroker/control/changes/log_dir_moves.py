@@ -22,7 +22,6 @@ from kbroker.control.images import next_image
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.change import Change, Deletion
-from kbroker.ipc.background import Background
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.move_messages import (
@@ -38,8 +37,6 @@ from kbroker.ipc.move_messages import (
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
-
-RETRY_S = 10.0  # between attempts to open a log for which there was no room
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,6 @@ class LogDirMoves:
         self._targets = broker.move_targets
         self._greetings: Counter[int] = Counter()  # by worker
         self._storing: dict[int, asyncio.Event] = {}  # by slot
-        self._background = Background(log, "a log that was moved could not be opened")
 
     async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         """Begin to move a site's replica of a partition; the replica's own log dir as target ends a
@@ -194,31 +190,15 @@ class LogDirMoves:
 
     async def _finish(self, topic: Topic, partition: Partition, replica: Replica) -> None:
         """Let the worker continue in the stored log dir. If it cannot, as on a full disk, it has
-        closed the log and opens it there."""
+        closed the log and opens it there, later if there is no room (`late_openings.py`)."""
         try:
             await self._broker.links.call_worker(replica.worker, FinishMove(replica.slot, replica.log_dir))
         except KafkaError as error:
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
             log.error("%s is opened again: %s", replica.folder, error)
-            if await self._broker.open_logs([(topic, [partition])]):
-                self._background.start(self._open_later(key_of(replica)))
+            await self._broker.open_logs([(topic, [partition])])
             self._broker.cached_answers.topics_changed()  # some may show it as offline
-
-    async def _open_later(self, key: tuple[int, int]) -> None:
-        """Open such a log when there is room, without a restart. key: slot and generation."""
-        broker = self._broker
-        while True:
-            await asyncio.sleep(RETRY_S)
-            async with broker.changing:
-                found = self._find(*key)
-                topic = broker.catalogue.get(found[0].topic) if found is not None else None
-                if found is None or topic is None or broker.dir_errors.of(found[1].log_dir):
-                    return
-                if not await broker.open_logs([(topic, [found[0]])]):
-                    broker.cached_answers.topics_changed()
-                    log.info("%s is open again", found[1].folder)
-                    return
 
     async def _store(self, replica: Replica, log_dir: str, greeting: int, change: Change) -> bool:
         """Decide that a replica lies in another log dir; False, and it stays, when its worker has

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.changes import log_dir_moves
 from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.late_openings import open_late
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.service import Replication
@@ -259,11 +259,8 @@ def test_a_log_that_cannot_continue_where_it_was_moved_is_opened_there(case: Cas
     assert (opened.slot, opened.log_dir) == (case.key[0], case.there)
 
 
-def test_a_log_that_finds_no_room_where_it_was_moved_is_opened_when_there_is(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_finds_no_room_where_it_was_moved_is_opened_when_there_is(case: Case) -> None:
     """It was offline until a restart."""
-    monkeypatch.setattr(log_dir_moves, "RETRY_S", 0)
     versions, answers = list[int](), case.world.broker.cached_answers
 
     def full() -> None:
@@ -278,7 +275,7 @@ def test_a_log_that_finds_no_room_where_it_was_moved_is_opened_when_there_is(
         await case.alter(case.there)
         case.replies |= {FinishMove: full, OpenPartition: full_twice}
         await case.caught_up()
-        await case.moves._background.wait(60)
+        assert [await open_late(case.world.broker) for _ in range(3)] == [0, 1, 0]
 
     asyncio.run(script())
     opened = case.calls[-3:]
@@ -287,10 +284,7 @@ def test_a_log_that_finds_no_room_where_it_was_moved_is_opened_when_there_is(
     assert answers.topics > versions[-1], "a cached answer may show it as offline"
 
 
-def test_a_log_that_is_deleted_before_there_is_room_is_not_opened(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_dir_moves, "RETRY_S", 0)
+def test_a_log_that_is_deleted_before_there_is_room_is_not_opened(case: Case) -> None:
     broker = case.world.broker
 
     def full() -> None:
@@ -302,7 +296,7 @@ def test_a_log_that_is_deleted_before_there_is_room_is_not_opened(
         await case.caught_up()
         await delete_topics(broker, lambda: [broker.catalogue.topics["t"]])
         case.calls.clear()
-        await case.moves._background.wait(60)
+        assert await open_late(broker) == 0
 
     asyncio.run(script())
     assert OpenPartition not in {type(one) for one in case.calls}
