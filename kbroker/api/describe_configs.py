@@ -5,11 +5,11 @@ v1 synonyms and sources in place of "is default" (v0 was removed in Kafka 4.0); 
 types; v4 flexible. Null or empty keys ask for all settings. Sensitive values are null.
 """
 
-from operator import attrgetter
+from collections.abc import Hashable, Iterable
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.config_entries import check, entries_of
-from kbroker.api.config_results import Listed, keys_of, shown
+from kbroker.api.config_results import MAX_KEYS, Listed, keys_of, shown
 from kbroker.api.context import RequestContext
 from kbroker.api.row import REPEATED, Api
 from kbroker.config.describe import Keys
@@ -24,22 +24,46 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from kbroker.protocol.slices import Names, distinct, emptied, paced
+from kbroker.protocol.slices import Names, Parts, distinct, emptied, paced
 
 API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, fast_paths=(REPEATED,))
+MAX_REPEATED = 100
+"""Maximum of results of a request for further keys of resources that already have a result."""
 
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> CachedAnswer | DescribeConfigsResponse:
-    """One result per resource, even if it is named several times."""
+    """One result per resource and set of keys, even if they are named several times."""
     for resource in request.resources:
         if resource.resource_type not in NAMES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-    named = list(distinct(request.resources, key=attrgetter("resource_type", "resource_name")))
+    named = _named(request.resources)
     levels: Listed = []  # of loggers: they change without a notification
     response = DescribeConfigsResponse(results=[_result(ctx, request, each, levels) for each in paced(named)])
     has_levels = any(each.resource_type == BROKER_LOGGER for each in paced(named))
     emptied(named)
     return response if has_levels else cached_answers(ctx, response)
+
+
+def _named(resources: Iterable[DescribeConfigsResource]) -> list[DescribeConfigsResource]:
+    """The resources to describe. Apache Kafka answers every entry of a request: here repetitions
+    are left out, and further keys of a resource after MAX_REPEATED of them, so that a small request
+    has no huge answer."""
+    seen, named, repeated = Parts(set[Hashable]), [], 0
+    for each in distinct(resources, key=_with_keys):
+        resource = each.resource_type, each.resource_name
+        some = seen.of(resource)
+        repeated += resource in some
+        if resource not in some or repeated <= MAX_REPEATED:
+            some.add(resource)
+            named.append(each)
+    seen.clear()
+    return named
+
+
+def _with_keys(resource: DescribeConfigsResource) -> Hashable:
+    """The resource and its keys; no resource has more settings than MAX_KEYS."""
+    keys = resource.configuration_keys or ()
+    return resource.resource_type, resource.resource_name, len(keys) <= MAX_KEYS and frozenset(keys)
 
 
 def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> DescribeConfigsResponse:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.api.describe_configs import MAX_REPEATED
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.protocol.api_keys import ApiKey
@@ -76,12 +77,36 @@ def test_synonyms_come_in_the_order_in_which_they_count(made: World) -> None:
     ]
 
 
+def answers_of(made: World, resources: list[dc.DescribeConfigsResource]) -> Any:
+    """The answer to DescribeConfigs of several entries."""
+    return asyncio.run(ask(made.broker, ApiKey.DESCRIBE_CONFIGS, 4, dc.DescribeConfigsRequest(resources)))
+
+
 def test_no_keys_and_an_empty_list_ask_for_everything(made: World) -> None:
     everything = {config.name for config in describe(made, BROKER, "1").configs}
     assert {"log.dirs", "num.partitions", "message.max.bytes"} <= everything
     request = dc.DescribeConfigsRequest([dc.DescribeConfigsResource(BROKER, "1", [])])
     answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_CONFIGS, 4, request))
     assert {config.name for config in answer.results[0].configs} == everything
+
+
+def test_a_resource_that_is_named_with_other_keys_has_a_result_for_them(made: World) -> None:
+    """It had one result, for the keys of its first entry."""
+    keys: list[Any] = [["num.partitions"], ["log.dirs"], None, ["num.partitions"], ["log.dirs", "no.such"]]
+    answer = answers_of(made, [dc.DescribeConfigsResource(BROKER, "1", each) for each in keys])
+    names = [[config.name for config in result.configs] for result in answer.results]
+    assert [names[0], names[1], names[3]] == [["num.partitions"], ["log.dirs"], ["log.dirs"]]
+    assert len(names[2]) > 100
+    assert len(names) == 4
+
+
+def test_the_results_for_other_keys_are_bounded(made: World) -> None:
+    keys = [["log.dirs", f"none.{number}"] for number in range(1000)]
+    resources = [dc.DescribeConfigsResource(BROKER, "1", each) for each in keys]
+    resources.append(dc.DescribeConfigsResource(TOPIC, "a", None))
+    answer = answers_of(made, resources)
+    assert len(answer.results) == 1 + MAX_REPEATED + 1
+    assert answer.results[-1].resource_name == "a"
 
 
 def test_secrets_are_never_shown(made: World) -> None:
