@@ -10,7 +10,7 @@ from kbroker.config.describe import (
     describe_group,
     describe_topic,
 )
-from kbroker.config.setting import Type
+from kbroker.config.setting import Type, java_int
 from kbroker.control.broker import Broker
 from kbroker.control.changes.loggers import levels
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
@@ -61,7 +61,7 @@ def entries_of(broker: Broker, kind: int, name: str, keys: Keys) -> list[Entry]:
 
 def _checked_id(broker: Broker, name: str, or_else: str) -> str:
     try:
-        number = int(name)
+        number = java_int(name)
     except ValueError:
         why = f"Broker id must be an integer, but it is: {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, why) from None

@@ -21,7 +21,7 @@ from kbroker.config.broker import (
 )
 from kbroker.config.broker_values import LISTENER_KEY, base_name
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
-from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
+from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, java_int, render
 from kbroker.config.topic import TOPIC, TopicConfig
 from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.slices import Names, distinct, emptied, emptying, paced
@@ -190,11 +190,13 @@ def _check_min_isr(alterations: Iterable[Alteration], own: bool, stored: Stored)
 
 
 def _is_own(name: str, broker: BrokerConfig) -> bool:
-    """True for this broker's id, False for "". Raises AlterError for any other name."""
+    """True for this broker's id, False for "". Raises AlterError for any other name. The settings
+    of an id that is written in another way, as 01, are stored and have no effect, as in Apache
+    Kafka."""
     if not name:
         return False
     try:
-        number = int(name)
+        number = java_int(name)
     except ValueError:
         raise AlterError(INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
     if number != broker.node_id:

@@ -110,6 +110,15 @@ class Setting:
         return value
 
 
+def java_int(text: str) -> int:
+    """Java's Integer.parseInt: no blanks, no underscores. Raises ValueError."""
+    found = _INTEGER.fullmatch(text)
+    number = int(found[1] + found[2]) if found is not None else -LONG_MAX
+    if not -INT_MAX - 1 <= number <= INT_MAX:
+        raise ValueError(text)
+    return number
+
+
 def parse_type(name: str, text: str | None, kind: Type) -> Value:
     """Text to value by Kafka's rules for `kind`, without the row's own check."""
     if text is None:

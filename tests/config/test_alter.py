@@ -213,6 +213,9 @@ def not_followed(why: str) -> str:
          "level, broker id must be specified: [listener.name.plaintext.ssl.keystore.type]")),
         ("7", "log.retention.ms", "1", "Unexpected broker id, expected 1, but received 7"),
         ("x", "log.retention.ms", "1", "Node id must be an integer, but it is: x"),
+        (" 1", "log.retention.ms", "1", "Node id must be an integer, but it is:  1"),
+        ("0_1", "log.retention.ms", "1", "Node id must be an integer, but it is: 0_1"),
+        ("4294967297", "log.retention.ms", "1", "Node id must be an integer, but it is: 4294967297"),
     ],
 )  # fmt: skip
 def test_a_broker_change_is_refused(name: str, key: str, value: str | None, text: str) -> None:
