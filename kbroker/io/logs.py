@@ -18,7 +18,7 @@ from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.log_spec import LogSpec
 from kbroker.io.partition.unified_log import UnifiedLog, open_log
 from kbroker.io.recovery import loaded_log
-from kbroker.io.recovery.loaded_log import ClosedLog
+from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
@@ -139,27 +139,17 @@ class Logs:
         return replies
 
     def _bring_online(self, opening: Opening, begin_role: BeginRole) -> tuple[int, str]:
-        slot = opening.message.slot
         if opening.loaded is not None:
-            self.failures.lost.pop(slot, None)
-            self.slots_used = max(self.slots_used, slot + 1)
-            self._partitions[slot] = open_log(
-                self._spec_of(opening),
-                opening.loaded,
-                opening.message.leader_epoch,
-                self._drain.producers,
-                self.deletions,
-                wall_clock_ms(),
-            )
-            self.configure(self._partitions[slot], opening.message.config)
-            self._drain.notify(slot)
-            self._drain.metrics.words[RECOVERED_LOGS] += 1
-            self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
+            try:
+                self._take_over(opening, opening.loaded)
+            except OSError as error:
+                opening.error = error
+                self._openings.not_opened(opening)
         if opening.error is None:
             return begin_role(opening.message.role)
         level = logging.DEBUG if self.failures.of(opening.message.log_dir) else logging.ERROR
         log.log(level, "%s cannot be opened: %s", opening.folder, opening.error)
-        set_state(self._shared.slots[slot], SlotState.OFFLINE)
+        set_state(self._shared.slots[opening.message.slot], SlotState.OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
         if not isinstance(opening.error, OSError):  # damage: control does not try it again
@@ -167,6 +157,19 @@ class Logs:
         if opening.error.errno not in NO_ROOM:
             self.failures.dir_failed(opening.message.log_dir, opening.error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(opening.error)
+
+    def _take_over(self, opening: Opening, loaded: LoadedLog) -> None:
+        """Bring a loaded log online. Raises OSError."""
+        slot, epoch = opening.message.slot, opening.message.leader_epoch
+        spec, producers = self._spec_of(opening), self._drain.producers
+        opened = open_log(spec, loaded, epoch, producers, self.deletions, wall_clock_ms())
+        self.failures.lost.pop(slot, None)
+        self.slots_used = max(self.slots_used, slot + 1)
+        self._partitions[slot] = opened
+        self.configure(opened, opening.message.config)
+        self._drain.notify(slot)
+        self._drain.metrics.words[RECOVERED_LOGS] += 1
+        self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
 
     def _spec_of(self, opening: Opening) -> LogSpec:
         message = opening.message

@@ -122,13 +122,9 @@ class Openings:
         points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
         opening.first_dirty = first_dirty.get(key, -1)
         expired_before_ms = wall_clock_ms() - self._producers.expiration_ms
+        point, start = points.get(key, 0), starts.get(key, 0)
         opening.loaded = loaded_log.restore(
-            closed,
-            opening.folder,
-            message.topic_id,
-            points.get(key, 0),
-            starts.get(key, 0),
-            expired_before_ms,
+            closed, opening.folder, message.topic_id, point, start, expired_before_ms
         )
         if opening.loaded is None:
             return False
@@ -215,11 +211,14 @@ class Openings:
         while self._done:
             opening = self._done.popleft()
             self._pending.pop(opening.message.slot, None)
-            if isinstance(opening.error, OSError) and opening.error.errno in NO_ROOM:
-                self._unread.add(opening.message.slot)
-            else:
-                self._unread.discard(opening.message.slot)
+            self._unread.discard(opening.message.slot)
+            self.not_opened(opening)
             yield opening
+
+    def not_opened(self, opening: Opening) -> None:
+        """Note a log that found no room."""
+        if isinstance(opening.error, OSError) and opening.error.errno in NO_ROOM:
+            self._unread.add(opening.message.slot)
 
     def not_closed(self, worker: int, open_slots: Collection[int]) -> int:
         """Logs that are not closed cleanly when the worker closes the open ones: those that its

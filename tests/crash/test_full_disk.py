@@ -1,6 +1,7 @@
 """A full disk turns produce away with a clear error, reads go on, and service returns when there is
 room."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.crash.load import create_topic, read_all
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import base, get, scrape
+from tests.peer.side_work import SideWork
 from tests.peer.small_disk import fill
 from tests.peer.small_disk import small_disk as mounted
 
@@ -99,6 +101,38 @@ def test_produce_is_refused_reads_continue_and_the_disk_heals(
     _same(broker, sender)
     broker.kill9()
     broker.start()
+    _same(broker, sender)
+
+
+def test_a_broker_that_starts_on_a_full_disk_serves_all_logs_when_there_is_room(
+    small_disk: Path, tmp_path: Path, broker_factory: Callable[..., KBroker]
+) -> None:
+    """After a kill each log has a new leader epoch to write. Their IO worker died of it, and of the
+    logs of a later start those that had found no room stayed offline."""
+    broker = broker_factory({"log.dirs": f"{small_disk / 'data'},{tmp_path / 'roomy'}"})
+    create_topic(broker.bootstrap, "filled")
+    sender = Sender(broker.bootstrap, "filled")
+    for _ in range(5):
+        assert sender.send() is None
+    fill(small_disk / "ballast")
+    broker.kill9()
+    ended = threading.Event()
+
+    def keep_full() -> None:
+        while not ended.wait(0.01):
+            fill(small_disk / "freed", "ab")
+
+    filling = SideWork(keep_full)
+    try:
+        broker.start()
+    finally:
+        ended.set()
+        filling.end()
+    assert "filled-0 cannot be opened" in broker.logs()
+    (small_disk / "ballast").unlink()
+    deadline = time.monotonic() + 120
+    while sender.send() is not None:
+        assert time.monotonic() < deadline, "there is room again, yet the log is offline"
     _same(broker, sender)
 
 

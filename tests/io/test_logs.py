@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.io import openings
 from kbroker.io.append.drain import Drain
+from kbroker.io.files import leader_epoch_cache
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.logs import RECOVERED_LOGS, Logs
 from kbroker.ipc.layout import Slot, SlotState
@@ -107,6 +108,32 @@ def test_a_log_whose_recovery_point_finds_no_room_is_opened_at_the_next_try(
     assert open_at_once(logs, call).error == 0
     assert shared.slots[SLOT, Slot.STATE] == SlotState.ONLINE
     logs._openings.close()
+
+
+def test_a_log_whose_leader_epoch_finds_no_room_is_opened_at_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its IO worker died, at each start again: after a kill every log has a new leader epoch."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    logs, shared = logs_of(tmp_path, first_start=True)
+    calls = [
+        OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), epoch, topic_config()) for epoch in (0, 1)
+    ]
+    assert open_at_once(logs, calls[0]).error == 0
+    assert logs.close_all(begin_no_role) == 0
+    logs, shared = logs_of(tmp_path, first_start=True)
+    with monkeypatch.context() as full:
+        full.setattr(leader_epoch_cache, "write_leader_epochs", refuse)
+        assert open_at_once(logs, calls[1]).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.get(SLOT) is None
+    assert shared.slots[SLOT, Slot.STATE] == SlotState.OFFLINE
+    assert logs._openings.not_closed(0, ()) == 1
+    assert open_at_once(logs, calls[1]).error == 0
+    assert shared.slots[SLOT, Slot.STATE] == SlotState.ONLINE
+    assert logs.close_all(begin_no_role) == 0
 
 
 def test_a_damaged_log_is_no_matter_of_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

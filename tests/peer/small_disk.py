@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -22,9 +23,9 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def fill(path: Path) -> None:
+def fill(path: Path, mode: Literal["wb", "ab"] = "wb") -> None:
     """Take all free bytes."""
-    with path.open("wb", buffering=0) as file:
+    with path.open(mode, buffering=0) as file:
         for size in (1 << 20, 4096):
             while True:
                 try:

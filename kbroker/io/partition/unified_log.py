@@ -372,7 +372,8 @@ def open_log(
     deletions: Deletions,
     now_ms: int,
 ) -> UnifiedLog:
-    """Compose a loaded log, bring it online. producers: of all logs; deletions: its own."""
+    """Compose a loaded log, bring it online. producers: of all logs; deletions: its own. Raises
+    OSError."""
     active = ActiveSegment(spec.row, spec.folder, spec.reserve_max_bytes)
     segments = LogSegments(spec.folder, spec.config, active, deletions)
     slot = LogSlot(spec.words, segments, loaded.epochs)
@@ -385,5 +386,9 @@ def open_log(
         LogDurability(segments, slot),
         ReplicaRole(slot, segments, loaded.epochs, spec.leads, spec.replicated),
     )
-    opened.bring_online(loaded, leader_epoch, spec.known_mark, now_ms)
+    try:
+        opened.bring_online(loaded, leader_epoch, spec.known_mark, now_ms)
+    except OSError:  # its new leader epoch finds no room
+        opened.abandon()
+        raise
     return opened
