@@ -108,15 +108,19 @@ class Logs:
             )
             self._openings.finished(opening)
             return
-        if self._openings.restore(opening):
-            return
-        trusted = self._openings.trusted_end(message)
-        if self.failures.lost.get(slot) == message.generation:
-            trusted = published_end(words)  # the checkpoints were read before it moved there
-            self._checkpoints.moved_here(message.log_dir, opening.key)
-        opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
-        begin_recovery(words, trusted)
-        self._openings.load(opening, trusted)
+        try:
+            if self._openings.restore(opening):
+                return
+            trusted = self._openings.trusted_end(message)
+            if self.failures.lost.get(slot) == message.generation:
+                trusted = published_end(words)  # the checkpoints were read before it moved there
+                self._checkpoints.moved_here(message.log_dir, opening.key)
+            opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
+            begin_recovery(words, trusted)
+            self._openings.load(opening, trusted)
+        except OSError as error:  # the checkpoints of the log dir cannot be read
+            opening.error = error
+            self._openings.finished(opening)
 
     def is_opening(self, slot: int) -> bool:
         """Whether a partition is being opened that `take_opened` will bring online."""

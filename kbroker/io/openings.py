@@ -114,7 +114,7 @@ class Openings:
 
     def restore(self, opening: Opening) -> bool:
         """Open the log from the state saved at the last clean stop; returns whether that was
-        possible. Then the opening is finished."""
+        possible. Then the opening is finished. Raises OSError."""
         message, key = opening.message, opening.key
         closed = self._left.get(message.log_dir, {}).pop(key, None)
         if closed is None:
@@ -144,7 +144,8 @@ class Openings:
         return published_end(words)
 
     def load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
-        """Load the log in a thread. trusted: see `loaded_log.TrustedEnd`."""
+        """Load the log in a thread. trusted: see `loaded_log.TrustedEnd`. Raises OSError."""
+        size = 0 if opening.message.new else self._bytes_to_check(opening, trusted)
         self._pending[opening.message.slot] = opening
         opening.began_ns = time.monotonic_ns()
         self._progress.begin(opening.began_ns)
@@ -152,7 +153,7 @@ class Openings:
             # nothing has to be checked, and gigabytes of other logs may be ahead in the queue
             self._creators.submit(self._load, opening, trusted)
             return
-        self._waiting.put((self._bytes_to_check(opening, trusted), next(self._order), opening, trusted))
+        self._waiting.put((size, next(self._order), opening, trusted))
         self._executor.submit(self._load_next)
 
     def _bytes_to_check(self, opening: Opening, trusted: TrustedEnd | None) -> int:

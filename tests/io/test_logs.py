@@ -136,6 +136,25 @@ def test_a_log_whose_leader_epoch_finds_no_room_is_opened_at_the_next_try(
     assert logs.close_all(begin_no_role) == 0
 
 
+@pytest.mark.parametrize(("number", "dir_fails"), [(errno.EIO, True), (errno.EMFILE, False)])
+def test_a_log_dir_whose_checkpoints_cannot_be_read_does_not_end_its_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, dir_fails: bool
+) -> None:
+    """Its successors died of the same: logs of other log dirs were not served, either."""
+
+    def refuse(_: LogDir) -> None:
+        raise OSError(number, "no checkpoints")
+
+    logs, shared = logs_of(tmp_path, first_start=True)
+    monkeypatch.setattr(LogDir, "recovery_points", refuse)
+    call = OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config())
+    assert open_at_once(logs, call).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert bool(logs.failures.of(str(tmp_path))) == dir_fails
+    assert shared.slots[SLOT, Slot.STATE] == SlotState.OFFLINE
+    assert logs._openings.progress_line() is None
+    logs._openings.close()
+
+
 def test_a_damaged_log_is_no_matter_of_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Control would try to open it again, and read all of it each time."""
 
