@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
-from kbroker.io.files.meta_properties import MetaPropertiesError
+from kbroker.io.files.meta_properties import MetaProperties, MetaPropertiesError
 from kbroker.kernels import trust
 from kbroker.log import boot_mark
 from kbroker.protocol.kafka_uuid import random_uuid
@@ -96,6 +96,7 @@ class LogDirs:
     def __init__(self, paths: Sequence[str], node_id: int) -> None:
         self._dirs = [LogDir(path) for path in paths]
         self.same_boot: frozenset[str] = frozenset()
+        self._found: list[MetaProperties] = []
         clean = [folder.path for folder in self._dirs if self._take(folder)]
         failed = [(folder.path, _reason(folder.failed)) for folder in self._dirs if folder.failed is not None]
         self._dirs = [folder for folder in self._dirs if folder.failed is None]
@@ -109,8 +110,7 @@ class LogDirs:
         self.clean = frozenset(clean)
         self.closed_logs = {folder.path: folder.closed_logs for folder in self._dirs}
         try:
-            found = [meta_properties.read(path) for path in self.online]
-            self.cluster_id = next((f.cluster_id for f in found if f), None) or random_uuid()
+            self.cluster_id = next((f.cluster_id for f in self._found), None) or random_uuid()
             self.directory_ids = {
                 folder.path: meta_properties.verify_or_create(
                     folder.path, self.cluster_id, node_id
@@ -122,13 +122,15 @@ class LogDirs:
             raise LogDirsUnusable(str(error)) from error
 
     def _take(self, folder: LogDir) -> bool:
-        """Lock a log dir; whether its last stop was clean."""
+        """Lock a log dir and read its identity; whether its last stop was clean."""
         try:
             folder.lock()
+            if (found := meta_properties.read(folder.path)) is not None:
+                self._found.append(found)
             if boot_mark.take(folder.path):
                 self.same_boot |= {folder.path}
             return folder.take_clean_marker()
-        except LogDirInUse as error:
+        except (LogDirInUse, MetaPropertiesError) as error:
             raise LogDirsUnusable(str(error)) from error
         except OSError as error:
             folder.fail(error)

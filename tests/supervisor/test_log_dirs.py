@@ -1,5 +1,6 @@
 """Log dirs that cannot be used are named with the reason."""
 
+import errno
 import logging
 import os
 import shutil
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.io.files import meta_properties
 from kbroker.log import boot_mark, files
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 
@@ -33,6 +35,27 @@ def test_one_of_several_is_left_out_and_named(tmp_path: Path, caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records] == [
         f"log dir {file} is offline: a file, not a folder"
     ]
+    dirs.release(clean=True)
+
+
+def test_a_log_dir_whose_identity_cannot_be_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker did not start, although it could use another one."""
+    paths = [str(tmp_path / name) for name in ("broken", "data")]
+    dirs = LogDirs(paths, 1)
+    cluster_id = dirs.cluster_id
+    dirs.release(clean=True)
+    read = meta_properties.read
+
+    def read_one(folder: str) -> meta_properties.MetaProperties | None:
+        if folder == paths[0]:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(folder)
+
+    monkeypatch.setattr(meta_properties, "read", read_one)
+    dirs = LogDirs(paths, 1)
+    assert (dirs.online, dirs.cluster_id) == ((paths[1],), cluster_id)
     dirs.release(clean=True)
 
 
