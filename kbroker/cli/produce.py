@@ -243,7 +243,7 @@ def produce(
             finally:
                 sending.finish(broker.timeout_s)
     if not quiet:
-        say(_summary(sending, time.monotonic() - start, settings["acks"]))
+        say(_summary(sending, time.monotonic() - start, str(settings["acks"])))
 
 
 def _cut_short(file: Path | None, error: OSError, sent: int) -> CommandFailed:
