@@ -1,11 +1,9 @@
 """Admin and metadata requests, answered as Apache Kafka 4.3.1 does. They build on one another."""
 
 import time
-from functools import partial
 from typing import Any
 
 from kbroker.protocol.api_keys import ApiKey as K
-from kbroker.protocol.messages import alter_configs as ac
 from kbroker.protocol.messages import alter_partition_reassignments as apr
 from kbroker.protocol.messages import create_acls as ca
 from kbroker.protocol.messages import create_partitions as cp
@@ -15,29 +13,23 @@ from kbroker.protocol.messages import delete_records as dr
 from kbroker.protocol.messages import delete_topics as dt
 from kbroker.protocol.messages import describe_acls as da
 from kbroker.protocol.messages import describe_cluster as dc
-from kbroker.protocol.messages import describe_configs as dcf
 from kbroker.protocol.messages import describe_log_dirs as dld
 from kbroker.protocol.messages import describe_producers as dp
 from kbroker.protocol.messages import describe_quorum as dq
 from kbroker.protocol.messages import describe_topic_partitions as dtp
 from kbroker.protocol.messages import elect_leaders as el
 from kbroker.protocol.messages import find_coordinator as fc
-from kbroker.protocol.messages import incremental_alter_configs as iac
 from kbroker.protocol.messages import init_producer_id as ip
-from kbroker.protocol.messages import list_config_resources as lcr
 from kbroker.protocol.messages import list_offsets as lo
 from kbroker.protocol.messages import list_partition_reassignments as lpr
 from kbroker.protocol.messages import metadata as md
 from kbroker.protocol.messages import offset_for_leader_epoch as ofe
 from kbroker.protocol.messages import unregister_broker as ub
 from kbroker.protocol.messages import update_features as uf
+from tests.compat.config_cases import CONFIGS
 from tests.compat.empty_topic_cases import EMPTY_TOPICS
-from tests.compat.raw import Case, Peer, case
+from tests.compat.raw import Case, Peer, case, later
 
-later = partial(case, settles=True)
-"""A case that looks at what an earlier one changed: Kafka applies changes after it has answered."""
-
-TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 ID = b"\x01" * 16
 WAIT_MS = 10_000
 
@@ -185,6 +177,7 @@ PARTITIONS: list[Case] = [
 ]  # fmt: skip
 
 CLUSTER: list[Case] = [
+    case("unregister nobody", K.UNREGISTER_BROKER, (0, 0), ub.UnregisterBrokerRequest(99), same_text=True),
     *(
         case(f"cluster {kind}", K.DESCRIBE_CLUSTER, (0, 2), dc.DescribeClusterRequest(operations, kind, True))
         for kind, operations in ((1, False), (1, True), (2, False), (3, False))
@@ -266,105 +259,6 @@ GROW_AND_DELETE: list[Case] = [
     later("deleted", K.METADATA, (12, 12), metadata("defaults", "assigned", "configured")),
 ]  # fmt: skip
 
-
-def described(
-    kind: int, name: str, keys: list[str] | None = None, **more: bool
-) -> dcf.DescribeConfigsRequest:
-    return dcf.DescribeConfigsRequest([dcf.DescribeConfigsResource(kind, name, keys)], **more)
-
-
-def altered(kind: int, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Any:
-    configs = [iac.AlterableConfig(*change) for change in changes]
-    return iac.IncrementalAlterConfigsRequest([iac.AlterConfigsResource(kind, name, configs)], validate_only)
-
-
-SET, DELETE, APPEND, SUBTRACT = range(4)
-TEXTS = frozenset({"results.configs.documentation"})
-SOME = [
-    "retention.ms",
-    "cleanup.policy",
-    "segment.bytes",
-    "max.message.bytes",
-    "compression.type",
-    "flush.ms",
-    "min.insync.replicas",
-]
-SYNONYMS = {"include_synonyms": True}
-
-CONFIGS: list[Case] = [
-    case("topic", K.DESCRIBE_CONFIGS, (1, 4), described(TOPIC, "configured", SOME, **SYNONYMS)),
-    case("absent topic", K.DESCRIBE_CONFIGS, (1, 4), described(TOPIC, "absent")),
-    case("bad topic", K.DESCRIBE_CONFIGS, (1, 4), described(TOPIC, "bad name"), same_text=True),
-    case("broker keys", K.DESCRIBE_CONFIGS, (1, 4), described(
-        BROKER, "1", ["log.retention.hours", "log.retention.ms", "num.partitions",
-                      "message.max.bytes", "compression.type", "log.roll.ms", "min.insync.replicas"], **SYNONYMS)),
-    case("other broker", K.DESCRIBE_CONFIGS, (1, 4), described(BROKER, "7"), same_text=True),
-    case("no broker", K.DESCRIBE_CONFIGS, (1, 4), described(BROKER, "x"), same_text=True),
-    case("loggers of none", K.DESCRIBE_CONFIGS, (1, 4), described(LOGGER, ""), same_text=True),
-    case("loggers of another", K.DESCRIBE_CONFIGS, (1, 4), described(LOGGER, "9"), same_text=True),
-    case("metrics without name", K.DESCRIBE_CONFIGS, (1, 4), described(METRICS, ""), same_text=True),
-    case("group without name", K.DESCRIBE_CONFIGS, (1, 4), described(GROUP, ""), same_text=True),
-    case("unregister nobody", K.UNREGISTER_BROKER, (0, 0), ub.UnregisterBrokerRequest(99), same_text=True),
-    case("unknown type", K.DESCRIBE_CONFIGS, (1, 4), described(99, "x"), same_text=True),
-    case("set topic", K.INCREMENTAL_ALTER_CONFIGS, (0, 1), altered(TOPIC, "one", ("retention.ms", SET, "777"))),
-    case("append to topic", K.INCREMENTAL_ALTER_CONFIGS, (1, 1),
-         altered(TOPIC, "one", ("cleanup.policy", APPEND, "compact"))),
-    later("after", K.DESCRIBE_CONFIGS, (4, 4), described(TOPIC, "one", SOME, **SYNONYMS)),
-    case("set and delete", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(
-        TOPIC, "one", ("retention.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "compact"), ("flush.ms", SET, "9"))),
-    later("after that", K.DESCRIBE_CONFIGS, (4, 4), described(TOPIC, "one", SOME, **SYNONYMS)),
-    *(
-        case(f"alter, refused {number}", K.INCREMENTAL_ALTER_CONFIGS, (0, 1), request, same_text=True)
-        for number, request in enumerate((
-            *(altered(TOPIC, name, ("retention.ms", SET, "1")) for name in ("absent", "bad name", "")),
-            *(altered(TOPIC, "one", one) for one in (
-                ("bogus", SET, "1"), ("retention.ms", SET, "x"), ("retention.ms", APPEND, "1"))),
-            altered(BROKER, "", ("log.retention.ms", 9, "1")),
-            altered(TOPIC, "one", ("retention.ms", SET, None)),
-            altered(TOPIC, "one", ("retention.ms", SET, "1"), ("retention.ms", SET, "2")),
-            altered(BROKER, "9", ("log.retention.ms", SET, "1")),
-            altered(BROKER, "", ("node.id", SET, "1")),
-            altered(BROKER, "1", ("log.retention.ms", SET, "x")),
-            *(altered(BROKER, "1", (name, SET, "21")) for name in ("metric.reporters", "remote.log.reader.threads", *(
-                f"remote.log.manager.{pool}.thread.pool.size" for pool in ("copier", "expiration", "follower")))),
-            altered(GROUP, "", ("consumer.session.timeout.ms", SET, "1")),
-            altered(METRICS, "", ("interval.ms", SET, "1000")),
-            altered(METRICS, "m", ("interval.ms", SET, "1")),
-            altered(99, "x", ("a", SET, "b")),
-        ))
-    ),
-    case("twice the same", K.INCREMENTAL_ALTER_CONFIGS, (0, 1), iac.IncrementalAlterConfigsRequest([
-        iac.AlterConfigsResource(TOPIC, "one", [iac.AlterableConfig("retention.ms", SET, "1")]),
-        iac.AlterConfigsResource(TOPIC, "one", [iac.AlterableConfig("flush.ms", SET, "1")])]), same_text=True),
-    case("set cluster", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(BROKER, "", ("log.retention.ms", SET, "123456"))),
-    case("replace cluster, refused", K.ALTER_CONFIGS, (0, 2), ac.AlterConfigsRequest([
-        ac.AlterConfigsResource(BROKER, "", [ac.AlterableConfig("log.retention.ms", "5")])]), same_text=True),
-    case("set broker", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(BROKER, "1", ("log.retention.ms", SET, "654321"))),
-    later("layers", K.DESCRIBE_CONFIGS, (4, 4), described(BROKER, "1", ["log.retention.ms"], **SYNONYMS)),
-    later("inherited", K.DESCRIBE_CONFIGS, (4, 4), described(TOPIC, "two", ["retention.ms"], **SYNONYMS)),
-    later("cluster layer", K.DESCRIBE_CONFIGS, (4, 4), described(BROKER, "", ["log.retention.ms"], **SYNONYMS)),
-    case("undo", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(BROKER, "1", ("log.retention.ms", DELETE, None))),
-    case("undo all", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(BROKER, "", ("log.retention.ms", DELETE, None))),
-    case("set metrics", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(
-        METRICS, "subscription", ("interval.ms", SET, "1000"), ("metrics", SET, "a.b,c"))),
-    case("set group", K.INCREMENTAL_ALTER_CONFIGS, (1, 1),
-         altered(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))),
-    later("group", K.DESCRIBE_CONFIGS, (1, 4), described(GROUP, "g", ["consumer.session.timeout.ms"], **SYNONYMS)),
-    later("metrics", K.DESCRIBE_CONFIGS, (1, 4), described(METRICS, "subscription", ["interval.ms"], **SYNONYMS)),
-    later("resources v0", K.LIST_CONFIG_RESOURCES, (0, 0), lcr.ListConfigResourcesRequest()),
-    *(
-        later(f"resources {kinds}", K.LIST_CONFIG_RESOURCES, (1, 1), lcr.ListConfigResourcesRequest(kinds))
-        for kinds in ([], [TOPIC], [BROKER], [LOGGER], [METRICS], [GROUP], [GROUP, METRICS], [99], [TOPIC, 99])
-    ),
-    case("replace", K.ALTER_CONFIGS, (0, 2), ac.AlterConfigsRequest([ac.AlterConfigsResource(
-        TOPIC, "one", [ac.AlterableConfig("retention.ms", "888")])])),
-    later("replaced", K.DESCRIBE_CONFIGS, (4, 4), described(TOPIC, "one", SOME, **SYNONYMS)),
-    case("replace, refused", K.ALTER_CONFIGS, (0, 2), ac.AlterConfigsRequest([
-        ac.AlterConfigsResource(TOPIC, "one", [ac.AlterableConfig("retention.ms", None)]),
-        ac.AlterConfigsResource(TOPIC, "absent", [ac.AlterableConfig("retention.ms", "1")]),
-        ac.AlterConfigsResource(LOGGER, "1", [ac.AlterableConfig("root", "INFO")]),
-        ac.AlterConfigsResource(BROKER, "x", [])]), same_text=True),
-]  # fmt: skip
 
 FEATURES: list[Case] = [
     case(f"feature {name} {level} {kind}", K.UPDATE_FEATURES, (1, 2), uf.UpdateFeaturesRequest(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec.structs import fields
@@ -126,6 +127,10 @@ def case(
     if arguments == 1:
         return Case(name, api, versions, lambda peer, version: request(peer), **how)  # type: ignore[call-arg]
     return Case(name, api, versions, request, **how)
+
+
+later = partial(case, settles=True)
+"""A case about what an earlier one changed: Kafka applies changes after it has answered."""
 
 
 def compare(one: Case, version: int, expected: Peer, actual: Peer) -> list[str]:

@@ -10,7 +10,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
-from tests.compat import admin_cases
+from tests.compat import admin_cases, config_cases
 from tests.compat.raw import SocketPeer, compare
 from tests.conftest import RUNNING
 from tests.peer.apache_kafka import ApacheKafka
@@ -44,7 +44,7 @@ def peers(fresh_kafka: ApacheKafka, refusing_broker: KBroker) -> tuple[SocketPee
         for version in range(one.versions[0], one.versions[1] + 1):
             assert not compare(one, version, *both), one.name
     # its records are of 1970: Apache Kafka's retention would take them 30 s after the start
-    kept_for_ever = admin_cases.altered(admin_cases.TOPIC, "one", ("retention.ms", admin_cases.SET, "-1"))
+    kept_for_ever = config_cases.altered(config_cases.TOPIC, "one", ("retention.ms", config_cases.SET, "-1"))
     for peer in both:
         kept: Any = peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, kept_for_ever)
         assert kept.responses[0].error_code == 0

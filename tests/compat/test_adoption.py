@@ -18,6 +18,7 @@ from kbroker.protocol.messages import offset_fetch as of
 from kbroker.protocol.messages import produce as pr
 from kbroker.protocol.records import build_batch, read_all
 from tests.compat import admin_cases as admin
+from tests.compat import config_cases
 from tests.compat.raw import SocketPeer
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
@@ -103,7 +104,7 @@ def topics_of(peer: SocketPeer) -> dict[str, tuple[bytes, int]]:
 
 
 def retention(peer: SocketPeer) -> tuple[str, int]:
-    request = admin.described(admin.TOPIC, "orders", ["retention.ms"])
+    request = config_cases.described(config_cases.TOPIC, "orders", ["retention.ms"])
     answer: Any = peer.ask(K.DESCRIBE_CONFIGS, 4, request)
     (config,) = answer.results[0].configs
     return config.value, config.config_source
