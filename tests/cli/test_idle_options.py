@@ -30,7 +30,7 @@ REFUSED = [
     ("top --once --interval 2", "--once does not allow --interval"),
     ("users add x --offline f -b h:1", "--offline does not allow --bootstrap"),
     ("users add x --offline f --command-config c", "--offline does not allow --command-config"),
-    ("acls add --principal User:a --cluster --prefixed -o read", "--prefixed needs the beginning of names"),
+    ("acls add --principal User:a --cluster --prefixed -o alter", "--prefixed needs the beginning of names"),
     ("acls remove --principal User:a --prefixed --yes", "--prefixed needs the beginning of names"),
     ("acls remove --principal User:a --prefixed --cluster --yes", "--prefixed needs the beginning of names"),
     (
