@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 SLICE = 64  # logs that retention checks in one turn of the loop
 CHECK_INTERVAL_MS = 1000  # interval of flush.ms, deletions, healing and gauges
+LATE_MS = 250  # after which a task shares a turn of the loop with others
 ROLLED_MS = 50  # from a roll to the sync of the closed segment: logs often roll together
 SEGMENTS_DELETED = bind("kbroker_segments_deleted_total")
 DELETED_BYTES = bind("kbroker_retention_deleted_bytes_total")
@@ -94,15 +95,20 @@ class Housekeeping:
         return min(task.due_ms for task in self._tasks)
 
     def run(self, now_ms: int) -> None:
-        """Run the first task that is due, or slices of larger ones if no other task is due.
+        """Run the task that has been due for the longest time, or slices of larger ones if no other
+        task is due.
 
-        Appends are drained between two calls: all tasks of a second together take milliseconds."""
+        Appends are drained between two calls: all tasks of a second together take milliseconds. A
+        worker with so much to do that a task is late runs all such tasks, or some would wait for as
+        long as that lasts."""
         collecting = self._logs.collecting_checkpoint  # the turn that begins one has collected a slice
-        due = [task for task in self._tasks if task.due_ms <= now_ms]
-        if due:
-            due[0].due_ms = now_ms + due[0].interval_ms
-            due[0].run()
-        if len(due) > 1:
+        due = sorted((task for task in self._tasks if task.due_ms <= now_ms), key=lambda task: task.due_ms)
+        late = sum(now_ms - task.due_ms > LATE_MS for task in due)
+        now = due[: max(1, late)]
+        for task in now:
+            task.due_ms = now_ms + task.interval_ms
+            task.run()
+        if len(due) > len(now):
             return
         if self._to_retain:
             self._retain_slice()

@@ -290,6 +290,27 @@ def test_the_checks_of_a_second_have_a_turn_each(tmp_path: Path, monkeypatch: py
     ]
 
 
+@pytest.mark.parametrize(("turn_ms", "checkpoint_ms"), [(1, 0), (200, 60_000), (300, 60_000), (300, 0)])
+def test_no_task_waits_for_the_end_of_a_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn_ms: int, checkpoint_ms: int
+) -> None:
+    """With a turn of 200 ms the first checks were due again before the last ones had run. The
+    checkpoint, with an interval of 0, kept everything after it from running."""
+    scene = Scene(tmp_path, 1, topic_config(flush_ms=1000))
+    begin = scene.housekeeping._tasks[1]
+    begin.due_ms = begin.interval_ms = checkpoint_ms
+    calls: list[str] = []
+    names = ("check_dirs", "write", "measure")
+    for name in names:
+        monkeypatch.setattr(scene, name, lambda name=name: calls.append(name))
+    scene.housekeeping.retain_soon(0)
+    for turn in range(1 + max(20, 3000 // turn_ms)):
+        scene.housekeeping.run(1000 + turn * turn_ms)
+    assert {*names} == {*calls}
+    assert ("now", [0]) in scene.syncs
+    assert not scene.housekeeping._to_retain
+
+
 def test_each_turn_collects_a_slice_of_the_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
