@@ -190,6 +190,7 @@ class Openings:
                     folder=opening.folder,
                     config=message.config,
                     clean=message.log_dir in self._clean_dirs,
+                    known_mark=opening.known_mark,
                     same_boot=message.log_dir in self._same_boot_dirs and boot_mark.is_kept(message.log_dir),
                     recovery_point=0 if new else points.get(key, 0),
                     log_start=0 if new else starts.get(key, 0),
@@ -309,21 +310,14 @@ def published_end(words: NDArray[np.int64]) -> TrustedEnd:
 
 
 def load_again(
-    folder: str, config: TopicConfig, recovery_point: int, end: TrustedEnd, producer_expiration_ms: int
+    folder: str, config: TopicConfig, recovery_point: int, end: TrustedEnd, mark: int, expiration_ms: int
 ) -> LoadedLog:
-    """Load a log whose appends have failed, up to the end that it had published. Raises OSError,
-    CorruptLog."""
-    now_ms = wall_clock_ms()
+    """Load a log whose appends have failed, up to the end that it had published. mark: its high
+    watermark; expiration_ms: of producers. Raises OSError, CorruptLog."""
     request = LoadRequest(
-        folder,
-        config,
-        False,
-        recovery_point,
-        end.log_start,
-        now_ms,
-        trusted_end=end,
-        producer_expiration_ms=producer_expiration_ms,
-    )
+        folder, config, False, recovery_point, end.log_start, wall_clock_ms(), end, expiration_ms,
+        known_mark=mark,
+    )  # fmt: skip
     return recovery.load(request)
 
 

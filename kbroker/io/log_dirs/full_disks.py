@@ -91,7 +91,9 @@ class FullDisks:
         epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
         cuts, too_few = int(row[AppendRow.CUTS]), int(row[AppendRow.TOO_FEW])
         expiration_ms = self._drain.producers.expiration_ms
-        loaded = load_again(partition.folder, partition.config, partition.recovery_point, end, expiration_ms)
+        loaded = load_again(
+            partition.folder, partition.config, partition.recovery_point, end, mark, expiration_ms
+        )
         partition.bring_online(loaded, epoch, mark, wall_clock_ms())
         # the in-sync set is as it was; a sync that began before counts for nothing
         row[AppendRow.TOO_FEW], row[AppendRow.CUTS] = too_few, cuts + 1

@@ -68,6 +68,8 @@ class UnifiedLog:
         self.epochs.take(loaded.epochs)
         self.producers.load(loaded.producers)
         self.active.load(loaded.active, loaded.first_unstable, loaded.has_aborted)
+        for first_offset, marker_offset in loaded.ended:
+            self.published.transaction_ended(first_offset, marker_offset)
         self.segments.load(loaded.closed, loaded.deleted, loaded.recovery_point, now_ms)
         self.role.begin(leader_epoch)
         self.published.forget_largest_timestamp()

@@ -52,7 +52,8 @@ class LoadRequest:
 
     clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start:
     checkpointed log start. same_boot: all of it was written or checked in this run of the kernel.
-    progress: called with scanned bytes.
+    progress: called with scanned bytes. known_mark: the high watermark that a predecessor in this
+    run published.
     """
 
     folder: str
@@ -65,6 +66,7 @@ class LoadRequest:
     producer_expiration_ms: int = 86_400_000
     progress: Callable[[int], None] | None = None
     same_boot: bool = False
+    known_mark: int | None = None
 
 
 @dataclass(slots=True)
@@ -72,8 +74,8 @@ class LoadedLog:
     """A log ready to be served: closed segments by base offset, the active one's state, epochs,
     producers and checkpoints.
 
-    deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut
-    from a torn tail.
+    ended: see `ProducerReplay`. deleted: renamed files that are due for removal after
+    file.delete.delay.ms. truncated_bytes: cut from a torn tail.
     """
 
     closed: list[Segment]
@@ -83,6 +85,7 @@ class LoadedLog:
     epochs: LeaderEpochFileCache
     producers: list[ProducerEntry] = field(default_factory=list)
     first_unstable: int = -1
+    ended: list[tuple[int, int]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     truncated_bytes: int = 0
     scanned_bytes: int = 0

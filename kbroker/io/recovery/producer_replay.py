@@ -37,11 +37,15 @@ class ProducerReplay:
     """Producers of one partition while its log is loaded. Runs in: io, in any thread. Owner: the
     loader.
 
-    offset: everything below it is in the state.
+    offset: everything below it is in the state. ended: (first offset, marker's offset) of the
+    replayed transactions whose markers are not below the high watermark.
     """
 
-    def __init__(self, folder: str, first_base: int, expired_before_ms: int) -> None:
-        """first_base: of the oldest segment; the log may start after it."""
+    def __init__(self, folder: str, first_base: int, expired_before_ms: int, mark: int | None = None) -> None:
+        """first_base: of the oldest segment; the log may start after it. mark: the high watermark,
+        None if it is the log's end or not known."""
+        self.ended: list[tuple[int, int]] = []
+        self._mark = mark
         self.folder = folder
         self.offset = first_base
         self._expired_before_ms = expired_before_ms
@@ -163,6 +167,8 @@ class ProducerReplay:
         )
         known = self._table.get(SLOT, producer_id)
         first = known.current_txn_first_offset if known else -1
+        if first >= 0 and self._mark is not None and offset >= self._mark:
+            self.ended.append((first, offset))
         batches = known.batches if known and known.producer_epoch == epoch else ()
         self._table.put(
             SLOT,

@@ -110,6 +110,7 @@ class LogLoader:
             epochs=self.epochs,
             producers=replay.entries(),
             first_unstable=replay.first_unstable_offset,
+            ended=replay.ended,
             deleted=self._deleted,
             truncated_bytes=self._truncated,
             scanned_bytes=self._scanned,
@@ -361,14 +362,13 @@ class LogLoader:
         for offset in strays:
             Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)
         left = [offset for offset in snapshots if offset not in strays]
-        replay = ProducerReplay(self.folder, bases[0], request.now_ms - request.producer_expiration_ms)
+        expired_before_ms = request.now_ms - request.producer_expiration_ms
+        replay = ProducerReplay(self.folder, bases[0], expired_before_ms, request.known_mark)
         if request.clean and not snapshots and not self._reindexed:
             # written by a version without snapshots: no producers to load (as in Kafka)
             replay.offset = end_offset
         else:
-            replay.load_snapshot(
-                min(self._reindexed, default=end_offset) if self._reindexed else end_offset, left
-            )
+            replay.load_snapshot(min(self._reindexed, default=end_offset), left)
         at_snapshot = replay.offset
         for base in self._reindexed:
             transaction_index.reset_index(self.folder, base)

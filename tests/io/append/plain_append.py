@@ -85,7 +85,7 @@ class Log:
         """As recovery finds the files now."""
         request = LoadRequest(
             str(self.folder), self.config, clean, recovery_point, log_start, self.now_ms, trusted_end,
-            progress=progress, same_boot=same_boot,
+            progress=progress, same_boot=same_boot, known_mark=self.known_mark,
         )  # fmt: skip
         return recovery.load(request)
 

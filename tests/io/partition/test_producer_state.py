@@ -124,6 +124,21 @@ def test_a_truncated_marker_holds_no_stable_offset(tmp_path: Path) -> None:
     assert (log.stable, advance(log, 2)) == (0, (2, 2))
 
 
+def test_a_marker_that_is_not_below_the_high_watermark_holds_the_stable_offset_of_a_loaded_log(
+    tmp_path: Path,
+) -> None:
+    """Its IO worker has died, or its disk had no room for the transaction index."""
+    log = Transactions(tmp_path, SlotFlag.DURABLE | SlotFlag.REPLICATED)
+    for producer_id in (1, 2, 2, 1):
+        log.write(producer_id)
+    log.end(1, True)  # offset 4
+    log.end(2, False)  # offset 5
+    log.log.partition.abandon()
+    log.log.replicated, log.log.known_mark = True, 2
+    log.log.bring_online(log.log.load())
+    assert [advance(log, mark) for mark in (2, 4, 5, 6)] == [(0, 0), (0, 0), (1, 1), (6, 6)]
+
+
 def test_the_stable_offset_is_not_below_the_log_start(log: Transactions) -> None:
     """A reader of committed records that asks for the end would be sent to deleted records."""
     for producer_id in (1, 2, 1):
