@@ -153,7 +153,8 @@ def _written(
     for _ in range(TRIES):
         is_new = topic.unread.add(row)
         try:
-            state = topic.write(caller, [(row.key(), row.value())])
+            rows = (row, *state.later_of_others(row))  # an import may repeat a deleted version
+            state = topic.write(caller, [(one.key(), one.value()) for one in rows])
         except NotWritten:
             if is_new:  # else it may have been written before
                 topic.unread.remove(row)

@@ -130,10 +130,14 @@ class State:
         return first is not None and first.digest != row.digest
 
     def later_of_others(self, row: SchemaRow) -> list[SchemaRow]:
-        """Rows of other schemas with the id of a row, in records after its own: the id becomes
-        theirs if that is written again, and they are not."""
+        """Rows of other schemas with the id of a row, in records after its own, if it has one with
+        this id: the id becomes theirs if that is written again, and they are not."""
         rows = self.ids.get(context_of(row.subject), {}).get(row.id, [])
-        return [one for one in rows[rows.index(row) + 1 :] if one.digest != row.digest]
+        places = [(one.subject, one.version) for one in rows]
+        if (row.subject, row.version) not in places:
+            return []
+        later = rows[places.index((row.subject, row.version)) + 1 :]
+        return [one for one in later if one.digest != row.digest]
 
     def ids_without_rows(self, removed: Sequence[SchemaRow]) -> dict[str, int]:
         """The highest ids by context, of those contexts where no row has it once these are

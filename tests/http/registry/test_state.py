@@ -177,6 +177,18 @@ def test_a_deleted_version_keeps_its_id_from_a_later_schema() -> None:
         ]
 
 
+def test_a_deleted_version_that_is_imported_again_has_its_id() -> None:
+    """Also where a later schema has it."""
+    rows = [SchemaRow("a", 1, 5, '"int"', deleted=True), SchemaRow("b", 1, 5, '"long"')]
+    desk = Desk([(row.key(), row.value()) for row in rows])
+    assert desk("PUT", "/mode/a", {"mode": "IMPORT"})[0] == 200
+    again = {"schema": '"int"', "id": 5, "version": 1}
+    assert desk("POST", "/subjects/a/versions", again) == (200, {"id": 5})
+    for one in (desk, Desk(compacted(desk.topic.rows))):
+        assert one("GET", "/schemas/ids/5/schema") == (200, "int")
+        assert one("GET", "/subjects/a/versions") == (200, [1])
+
+
 def test_the_versions_of_a_deleted_subject_keep_their_order() -> None:
     rows = [SchemaRow(subject, 1, 5, text) for subject, text in (("a", '"int"'), ("b", '"long"'))]
     desk = Desk([(row.key(), row.value()) for row in rows])
