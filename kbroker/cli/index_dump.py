@@ -112,6 +112,8 @@ def dump_checkpoint(path: Path) -> Iterator[Item]:
     """Items of the text files: leader epochs, offset checkpoints and `key: value` or `key=value`
     lines."""
     lines = path.read_text(encoding="utf-8").splitlines()
+    if not lines:
+        return  # Apache Kafka makes a checkpoint before it has anything to write to it
     if path.name.endswith("-checkpoint") and not (
         len(lines) > 1 and lines[0].isdigit() and lines[1].isdigit()
     ):

@@ -54,7 +54,7 @@ def items(shell: Shell, *arguments: object, code: int = 0) -> list[dict[str, obj
     return [json.loads(line) for line in shell("log", "dump", *arguments, "--json", code=code).lines]
 
 
-@pytest.mark.parametrize("text", ["", "garbage", "0\n", "0\nmany\n"])
+@pytest.mark.parametrize("text", ["\n", "garbage", "0\n", "0\nmany\n"])
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "recovery-point-offset-checkpoint"])
 def test_a_file_that_is_no_checkpoint_is_a_problem(
     shell: Shell, tmp_path: Path, name: str, text: str
@@ -62,6 +62,14 @@ def test_a_file_that_is_no_checkpoint_is_a_problem(
     (tmp_path / name).write_text(text)
     found = shell("log", "dump", tmp_path / name, code=1).stderr
     assert f"{name}: not a checkpoint: it begins with its version and the number of its lines" in found
+
+
+def test_an_empty_checkpoint_has_no_entries(shell: Shell, folder: Path) -> None:
+    """Apache Kafka makes the files before it has anything to write to them."""
+    for name in ("leader-epoch-checkpoint", "cleaner-offset-checkpoint"):
+        (folder / name).write_text("")
+    found = items(shell, folder)
+    assert {"epoch", "checkpoint", "problem"}.isdisjoint(item["type"] for item in found)
 
 
 def test_a_folder_is_shown_with_everything_in_it(shell: Shell, folder: Path) -> None:
