@@ -176,7 +176,8 @@ def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: 
             changes += [(config_key(subject), None)] if subject in state.levels else []
             changes += [(mode_key(subject), None)] if subject in state.modes else []
         else:
-            changes = [(delete_key(subject), dump({"subject": subject, "version": alive[-1].version}))]
+            # of all: compaction removes the earlier record, which may have marked later versions
+            changes = [(delete_key(subject), dump({"subject": subject, "version": rows[-1].version}))]
         topic.write(caller, changes)
         return [row.version for row in (rows if permanent else alive)]
 

@@ -14,7 +14,7 @@ from kbroker.http.registry.operations import same
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import Row
 from kbroker.http.registry.topic_records import Reference, SchemaRow
-from tests.http.registry.desk import Desk
+from tests.http.registry.desk import Desk, record
 
 SUBJECTS, ROUNDS = 30, 60
 
@@ -194,3 +194,17 @@ def test_the_versions_of_a_deleted_subject_keep_their_order() -> None:
     desk = Desk([(row.key(), row.value()) for row in rows])
     assert desk("DELETE", "/subjects/a") == (200, [1])
     assert ids_of(desk.topic.state) == ids_of(desk.again().topic.state) == {5: ['"int"', '"long"']}
+
+
+def test_a_deleted_version_stays_deleted_when_its_subject_is_deleted_again() -> None:
+    """An earlier version was imported again meanwhile; also after compaction."""
+    desk = Desk()
+    assert desk("PUT", "/config/a", {"compatibility": "NONE"})[0] == 200
+    first, _ = (desk.register("a", record(name)) for name in ("one", "two"))
+    assert desk("DELETE", "/subjects/a") == (200, [1, 2])
+    assert desk("PUT", "/mode/a", {"mode": "IMPORT"})[0] == 200
+    assert desk.register("a", record("one"), id=first, version=1) == first
+    assert desk("DELETE", "/subjects/a") == (200, [1])
+    for one in (desk, Desk(compacted(desk.topic.rows))):
+        assert one("GET", "/subjects/a/versions")[0] == 404
+        assert one("GET", "/subjects/a/versions?deleted=true") == (200, [1, 2])
