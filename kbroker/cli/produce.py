@@ -95,7 +95,6 @@ class Sending:
             chosen["timestamp"] = record.timestamp
         if record.headers:
             chosen["headers"] = record.headers
-        self.sent += 1
         while True:
             try:
                 self.producer.produce(
@@ -105,8 +104,10 @@ class Sending:
             except BufferError:
                 self.producer.poll(0.1)
             except self._refusal as refused:  # of the client itself, such as a record that is too large
+                self.sent += 1
                 self._delivered(refused.args[0], None)
                 return
+        self.sent += 1
         self.sent_bytes += len(record.value or b"") + len(record.key or b"")
         if not self.sent % 1000:
             self.producer.poll(0)

@@ -6,13 +6,16 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 from kafka.partitioner.default import murmur2
 
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.produce import _failure
+from kbroker.cli.failures import Unreachable
+from kbroker.cli.produce import Sending, _failure
+from kbroker.cli.record_lines import NewRecord
 from tests.cli.conftest import Shell, Target
 from tests.peer.program import program
 
@@ -138,6 +141,28 @@ def test_a_record_that_the_client_refuses_is_not_counted_as_written(
         "kbroker: not written: 1 of 2 records: larger than message.max.bytes of this client; -X sets another limit\n"
     )
     assert [record["value"] for record in records(cli, topic)] == ["first"]
+
+
+def test_a_record_that_waits_for_room_when_ctrl_c_comes_is_not_counted_as_written() -> None:
+    class Full:
+        """A client whose queue is full of records without an answer."""
+
+        def produce(self, *_: object, **__: object) -> None:
+            raise BufferError
+
+        def poll(self, _seconds: float) -> None:
+            raise KeyboardInterrupt
+
+        def flush(self, _seconds: float) -> int:
+            return 7
+
+    client: Any = Full()
+    sending = Sending(client, "orders", None)
+    sending.sent = 7
+    with pytest.raises(KeyboardInterrupt):
+        sending.send(NewRecord(None, b"waits", []))
+    with pytest.raises(Unreachable, match=r"^7 records without an answer, 0 written$"):
+        sending.finish(1)
 
 
 def test_without_acks_the_summary_counts_what_was_sent(cli: Shell, topic: str) -> None:
