@@ -184,9 +184,14 @@ def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: 
 
 def _removal(state: State, rows: Sequence[SchemaRow]) -> list[Row]:
     """The records that remove these versions. No other schema ever gets their ids."""
-    kept = state.ids_without_rows(rows)
-    last_ids: list[Row] = [(LAST_IDS_KEY, dump({LAST_IDS: kept}))] if kept else []
-    return [*last_ids, *((row.key(), None) for row in rows)]
+    return [*highest_ids(state, rows), *((row.key(), None) for row in rows)]
+
+
+def highest_ids(state: State, removed: Sequence[SchemaRow]) -> list[Row]:
+    """The record that keeps the highest ids that no version has once these are removed, if there
+    are any."""
+    kept = state.ids_without_rows(removed)
+    return [(LAST_IDS_KEY, dump({LAST_IDS: kept}))] if kept else []
 
 
 def _check_unreferenced(state: State, row: SchemaRow) -> None:

@@ -12,9 +12,16 @@ from kbroker.http.registry import deadline, failure
 from kbroker.http.registry.compatibility import References, reasons_against, resolve
 from kbroker.http.registry.levels import check_writable, inherited, mode_of, normalizes
 from kbroker.http.registry.names import context_of, is_allowed
-from kbroker.http.registry.operations import LARGEST, parse_candidate, same, schema_of, with_versions
+from kbroker.http.registry.operations import (
+    LARGEST,
+    highest_ids,
+    parse_candidate,
+    same,
+    schema_of,
+    with_versions,
+)
 from kbroker.http.registry.state import State
-from kbroker.http.registry.topic import NotWritten, SchemaTopic
+from kbroker.http.registry.topic import NotWritten, Row, SchemaTopic
 from kbroker.http.registry.topic_records import Reference, SchemaRow, dump
 
 MAX_CONTEXTS_BYTES: Final = 256 << 10
@@ -153,8 +160,7 @@ def _written(
     for _ in range(TRIES):
         is_new = topic.unread.add(row)
         try:
-            rows = (row, *state.later_of_others(row))  # an import may repeat a deleted version
-            state = topic.write(caller, [(one.key(), one.value()) for one in rows])
+            state = topic.write(caller, _records(state, row))
         except NotWritten:
             if is_new:  # else it may have been written before
                 topic.unread.remove(row)
@@ -166,6 +172,16 @@ def _written(
             raise _overwrites(number)
         row = replace(row, id=_own_id(topic, state, row))  # another registry was first
     raise failure.busy("other registries give the same ids")
+
+
+def _records(state: State, row: SchemaRow) -> list[Row]:
+    """The record of a row, and those that keep ids where it replaces a version: the highest id, if
+    an import gives the version another one, and rows of other schemas with the id of a deleted
+    version that an import repeats."""
+    stored = state.version(row.subject, row.version)
+    replaced = [stored] if stored is not None and stored.id != row.id else []
+    written = ((one.key(), one.value()) for one in (row, *state.later_of_others(row)))
+    return [*(highest_ids(state, replaced) if replaced else ()), *written]
 
 
 def _check_contexts(state: State, subject: str) -> None:

@@ -208,3 +208,13 @@ def test_a_deleted_version_stays_deleted_when_its_subject_is_deleted_again() -> 
     for one in (desk, Desk(compacted(desk.topic.rows))):
         assert one("GET", "/subjects/a/versions")[0] == 404
         assert one("GET", "/subjects/a/versions?deleted=true") == (200, [1, 2])
+
+
+def test_an_id_that_an_import_replaces_is_given_to_no_other_schema() -> None:
+    """Also after compaction."""
+    desk = Desk()
+    assert desk("PUT", "/mode/a", {"mode": "IMPORT"})[0] == 200
+    for number in (9, 5):
+        assert desk.register("a", record("one"), id=number, version=1) == number
+    for one in (desk, Desk(compacted(desk.topic.rows))):
+        assert one.register("b", record("other")) == 10
