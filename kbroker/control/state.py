@@ -155,7 +155,7 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
     Replicas may restart empty when each of their partitions has another in-sync replica: they are
     copied again."""
     held = Counter(replica.log_dir for replica in broker.catalogue.replicas())
-    before = store.directory_ids()
+    before, absent = store.directory_ids(), store.absent()
     replaced = {
         log_dir
         for log_dir in broker.online_dirs
@@ -178,6 +178,9 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
         elif here != known:
             store.put_directory_id(log_dir, here)
     store.put_absent(before.keys() - set(broker.log_dirs))
+    # one that is at another path than at the last start has missed nothing
+    here_now = {directory_ids.get(log_dir, "") for log_dir in broker.online_dirs}
+    store.end_absence((store.absent() - absent).intersection(here_now))
     for log_dir in held.keys() - set(broker.log_dirs):
         log.error("%s is not in log.dirs: its %d partitions stay offline", log_dir, held[log_dir])
 

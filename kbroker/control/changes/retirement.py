@@ -63,7 +63,7 @@ def set_aside(
     log dir: one that it no longer knows was deleted meanwhile, unless Apache Kafka has used the log
     dirs and has it. found: folders that have no replica."""
     absent = store.absent()
-    back = {path: absent.intersection((path, directory_ids.get(path, ""))) for path in broker.online_dirs}
+    back = {path: absent.intersection((directory_ids.get(path, ""),)) for path in broker.online_dirs}
     strays = {
         one
         for one in found

@@ -30,8 +30,8 @@ LOGIN_SECRET = "login_secret"
 DIRECTORY = "directory."
 """Begins a key of the meta table: the path of a log dir follows, its value is the directory.id."""
 ABSENT = "absent."
-"""Begins a key of the meta table: the directory.id of a log dir follows (its path, if its id is not
-known) that was not there while topics may have been deleted."""
+"""Begins a key of the meta table: the directory.id of a log dir follows that was not there while
+topics may have been deleted."""
 
 
 class StoreError(Exception):
@@ -150,13 +150,13 @@ class Store:
                 self._put_meta(f"{ABSENT}{before}", "")
 
     def absent(self) -> set[str]:
-        """The log dirs that miss deletions, by directory.id or path (see ABSENT)."""
+        """The log dirs that miss deletions, by directory.id (see ABSENT)."""
         rows = self._db.execute("SELECT key FROM meta WHERE key LIKE ?", (f"{ABSENT}%",))
         return {str(key).removeprefix(ABSENT) for (key,) in rows}
 
     def put_absent(self, log_dirs: Collection[str]) -> None:
         """Log dirs are absent, by path."""
-        if not {self._identity(log_dir) for log_dir in log_dirs} <= self.absent():
+        if not self._identities(log_dirs) <= self.absent():
             with self._transaction():
                 self._put_absent(log_dirs)
 
@@ -168,11 +168,14 @@ class Store:
                 db.executemany("DELETE FROM meta WHERE key = ?", keys)
 
     def _put_absent(self, log_dirs: Iterable[str]) -> None:
-        for log_dir in log_dirs:
-            self._put_meta(f"{ABSENT}{self._identity(log_dir)}", "")
+        for one in self._identities(log_dirs):
+            self._put_meta(f"{ABSENT}{one}", "")
 
-    def _identity(self, log_dir: str) -> str:
-        return self.meta(f"{DIRECTORY}{log_dir}", "") or log_dir
+    def _identities(self, log_dirs: Iterable[str]) -> set[str]:
+        """The ids of those that were there at some start: of another one the store knows nothing, so
+        its topics may be of Apache Kafka."""
+        known = self.directory_ids()
+        return {known[log_dir] for log_dir in log_dirs if known.get(log_dir)}
 
     def rename_log_dirs(self, moved: Mapping[str, str]) -> None:
         """Set new paths of log dirs, by their old ones."""

@@ -48,6 +48,8 @@ def test_a_log_dir_that_is_offline_while_a_topic_is_deleted_does_not_bring_it_ba
     """A move had left a folder there: the start at which the log dir was back adopted it. The store
     had a row for each deletion until then, without a bound."""
     with world(tmp_path, dirs=2) as made:
+        made.directory_ids = dict(zip(made.dirs, ("first", "second"), strict=True))
+        made.reboot()
         asyncio.run(create_topics(made.broker, [NewTopic("a"), NewTopic("b")]))
         topics = [made.broker.catalogue.topics[name] for name in "ab"]
         left = remnant(made, topics[0].topic_id)

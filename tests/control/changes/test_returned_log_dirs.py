@@ -103,6 +103,47 @@ def test_topics_that_another_broker_has_written_to_a_new_disk_are_adopted(tmp_pa
         assert list(made.broker.catalogue.topics) == ["other"]
 
 
+def test_topics_of_a_log_dir_that_the_store_has_never_seen_are_adopted(tmp_path: Path) -> None:
+    """As of a disk of Apache Kafka that is new in log.dirs, and that the broker could not use at first.
+    They were renamed, because another topic was deleted meanwhile."""
+    with world(tmp_path) as made:
+        first, new = made.dirs[0], tmp_path / "new"
+        made.directory_ids, made.settings["log.dirs"] = {first: "first"}, f"{first},{new}"
+        made.reboot()
+        asyncio.run(create_topics(made.broker, [NewTopic("a")]))
+        assert made.broker.dir_errors.failed == (str(new),)
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
+        folder = new / "other-0"
+        folder.mkdir(parents=True)
+        mark_folder(folder, b"o" * 16)
+        made.dirs, made.directory_ids[str(new)] = [first, str(new)], "new"
+        made.reboot()
+        assert list(made.broker.catalogue.topics) == ["other"]
+        assert folder.exists()
+
+
+def test_a_log_dir_at_the_path_of_another_one_has_missed_nothing(tmp_path: Path) -> None:
+    """Its former path is not in log.dirs any more. Its id counted as absent from each start on."""
+    with world(tmp_path, dirs=2) as made:
+        made.directory_ids = dict(zip(made.dirs, ("first", "second"), strict=True))
+        made.reboot()
+        made.broker.close()
+        first, second = (Path(log_dir) for log_dir in made.dirs)
+        second.rename(second.with_name("other disk"))
+        first.rename(second)
+        (second / "new-0").mkdir()
+        mark_folder(second / "new-0", b"n" * 16)
+        made.dirs, made.settings["log.dirs"], made.directory_ids = (
+            [str(second)],
+            str(second),
+            {str(second): "first"},
+        )
+        made.shared = Shared(made.sizes)
+        made.start()
+        assert list(made.broker.catalogue.topics) == ["new"]
+        assert made.broker.stores.first.absent() == {"second"}
+
+
 def test_a_log_dir_that_was_not_in_log_dirs_does_not_bring_a_topic_back(tmp_path: Path) -> None:
     with world(tmp_path, dirs=2) as made:
         disk = Disk(made)
