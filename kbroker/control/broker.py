@@ -253,7 +253,7 @@ class Broker:
     def not_opened(self, replica: Replica, error: KafkaError) -> None:
         """An IO worker could not open a log: unless its log dir has failed, there was no room."""
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            self.log_openings.without_room.add((replica.slot, replica.generation))
+            self.log_openings.without_room[replica.slot, replica.generation] = None
 
     def write_slots(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         """Publish the slots of every log of the partitions."""

@@ -28,8 +28,9 @@ async def keep_opening(broker: Broker, opened: Callable[[], Awaitable[None]]) ->
 
 
 async def open_late(broker: Broker) -> int:
-    """Try to open the logs that found no room; returns the number of those that are open now. Of a
-    log dir that has no room yet only one is tried."""
+    """Try to open the logs that found no room; returns the number of those that are open now. Of
+    those of an IO worker (descriptors are its own) in a log dir one is tried, another each time
+    (it may need less room), and the others when it is open."""
     if not broker.log_openings.without_room:
         return 0
     async with broker.changing:
@@ -37,10 +38,10 @@ async def open_late(broker: Broker) -> int:
         names = {topic.name for topic, _, _ in logs}
         broker.log_openings.begin(names)
     try:
-        by_dir: dict[str, list[Log]] = {}
+        groups: dict[tuple[str, int], list[Log]] = {}
         for one in logs:
-            by_dir.setdefault(one[2].log_dir, []).append(one)
-        opened = sum([await _open(broker, of_dir) for of_dir in by_dir.values()])
+            groups.setdefault((one[2].log_dir, one[2].worker), []).append(one)
+        opened = sum(await asyncio.gather(*(_open(broker, group) for group in groups.values())))
     finally:
         broker.log_openings.end(names)
     if opened:
@@ -50,16 +51,18 @@ async def open_late(broker: Broker) -> int:
 
 
 def _waiting(broker: Broker) -> list[Log]:
-    """The logs, without those that were deleted meanwhile, or whose log dir has failed."""
+    """The logs in their order, without those that were deleted meanwhile, or whose log dir has
+    failed."""
+    waiting = broker.log_openings.without_room
     logs = [(t, p, r) for t in broker.catalogue.topics.values() for p in t.partitions for r in p.replicas]
-    waiting = [one for one in logs if (one[2].slot, one[2].generation) in broker.log_openings.without_room]
-    usable = [one for one in waiting if not broker.dir_errors.of(one[2].log_dir)]
-    broker.log_openings.without_room = {(replica.slot, replica.generation) for _, _, replica in usable}
-    return usable
+    found = {key: one for one in logs if (key := (one[2].slot, one[2].generation)) in waiting}
+    usable = [key for key in waiting if key in found and not broker.dir_errors.of(found[key][2].log_dir)]
+    broker.log_openings.without_room = dict.fromkeys(usable)
+    return [found[key] for key in usable]
 
 
 async def _open(broker: Broker, logs: Sequence[Log]) -> int:
-    """Open logs of one log dir; returns the number of those that are open now."""
+    """Open logs of one IO worker in one log dir; returns the number of those that are open now."""
     if not await _open_one(broker, *logs[0]):
         return 0
     results = await bounded(OPENS_AT_ONCE, [partial(_open_one, broker, *one) for one in logs[1:]])
@@ -67,7 +70,9 @@ async def _open(broker: Broker, logs: Sequence[Log]) -> int:
 
 
 async def _open_one(broker: Broker, topic: Topic, partition: Partition, replica: Replica) -> bool:
-    broker.log_openings.without_room.discard((replica.slot, replica.generation))
+    broker.log_openings.without_room.pop((replica.slot, replica.generation), None)
+    if not any(one is replica for one in partition.replicas):
+        return False  # a reassignment has ended, and removed it
     try:
         await broker.links.call_worker(replica.worker, broker.open_call(topic, partition, replica))
     except KafkaError as error:

@@ -74,12 +74,12 @@ class LogOpenings(PendingTopics):
     afterwards; until then it answers NOT_LEADER_OR_FOLLOWER. A request for more than MAX_AWAITED
     logs is served so here, too: their files take longer than a client should wait. open_logs: has
     the IO workers open logs; the errors by topic. without_room: slots and generations of logs that
-    found no room when they were to be opened (`late_openings.py`).
+    found no room when they were to be opened, the last one at the end (`late_openings.py`).
     """
 
     def __init__(self, open_logs: Open) -> None:
         super().__init__()
-        self.without_room = set[tuple[int, int]]()
+        self.without_room = dict[tuple[int, int], None]()
         self._open_logs = open_logs
         self._later = Background(log, "new partitions could not be opened")
 

@@ -13,7 +13,7 @@ from kbroker.control.late_openings import keep_opening, open_late
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.messages import OpenPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.fakes import World, world
+from tests.control.fakes import FakeWorker, World, world
 
 
 @pytest.fixture
@@ -98,3 +98,50 @@ def test_coordinators_load_their_logs_that_are_open_now(made: World, monkeypatch
         keeping.cancel()
 
     asyncio.run(run())
+
+
+def test_a_log_that_finds_no_room_does_not_keep_others_offline(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose index is longer than what is free: only the first log of a log dir was tried."""
+    large = {each.slot for each in made.broker.catalogue.topics["a"].partitions[:2]}
+    open_partition = FakeWorker._OpenPartition
+
+    def too_large(worker: FakeWorker, call: OpenPartition) -> None:
+        if call.slot in large:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        open_partition(worker, call)
+
+    made.worker.refuse.clear()
+    monkeypatch.setattr(FakeWorker, "_OpenPartition", too_large)
+    assert [asyncio.run(open_late(made.broker)) for _ in range(3)] == [0, 4, 0]
+
+
+def test_an_io_worker_without_descriptors_does_not_keep_logs_of_another_offline(tmp_path: Path) -> None:
+    with world(tmp_path, workers=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", 6)]))
+        topic = made.broker.catalogue.topics["a"]
+        for worker in made.workers:
+            worker.refuse[OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        asyncio.run(made.broker.open_logs([(topic, topic.partitions)]))
+        worker_of_first = topic.partitions[0].worker
+        made.workers[1 - worker_of_first].refuse.clear()
+        expected = sum(each.worker != worker_of_first for each in topic.partitions)
+        assert asyncio.run(open_late(made.broker)) == expected > 0
+
+
+def test_a_replica_that_was_removed_meanwhile_is_not_opened(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slot may be of another log by then."""
+    gone = made.broker.catalogue.topics["a"].partitions[3]
+    open_partition = FakeWorker._OpenPartition
+
+    def remove(worker: FakeWorker, call: OpenPartition) -> None:
+        gone.replicas = []
+        open_partition(worker, call)
+
+    made.worker.refuse.clear()
+    monkeypatch.setattr(FakeWorker, "_OpenPartition", remove)
+    assert asyncio.run(open_late(made.broker)) == 5
+    assert gone.slot not in {call.slot for call in made.worker.calls if isinstance(call, OpenPartition)}
