@@ -39,8 +39,11 @@ def _reason(error: OSError) -> str:
 
 
 def _none_usable(failed: Iterable[tuple[str, str]]) -> LogDirsUnusable:
-    reasons = ", ".join(f"{path} ({reason})" for path, reason in failed)
-    return LogDirsUnusable(f"no log dir can be used: {reasons}")
+    return LogDirsUnusable(f"no log dir can be used: {_listed(failed)}")
+
+
+def _listed(failed: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{path} ({reason})" for path, reason in failed)
 
 
 def warn_of_others(path: str) -> None:
@@ -102,6 +105,10 @@ class LogDirs:
         self._dirs = [folder for folder in self._dirs if folder.failed is None]
         if not self._dirs:
             raise _none_usable(failed)
+        if failed and not self._found:  # a new cluster.id, written now, would refuse them at the next start
+            raise LogDirsUnusable(
+                f"meta.properties may be in a log dir that cannot be used: {_listed(failed)}"
+            )
         for path, reason in failed:
             log.error("log dir %s is offline: %s", path, reason)
         self.online = tuple(folder.path for folder in self._dirs)

@@ -29,6 +29,7 @@ def test_without_any_the_reason_of_each_is_in_one_text(
 def test_one_of_several_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "file"
     file.touch()
+    LogDirs([str(tmp_path / "data")], 1).release(clean=True)
     with caplog.at_level(logging.ERROR):
         dirs = LogDirs([str(file), str(tmp_path / "data")], 1)
     assert dirs.online == (str(tmp_path / "data"),)
@@ -57,6 +58,29 @@ def test_a_log_dir_whose_identity_cannot_be_read_is_left_out(
     dirs = LogDirs(paths, 1)
     assert (dirs.online, dirs.cluster_id) == ((paths[1],), cluster_id)
     dirs.release(clean=True)
+
+
+def test_a_new_log_dir_gets_no_other_cluster_while_the_others_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start failed, because the store was not there, either, and so did each later one: the new log
+    dir had another cluster.id."""
+    first, new = tmp_path / "first", tmp_path / "new"
+    LogDirs([str(first)], 1).release(clean=True)
+    read = meta_properties.read
+
+    def fail_first(folder: str) -> meta_properties.MetaProperties | None:
+        if folder == str(first):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(folder)
+
+    monkeypatch.setattr(meta_properties, "read", fail_first)
+    with pytest.raises(LogDirsUnusable) as refused:
+        LogDirs([str(first), str(new)], 1)
+    assert str(refused.value) == (
+        f"meta.properties may be in a log dir that cannot be used: {first} ({os.strerror(errno.EIO)})"
+    )
+    assert not (new / files.META_PROPERTIES).exists()
 
 
 def test_a_log_dir_and_its_copy_are_refused_together(tmp_path: Path) -> None:
