@@ -5,7 +5,7 @@ import errno
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from kbroker.control.changes.retirement import (
     retire_all,
     set_aside,
 )
-from kbroker.control.kraft.metadata_folder import folder_of
+from kbroker.control.kraft.metadata_folder import folder_of, put_unseen, unseen_topics
 from kbroker.control.metadata import adoption
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.clamp import broker_min_isr_note
@@ -82,7 +82,8 @@ def build(
     if not store.meta(LOGIN_SECRET, ""):
         store.put_meta(LOGIN_SECRET, secrets.token_hex(32))
     follow_moved(store, [absolute(log_dir) for log_dir in static.log_dirs], online.directory_ids)
-    of_kafka = set[bytes]() if folder_of(log_dirs) is None else _import_metadata(store, log_dirs, static)
+    if folder_of(log_dirs) is not None:
+        _import_metadata(store, log_dirs, static)
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
     publish_throttles(broker)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
@@ -94,7 +95,7 @@ def build(
         _begin_epochs(broker, store, step, kept_in)
     _finish_deletions(broker, store, new_run)
     _claim_slots(broker, store)
-    _adopt(broker, store, online.directory_ids, of_kafka)
+    _adopt(broker, store, online.directory_ids)
     _resume_moves(broker, new_run)
     if new_run:
         _retire_moved(broker)
@@ -232,10 +233,10 @@ def _has_replica_again(broker: Broker, one: Deletion) -> bool:
     return any(replica.log_dir == one.partition.log_dir for replica in topic.partitions[index].replicas)
 
 
-def _import_metadata(store: Store, log_dirs: Sequence[str], static: BrokerConfig) -> set[bytes]:
+def _import_metadata(store: Store, log_dirs: Sequence[str], static: BrokerConfig) -> None:
     from kbroker.control.kraft.import_metadata import import_metadata  # few starts need its messages
 
-    return import_metadata(store, log_dirs, static)
+    import_metadata(store, log_dirs, static)
 
 
 def _kafka_metadata(log_dirs: Sequence[str]) -> "KafkaMetadata | None":
@@ -247,18 +248,22 @@ def _kafka_metadata(log_dirs: Sequence[str]) -> "KafkaMetadata | None":
     return kafka_metadata.read(log_dirs)
 
 
-def _adopt(
-    broker: Broker, store: Store, directory_ids: Mapping[str, str], of_kafka: Collection[bytes]
-) -> None:
-    """Take over partition folders that the store does not know. of_kafka: ids of topics that Apache
-    Kafka has, if it has used the log dirs since the last start."""
+def _adopt(broker: Broker, store: Store, directory_ids: Mapping[str, str]) -> None:
+    """Take over partition folders that the store does not know."""
     doomed = {(one.topic_id, one.partition.index) for one in store.deletions()}
     scanned = adoption.scan(broker.online_dirs, _known(broker))
     left = [one for one in scanned if (one.topic_id, one.index) not in doomed]
-    strays = set_aside(broker, store, directory_ids, left, of_kafka)
+    unseen = unseen_topics(store)
+    strays = set_aside(broker, store, directory_ids, left, unseen)
     found = adoption.unknown([one for one in left if one not in strays], broker.catalogue)
-    if not found:
-        return
+    if found:
+        _take_over(broker, store, found)
+    if unseen:
+        away = {*broker.log_dirs, *store.directory_ids()}.difference(broker.online_dirs)
+        put_unseen(store, [one for one in unseen if away and broker.catalogue.by_id(one) is None])
+
+
+def _take_over(broker: Broker, store: Store, found: Mapping[str, list[adoption.FoundPartition]]) -> None:
     # folders that were copied here, or were left alone so far: not checked since the kernel started
     for log_dir in {one.log_dir for partitions in found.values() for one in partitions}:
         boot_mark.remove(log_dir)

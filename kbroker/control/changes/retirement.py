@@ -56,18 +56,18 @@ def set_aside(
     store: Store,
     directory_ids: Mapping[str, str],
     found: Iterable[adoption.FoundPartition],
-    of_kafka: Collection[bytes],
+    unseen: Collection[bytes],
 ) -> set[adoption.FoundPartition]:
     """Rename the folders of deleted topics in log dirs that have returned; they are kept for
     inspection, as in Apache Kafka (LogManager.loadLog). Blocks. The store knew all topics of such a
-    log dir: one that it no longer knows was deleted meanwhile, unless Apache Kafka has used the log
-    dirs and has it. found: folders that have no replica."""
+    log dir: one that it no longer knows was deleted meanwhile, unless Apache Kafka has made it
+    (unseen: ids of its topics). found: folders that have no replica."""
     absent = store.absent()
     back = {path: absent.intersection((directory_ids.get(path, ""),)) for path in broker.online_dirs}
     strays = {
         one
         for one in found
-        if back[one.log_dir] and broker.catalogue.by_id(one.topic_id) is None and one.topic_id not in of_kafka
+        if back[one.log_dir] and broker.catalogue.by_id(one.topic_id) is None and one.topic_id not in unseen
     }
     try:
         for one in strays:

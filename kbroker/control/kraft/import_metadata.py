@@ -16,7 +16,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.kraft.export import is_own
-from kbroker.control.kraft.metadata_folder import MARK, fingerprint
+from kbroker.control.kraft.metadata_folder import MARK, fingerprint, put_unseen
 from kbroker.control.metadata import adoption, kafka_metadata
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
@@ -32,16 +32,16 @@ V = TypeVar("V")
 Found = Mapping[tuple[bytes, int], adoption.FoundPartition]
 
 
-def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> set[bytes]:
-    """Update the store to Kafka's metadata; the ids of Kafka's topics if it has used the log dirs.
-    Blocks; nothing else runs yet."""
+def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> None:
+    """Update the store to Kafka's metadata, and store which topics Kafka has. Blocks; nothing else
+    runs yet."""
     mark = fingerprint(log_dirs)
     seen = store.meta(MARK, "")
     if not mark or mark == seen:
-        return set()
+        return
     kafka = kafka_metadata.read(log_dirs)
     if kafka is None:
-        return set()
+        return
     stored = store.load()
     # Topics without a mark were adopted by an older kbroker: which broker used them last is
     # unknown.
@@ -55,8 +55,8 @@ def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig)
                 "Apache Kafka has used the log dirs: its settings apply from now on; %d topics were deleted",
                 len(change.deleted_topics),
             )
+    put_unseen(store, kafka.topics.values())
     store.put_meta(MARK, mark)
-    return set(kafka.topics.values())
 
 
 def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerConfig) -> Change:

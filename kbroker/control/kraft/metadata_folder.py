@@ -1,15 +1,20 @@
-"""The folder of a KRaft metadata log in a log dir, and whether Apache Kafka has changed it."""
+"""The folder of a KRaft metadata log in a log dir, whether Apache Kafka has changed it, and which of
+its topics kbroker has not found."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
+from kbroker.control.store.store import Store
 from kbroker.log import files
 
 FOLDER: Final = files.folder_name(CLUSTER_METADATA, 0)
 MARK: Final = "kafka_metadata"
 """Key in the store's meta table: files of the metadata log as kbroker last saw or wrote them."""
+UNSEEN: Final = "kafka_unseen_topics"
+"""Key in the store's meta table: ids of topics that Apache Kafka had when it last used the log dirs,
+and that may be in a log dir that has not been there since. Nobody has deleted them."""
 
 
 def folder_of(log_dirs: Iterable[str]) -> Path | None:
@@ -25,3 +30,13 @@ def fingerprint(log_dirs: Iterable[str]) -> str:
         return ""
     kept = (path for path in folder.iterdir() if path.suffix in (".log", ".checkpoint"))
     return ",".join(sorted(f"{path.name}:{path.stat().st_size}" for path in kept))
+
+
+def put_unseen(store: Store, topic_ids: Iterable[bytes]) -> None:
+    """Store the ids of UNSEEN."""
+    store.put_meta(UNSEEN, " ".join(sorted(one.hex() for one in topic_ids)))
+
+
+def unseen_topics(store: Store) -> set[bytes]:
+    """The ids of UNSEEN."""
+    return {bytes.fromhex(one) for one in store.meta(UNSEEN, "").split()}

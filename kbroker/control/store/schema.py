@@ -6,6 +6,8 @@ Schema version (PRAGMA user_version) 6:
                                         written, as JSON; directory.<log dir>: its directory.id;
                                         absent.<directory.id>: a log dir that may have folders of
                                         topics that were deleted while it was not there;
+                                        kafka_metadata, kafka_unseen_topics: see
+                                        kraft/metadata_folder.py;
                                         login_secret: see decoys.py; digest: see digest.py
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log

@@ -1,12 +1,14 @@
 """Log dirs that come back from Apache Kafka: its changes hold, and only what it changed is
 changed."""
 
+import asyncio
 import base64
 import shutil
 from pathlib import Path
 
+from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.kraft import records as kr
-from kbroker.control.kraft.metadata_folder import FOLDER
+from kbroker.control.kraft.metadata_folder import FOLDER, unseen_topics
 from kbroker.control.kraft.records import framed
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.control.metadata.config_resource import BROKER, GROUP, TOPIC
@@ -14,6 +16,7 @@ from kbroker.control.store.change import Stored
 from kbroker.log import files
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
+from tests.control.changes.deleted_folders import mark_folder
 from tests.control.fakes import World, world
 from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, TOKEN, exported, fill
 
@@ -172,6 +175,28 @@ def test_a_partition_that_kafka_moved_is_found_in_its_log_dir(tmp_path: Path) ->
         there = next(log_dir for log_dir in made.dirs if log_dir != here.log_dir)
         shutil.move(here.leader.folder, f"{there}/orders-0")
         assert made.reboot().catalogue.topics["orders"].partitions[0].log_dir == there
+
+
+def test_a_topic_of_kafka_in_a_log_dir_that_comes_back_later_is_adopted(tmp_path: Path) -> None:
+    """It was renamed to -stray when another topic was deleted before that."""
+    with world(tmp_path, dirs=2) as made:
+        made.directory_ids = dict(zip(made.dirs, ("first", "second"), strict=True))
+        made.reboot()
+        fill(made)
+        with_ids(made)
+        exported(made)
+        kafka_runs(made, kr.TopicRecord("new", b"n" * 16))
+        both, (first, second) = made.dirs, made.dirs
+        (Path(second, "new-0")).mkdir()
+        mark_folder(Path(second, "new-0"), b"n" * 16)
+        made.dirs, made.directory_ids = [first], {first: "first"}
+        made.reboot()
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["orders"]]))
+        made.reboot()
+        made.dirs, made.directory_ids = both, dict(zip(both, ("first", "second"), strict=True))
+        made.reboot()
+        assert set(made.broker.catalogue.topics) == {"doomed", "new"}
+        assert not unseen_topics(made.broker.stores.first)
 
 
 def test_a_new_store_takes_users_and_quotas_of_kafkas(tmp_path: Path) -> None:
