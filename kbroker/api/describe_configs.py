@@ -61,9 +61,10 @@ def _named(resources: Iterable[DescribeConfigsResource]) -> list[DescribeConfigs
 
 
 def _with_keys(resource: DescribeConfigsResource) -> Hashable:
-    """The resource and its keys; no resource has more settings than MAX_KEYS."""
+    """The resource and a hash of its keys: their sets would need gigabytes for a large request. No
+    resource has more settings than MAX_KEYS."""
     keys = resource.configuration_keys or ()
-    return resource.resource_type, resource.resource_name, len(keys) <= MAX_KEYS and frozenset(keys)
+    return resource.resource_type, resource.resource_name, len(keys) <= MAX_KEYS and hash(frozenset(keys))
 
 
 def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> DescribeConfigsResponse:

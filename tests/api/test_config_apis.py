@@ -3,11 +3,13 @@ loggers."""
 
 import asyncio
 import logging
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kbroker.api import describe_configs
 from kbroker.api.describe_configs import MAX_REPEATED
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
@@ -107,6 +109,19 @@ def test_the_results_for_other_keys_are_bounded(made: World) -> None:
     answer = answers_of(made, resources)
     assert len(answer.results) == 1 + MAX_REPEATED + 1
     assert answer.results[-1].resource_name == "a"
+
+
+def test_the_keys_of_many_entries_are_not_held_twice() -> None:
+    """Sets of them had forty times the bytes of the request."""
+    letters = [chr(33 + number) for number in range(90)]
+    entries = [dc.DescribeConfigsResource(TOPIC, str(number), letters) for number in range(500)]
+    tracemalloc.start()
+    try:
+        assert len(describe_configs._named(entries)) == 500
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_secrets_are_never_shown(made: World) -> None:
