@@ -63,8 +63,8 @@ def test_a_log_dir_whose_identity_cannot_be_read_is_left_out(
 def test_a_new_log_dir_gets_no_other_cluster_while_the_others_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The start failed, because the store was not there, either, and so did each later one: the new log
-    dir had another cluster.id."""
+    """The start failed, because the store was not there, either, and so did each later one: the new
+    log dir had another cluster.id."""
     first, new = tmp_path / "first", tmp_path / "new"
     LogDirs([str(first)], 1).release(clean=True)
     read = meta_properties.read

@@ -1,5 +1,5 @@
-"""The folder of a KRaft metadata log in a log dir, whether Apache Kafka has changed it, and which of
-its topics kbroker has not found."""
+"""The folder of a KRaft metadata log in a log dir, whether Apache Kafka has changed it, and which
+of its topics kbroker has not found."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,8 +13,8 @@ FOLDER: Final = files.folder_name(CLUSTER_METADATA, 0)
 MARK: Final = "kafka_metadata"
 """Key in the store's meta table: files of the metadata log as kbroker last saw or wrote them."""
 UNSEEN: Final = "kafka_unseen_topics"
-"""Key in the store's meta table: ids of topics that Apache Kafka had when it last used the log dirs,
-and that may be in a log dir that has not been there since. Nobody has deleted them."""
+"""Key in the store's meta table: ids of topics that Apache Kafka had when it last used the log
+dirs, and that may be in a log dir that has not been there since. Nobody has deleted them."""
 
 
 def folder_of(log_dirs: Iterable[str]) -> Path | None:

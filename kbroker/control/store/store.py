@@ -172,8 +172,8 @@ class Store:
             self._put_meta(f"{ABSENT}{one}", "")
 
     def _identities(self, log_dirs: Iterable[str]) -> set[str]:
-        """The ids of those that were there at some start: of another one the store knows nothing, so
-        its topics may be of Apache Kafka."""
+        """The ids of those that were there at some start: of another one the store knows nothing,
+        so its topics may be of Apache Kafka."""
         known = self.directory_ids()
         return {known[log_dir] for log_dir in log_dirs if known.get(log_dir)}
 

@@ -104,8 +104,8 @@ def test_topics_that_another_broker_has_written_to_a_new_disk_are_adopted(tmp_pa
 
 
 def test_topics_of_a_log_dir_that_the_store_has_never_seen_are_adopted(tmp_path: Path) -> None:
-    """As of a disk of Apache Kafka that is new in log.dirs, and that the broker could not use at first.
-    They were renamed, because another topic was deleted meanwhile."""
+    """As of a disk of Apache Kafka that is new in log.dirs, and that the broker could not use at
+    first. They were renamed, because another topic was deleted meanwhile."""
     with world(tmp_path) as made:
         first, new = made.dirs[0], tmp_path / "new"
         made.directory_ids, made.settings["log.dirs"] = {first: "first"}, f"{first},{new}"
