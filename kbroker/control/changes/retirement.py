@@ -63,24 +63,23 @@ def set_aside(
     log dir: one that it no longer knows was deleted meanwhile, unless Apache Kafka has made it
     (unseen: ids of its topics). found: folders that have no replica."""
     absent = store.absent()
-    back = {path: absent.intersection((directory_ids.get(path, ""),)) for path in broker.online_dirs}
+    back = {path: directory_ids[path] for path in broker.online_dirs if directory_ids.get(path) in absent}
     strays = {
         one
         for one in found
-        if back[one.log_dir] and broker.catalogue.by_id(one.topic_id) is None and one.topic_id not in unseen
+        if one.log_dir in back and broker.catalogue.by_id(one.topic_id) is None and one.topic_id not in unseen
     }
     try:
         for one in strays:
-            name = files.dated_folder_name(one.topic, one.index, uuid.uuid4().hex, files.STRAY_FOLDER)
             folder = Path(one.log_dir, files.folder_name(one.topic, one.index))
-            os.rename(folder, Path(one.log_dir, name))  # noqa: PTH104 as short as it gets
+            name = _rename(folder, one.topic, one.index, files.STRAY_FOLDER)
             log.warning("%s is of a topic that was deleted: renamed to %s", folder, name)
-        for log_dir in (path for path, identities in back.items() if identities):
+        for log_dir in back:
             files.sync_folder(log_dir)
     except OSError as error:  # the next start tries again
         log.error("folders of deleted topics could not be renamed: %s", error)
     else:
-        store.end_absence(set().union(*back.values()))
+        store.end_absence(back.values())
     return strays
 
 
@@ -129,10 +128,16 @@ def rename_copy(copy: adoption.FutureCopy, suffix: str) -> None:
     """Rename the copy of a deleted log: a DELETE_FOLDER is removed later, a STRAY_FOLDER is kept
     for inspection."""
     try:
-        name = files.dated_folder_name(copy.topic, copy.index, uuid.uuid4().hex, suffix)
-        os.rename(copy.folder, Path(copy.log_dir, name))  # noqa: PTH104 as short as it gets
+        _rename(Path(copy.folder), copy.topic, copy.index, suffix)
     except OSError as error:
         log.error("%s could not be renamed: %s", copy.folder, error)
+
+
+def _rename(folder: Path, topic: str, index: int, suffix: str) -> str:
+    """Rename the folder of a log within its log dir; returns its new name. Raises OSError."""
+    name = files.dated_folder_name(topic, index, uuid.uuid4().hex, suffix)
+    os.rename(folder, folder.with_name(name))  # noqa: PTH104 as short as it gets
+    return name
 
 
 class _Errors:
@@ -161,9 +166,7 @@ def _retire(one: Deletion, log_dir: str, errors: _Errors) -> bool:
     try:
         if not folder.is_dir() or topic_id_of(str(folder)) != one.topic_id:
             return Path(log_dir).is_dir()  # or else the directory is offline and the folder may come back
-        unique = uuid.uuid4().hex
-        name = files.dated_folder_name(partition.topic, partition.index, unique, files.DELETE_FOLDER)
-        os.rename(folder, Path(log_dir, name))  # noqa: PTH104 as short as it gets
+        _rename(folder, partition.topic, partition.index, files.DELETE_FOLDER)
     except OSError as error:
         errors.add(log_dir, folder, error)
         return False

@@ -160,11 +160,10 @@ class Store:
             with self._transaction():
                 self._put_absent(log_dirs)
 
-    def end_absence(self, identities: Collection[str]) -> None:
+    def end_absence(self, identities: Iterable[str]) -> None:
         """Log dirs are there again, and have no folder of a deleted topic."""
-        if identities:
+        if keys := [(f"{ABSENT}{one}",) for one in identities]:
             with self._transaction() as db:
-                keys = [(f"{ABSENT}{one}",) for one in identities]
                 db.executemany("DELETE FROM meta WHERE key = ?", keys)
 
     def _put_absent(self, log_dirs: Iterable[str]) -> None:
