@@ -49,7 +49,7 @@ def _expire(table: GroupTable, group: Group, now_ms: int, records: list[Record])
     room = STEP_BYTES
     for topic, partitions in paced(offsets.items()):
         subscribed = group.is_subscribed_to(topic)
-        topic_id = table.topics.id_of(topic) or ZERO_UUID
+        topic_id = table.topics.id_of(topic)
         for partition, offset in paced(partitions.items()):
             expired = not subscribed and _is_expired(
                 group, offset, now_ms, table.settings.offsets_retention_ms

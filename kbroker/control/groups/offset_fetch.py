@@ -27,7 +27,7 @@ def fetch_offsets(
     if request.topics is None:
         return _fetch_all(table, request.group_id, require_stable) if known else answer
     for topic in request.topics:
-        topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else _id_of(table, topic.name)
+        topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else table.topics.id_of(topic.name)
         partitions = [
             _partition(table, request.group_id, topic.name, topic_id, index, require_stable, known)
             for index in topic.partition_indexes
@@ -61,7 +61,7 @@ def _validate(table: GroupTable, request: OffsetFetchRequestGroup) -> bool:
 def _fetch_all(table: GroupTable, group_id: str, require_stable: bool) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id)
     for topic, offsets in table.offsets.of_group(group_id).items():
-        topic_id = _id_of(table, topic)
+        topic_id = table.topics.id_of(topic)
         partitions = [
             _partition(table, group_id, topic, topic_id, index, require_stable, True)
             for index, offset in paced(offsets.items())
@@ -72,17 +72,11 @@ def _fetch_all(table: GroupTable, group_id: str, require_stable: bool) -> Offset
     return answer
 
 
-def _id_of(table: GroupTable, name: str) -> bytes:
-    """The id that offsets of a name have. The offset of a deleted topic is left while a transaction
-    has one of the next topic of its name."""
-    return table.topics.id_of(name) or ZERO_UUID
-
-
 def _partition(
     table: GroupTable,
     group_id: str,
     topic: str,
-    topic_id: bytes,
+    topic_id: bytes | None,
     index: int,
     require_stable: bool,
     known: bool,

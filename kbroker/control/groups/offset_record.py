@@ -42,9 +42,10 @@ class CommittedOffset(NamedTuple):
     expire_timestamp: int = -1
     topic_id: bytes = ZERO_UUID
 
-    def is_of_another(self, topic_id: bytes) -> bool:
-        """Whether it belongs to an earlier topic of the same name."""
-        return ZERO_UUID not in (topic_id, self.topic_id) and topic_id != self.topic_id
+    def is_of_another(self, topic_id: bytes | None) -> bool:
+        """Whether it belongs to an earlier topic of the same name, whose offset is left while a
+        transaction has one of the next topic. topic_id: None or ZERO_UUID if it is not known."""
+        return topic_id not in (None, ZERO_UUID, self.topic_id) and self.topic_id != ZERO_UUID
 
 
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
