@@ -12,7 +12,11 @@ from kbroker.http.tls import HttpTls, end_writing, shake_hands
 
 log = logging.getLogger(__name__)
 
-BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+RETRY_AFTER_S = 1
+"""Of each 503: its request has waited for some seconds already, or its connection may give way."""
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+) % RETRY_AFTER_S
 
 
 class BoundedServer(ThreadingHTTPServer):

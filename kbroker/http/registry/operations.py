@@ -151,8 +151,7 @@ def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str,
         if permanent:
             topic.write(caller, _removal(state, [row]))
         else:
-            changed = (row.with_deleted(True), *state.later_of_others(row))
-            topic.write(caller, [(one.key(), one.value()) for one in changed])
+            topic.write(caller, written_again(state, row.with_deleted(True)))
         return row.version
 
 
@@ -185,6 +184,11 @@ def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: 
 def _removal(state: State, rows: Sequence[SchemaRow]) -> list[Row]:
     """The records that remove these versions. No other schema ever gets their ids."""
     return [*highest_ids(state, rows), *((row.key(), None) for row in rows)]
+
+
+def written_again(state: State, row: SchemaRow) -> list[Row]:
+    """The record of a row, and after it those of other schemas that keep its id."""
+    return [(one.key(), one.value()) for one in (row, *state.later_of_others(row))]
 
 
 def highest_ids(state: State, removed: Sequence[SchemaRow]) -> list[Row]:

@@ -19,6 +19,7 @@ from kbroker.http.registry.operations import (
     same,
     schema_of,
     with_versions,
+    written_again,
 )
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import NotWritten, Row, SchemaTopic
@@ -180,8 +181,7 @@ def _records(state: State, row: SchemaRow) -> list[Row]:
     version that an import repeats."""
     stored = state.version(row.subject, row.version)
     replaced = [stored] if stored is not None and stored.id != row.id else []
-    written = ((one.key(), one.value()) for one in (row, *state.later_of_others(row)))
-    return [*(highest_ids(state, replaced) if replaced else ()), *written]
+    return [*(highest_ids(state, replaced) if replaced else ()), *written_again(state, row)]
 
 
 def _check_contexts(state: State, subject: str) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 from kbroker.http import finite_json
 from kbroker.http.basic_logins import CHALLENGE, BasicLogins, NotLoggedIn
-from kbroker.http.bounded_server import BoundedServer
+from kbroker.http.bounded_server import RETRY_AFTER_S, BoundedServer
 from kbroker.http.connection import HttpConnection
 from kbroker.http.console import browser_headers
 from kbroker.http.console.caller import Caller, Callers, callers_of
@@ -44,8 +44,6 @@ WAIT_S = 5.0
 """A large request waits so long for its turn, then it is refused."""
 ANSWER_S = 60.0
 """Within this time a client reads the whole answer of a request that holds a turn."""
-RETRY_AFTER_S = "1"
-"""Of each 503: its request has waited for some seconds already."""
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
 """Failed logins a minute. As many of an address, at once, does the broker check
 (kbroker.login.attempts.address.burst); further ones would wait in its threads."""
@@ -302,7 +300,7 @@ class Handler(HttpConnection):
         if status is HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", CHALLENGE)
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
-            self.send_header("Retry-After", RETRY_AFTER_S)
+            self.send_header("Retry-After", str(RETRY_AFTER_S))
         self.end_headers()
         if self.command != "HEAD" and self._end_large is not None:
             self.wfile.flush()
