@@ -16,7 +16,7 @@ import typer
 from kbroker.cli import client_properties
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.client_network import is_this_host
-from kbroker.config.http_login import LOGIN, basic, without_login
+from kbroker.config.http_login import LOGIN, basic, login_in, without_login
 
 HTTP_PORT = 9404
 DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
@@ -177,7 +177,7 @@ def _login_of_url(url: str) -> tuple[str, str] | None:
     """Name and password of the URL, in which the name may have a colon as %3A, or of the
     environment. Raises UsageFailed, which shows neither."""
     try:
-        in_url = urlsplit(_whole(url)).netloc.rpartition("@")[0]
+        in_url = login_in(_whole(url))
     except ValueError:  # of the URL, which the first request refuses
         return None
     login = in_url or os.environ.get(LOGIN, "")

@@ -15,10 +15,16 @@ def without_login(url: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
+def login_in(url: str) -> str:
+    """NAME:PASSWORD of a URL with its scheme, with its percent signs; empty if it has none. Raises
+    ValueError."""
+    return urlsplit(url).netloc.rpartition("@")[0]
+
+
 def login_of(url: str) -> str:
     """NAME:PASSWORD of a URL with its scheme, else of the variable; empty if there is neither.
     Raises ValueError."""
-    return unquote(urlsplit(url).netloc.rpartition("@")[0]) or os.environ.get(LOGIN, "")
+    return unquote(login_in(url)) or os.environ.get(LOGIN, "")
 
 
 def login_header(url: str) -> dict[str, str]:
