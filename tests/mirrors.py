@@ -21,8 +21,9 @@ class Mirrors:
     def __init__(self, files: list[str]) -> None:
         self._files = files
         self._text = {name: (ROOT / name).read_text() for name in files}
-        self._tree = {name: ast.parse(text) for name, text in self._text.items()}
-        self._imports = {name: _imports(tree) for name, tree in self._tree.items()}
+        parsed = {name: _parsed(text) for name, text in self._text.items()}
+        self._imports = {name: imports for name, (imports, _) in parsed.items()}
+        self._with_logic = {name for name, (_, has_logic) in parsed.items() if has_logic}
         self._file_of = {_dotted(name): name for name in files}
         self._rooms: dict[str, list[str]] = {}
         for name in files:
@@ -34,10 +35,7 @@ class Mirrors:
             name
             for name in self._files
             if name.startswith("kbroker/") and not name.startswith("kbroker/protocol/messages/")
-            if any(
-                isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-                for node in ast.walk(self._tree[name])
-            )
+            if name in self._with_logic
         ]
 
     def of(self, module: str) -> str | None:
@@ -121,14 +119,16 @@ def _dotted(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _imports(tree: ast.Module) -> set[str]:
-    found = set()
-    for node in ast.walk(tree):
+def _parsed(text: str) -> tuple[set[str], bool]:
+    """What a file imports, and whether it defines a function."""
+    found, has_logic = set(), False
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    return found
+        has_logic = has_logic or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return found, has_logic
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
 """The house rules that no other tool checks: sizes, generated files, names, what must not be in the
 repo."""
 
-import ast
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +11,7 @@ from docs import rooms
 from docs.generate import stale
 from docs.generated import GENERATED
 from tests.mirrors import Mirrors, listed
+from tests.sources import GENERATED_FOLDERS, definitions, text_of, tracked
 
 ROOT = Path(__file__).parents[1]
 MAX_LINES = 400
@@ -42,7 +40,6 @@ LONG_FUNCTIONS: dict[str, str] = {
     "spark_validation/scale/batch_kernel.py::write_batches": ARRAYS,
     "spark_validation/segments/record_kernels.py::decode": ARRAYS,
 }
-GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
 
 # Words that the glossary of CONTRIBUTING.md replaces, in code and pages.
 REFUSED_WORDS = re.compile(
@@ -98,15 +95,6 @@ OTHER_TESTS = {
 }
 
 
-def tracked(suffix: str = "") -> list[str]:
-    """Files git knows (or would add), relative to the root."""
-    if not (shutil.which("git") and (ROOT / ".git").exists()):
-        pytest.skip("these files come without git: it alone knows which of them are the project's")
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [name for name in listed if name.endswith(suffix) and (ROOT / name).is_file()]
-
-
 def test_every_file_keeps_to_its_budget() -> None:
     long = {
         name: lines
@@ -136,11 +124,10 @@ def test_listed_functions_are_still_too_long() -> None:
 def test_every_test_function_has_a_name_of_several_words() -> None:
     """A subject and a verb at least: `test_ring_wraps`, never `test_ring`."""
     short = {
-        f"{name}::{node.name}"
-        for name in tracked(".py")
-        if name.startswith("tests/") and Path(name).name.startswith("test_")
-        for node in ast.walk(ast.parse((ROOT / name).read_text()))
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and node.name.count("_") < 2
+        f"{file}::{name}"
+        for file, _, name, lines in definitions()
+        if file.startswith("tests/") and Path(file).name.startswith("test_")
+        if lines and name.startswith("test_") and name.count("_") < 2
     }
     assert not short, "a test's name states the promise: subject and verb"
 
@@ -228,12 +215,9 @@ def test_tests_import_from_no_test_module() -> None:
 
 def long_functions() -> set[str]:
     return {
-        f"{name}::{node.name}"
-        for name in tracked(".py")
-        if not name.startswith(GENERATED_FOLDERS) and name not in GENERATED
-        for node in ast.walk(ast.parse((ROOT / name).read_text()))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if (node.end_lineno or 0) - node.lineno >= MAX_FUNCTION_LINES
+        f"{file}::{name}"
+        for file, _, name, lines in definitions()
+        if file not in GENERATED and lines > MAX_FUNCTION_LINES
     }
 
 
@@ -276,7 +260,7 @@ def test_the_repo_names_no_registry_host_and_no_path_of_a_machine() -> None:
         f"{name}:{number}: {line.strip()[:100]}"
         for name in tracked()
         if name not in ("LICENSE", "tests/test_house.py")
-        for number, line in enumerate(_text(name).splitlines(), 1)
+        for number, line in enumerate(text_of(name).splitlines(), 1)
         if hosts.search(line) or machine.search(line)
     ]
     assert not found
@@ -286,7 +270,7 @@ def test_the_glossary_is_kept() -> None:
     found = [
         f"{name}:{number}: {line.strip()[:100]}"
         for name in prose_files()
-        for number, line in enumerate(_text(name).splitlines(), 1)
+        for number, line in enumerate(text_of(name).splitlines(), 1)
         if REFUSED_WORDS.search(KAFKAS_OWN_TEXTS.sub("", line)) or REFUSED_HERE.search(line)
     ]
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
@@ -297,7 +281,7 @@ def test_comments_and_docstrings_of_other_trees_keep_to_the_glossary() -> None:
         f"{name}: {prose[:100]}"
         for name in tracked(".py")
         if not name.startswith(("kbroker/", "docs/")) and name != "tests/test_house.py"
-        for prose in COMMENT_OR_DOCSTRING.findall(_text(name))
+        for prose in COMMENT_OR_DOCSTRING.findall(text_of(name))
         if REFUSED_WORDS.search(" ".join(prose.split()))
     ]
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
@@ -308,7 +292,7 @@ def test_headings_of_pages_are_nouns() -> None:
         f"{name}:{number}: {line}"
         for name in tracked(".md")
         if name not in GENERATED
-        for number, line in enumerate(_text(name).splitlines(), 1)
+        for number, line in enumerate(text_of(name).splitlines(), 1)
         if ASKING_HEADING.match(line)
     ]
     assert not found, 'name the thing, as "Promises" for "What is promised"'
@@ -319,7 +303,7 @@ def test_docstrings_name_the_thing() -> None:
         f"{name}:{number}: {line.strip()}"
         for name in tracked(".py")
         if not name.startswith("tests/")
-        for number, line in enumerate(_text(name).splitlines(), 1)
+        for number, line in enumerate(text_of(name).splitlines(), 1)
         if ASKING_DOCSTRING.match(line)
     ]
     assert not found, 'as "The target assignment of a member" for "What a member shall have"'
@@ -339,28 +323,11 @@ def test_names_of_code_keep_to_the_glossary() -> None:
 
 def test_new_names_keep_to_the_glossary() -> None:
     found = [
-        f"{name}:{line}: {identifier}"
-        for name in tracked(".py")
-        if not name.startswith(GENERATED_FOLDERS)
-        for refused in [REFUSED_IN_TESTS if name.startswith("tests/") else REFUSED_IDENTIFIER]
-        for node in ast.walk(ast.parse(_text(name)))
-        for line, identifier in _defined(node)
-        if refused.search(identifier.lower())
+        f"{file}:{line}: {name}"
+        for file, line, name, _ in definitions()
+        if (REFUSED_IN_TESTS if file.startswith("tests/") else REFUSED_IDENTIFIER).search(name.lower())
     ]
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
-
-
-def _defined(node: ast.AST) -> list[tuple[int, str]]:
-    """Line and name of what a node defines, if anything."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [(node.lineno, node.name)]
-    if isinstance(node, ast.arg):
-        return [(node.lineno, node.arg)]
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        return [(node.lineno, node.id)]
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-        return [(node.lineno, node.attr)]
-    return []
 
 
 def prose_files() -> list[str]:
@@ -375,10 +342,3 @@ def prose_files() -> list[str]:
 
 def _lines(name: str) -> int:
     return len((ROOT / name).read_text().splitlines())
-
-
-def _text(name: str) -> str:
-    try:
-        return (ROOT / name).read_text()
-    except UnicodeDecodeError:
-        return ""

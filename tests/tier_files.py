@@ -7,6 +7,7 @@ each tier. With the files by name a tier imports its own alone.
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -36,13 +37,23 @@ def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
     requested = KEPT.with_suffix(".asked")
     requested.write_text(json.dumps({"key": key, "expressions": dict(expressions)}))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *COLLECTION, "tests"], cwd=ROOT, capture_output=True
+        [sys.executable, "-m", "pytest", *COLLECTION, "tests"],
+        cwd=ROOT,
+        env=with_bytecode(),
+        capture_output=True,
     )
     requested.unlink()
     if done.returncode:
         KEPT.unlink(missing_ok=True)
         return {}
     return dict(json.loads(KEPT.read_text())["files"])
+
+
+def with_bytecode() -> dict[str, str]:
+    """The environment, in which bytecode is kept: where none is written, as in many containers, every
+    process would compile all that it imports, and each of its assertions."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "pycache")}
 
 
 def digest(expressions: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ from pathlib import Path
 import psutil
 
 from tests import hangs, skips
-from tests.tier_files import files_of
+from tests.tier_files import files_of, with_bytecode
 
 ROOT = Path(__file__).resolve().parent.parent
 LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
@@ -142,13 +142,10 @@ def pytest_run(*arguments: str, limit_s: float = TIER_LIMIT_S) -> tuple[int, int
     """Runs pytest and shows its output; gives its exit code, or PROCESS_DIED, how many tests
     passed, and how many were skipped for each reason. After limit_s seconds it ends."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    # Where no bytecode is written, as in many containers, every process compiles all it imports.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    kept["PYTHONPYCACHEPREFIX"] = str(ROOT / ".cache" / "pycache")
     passed, died = 0, False
     skipped: Counter[str] = Counter()
     with subprocess.Popen(
-        command, cwd=ROOT, env=kept, stdout=subprocess.PIPE, text=True, errors="replace"
+        command, cwd=ROOT, env=with_bytecode(), stdout=subprocess.PIPE, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
         limit = threading.Timer(limit_s, end_with_stacks, (process.pid,))
