@@ -10,12 +10,16 @@ import importlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 from kbroker.cli.mirror.jars import spark_ivy
-from tests.peer.artifacts import ROOT, PeerUnavailable, class_path
+from tests.peer import shared_classes
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.artifacts import CACHE, KAFKA, ROOT, PeerUnavailable, class_path
 from tests.peer.java import find_java
+from tests.peer.tools import ToolFailed
 
 
 def say(text: str) -> None:
@@ -25,6 +29,28 @@ def say(text: str) -> None:
 def install(name: str) -> None:
     subprocess.run([sys.executable, str(Path(ROOT) / "requirements" / "sync.py"), name], check=False)
     importlib.invalidate_caches()
+
+
+def share_classes() -> None:
+    """Makes the file of shared_classes, by a node that starts and stops."""
+    java = find_java()
+    assert java is not None
+    file = shared_classes.path(java, KAFKA)
+    if file.exists():
+        return
+    for old in CACHE.glob(f"{KAFKA}-*.jsa*"):
+        old.unlink()
+    with tempfile.TemporaryDirectory(prefix="kbroker-peer-") as folder:
+        made = file.with_suffix(".jsa.new")
+        node = ApacheKafka(Path(folder), jvm=shared_classes.options_to_make(made))
+        try:
+            node.start()
+            node.stop()
+        except ToolFailed as reason:  # of a Java that cannot share classes: all works without
+            say(f"its classes are not shared: {reason}")
+        node.kill9()
+        if made.exists():
+            made.rename(file)
 
 
 def main() -> None:
@@ -43,6 +69,7 @@ def main() -> None:
     except PeerUnavailable as reason:
         say(f"Apache Kafka is not available, tests beside it will be skipped: {reason}")
         return
+    share_classes()
     say(f"Apache Kafka is ready ({time.monotonic() - start:.0f} s)")
 
 

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
+from tests.peer import shared_classes
 from tests.peer.artifacts import KAFKA, PeerUnavailable, class_path
 from tests.peer.java import find_java
 
@@ -16,15 +17,21 @@ class ToolFailed(AssertionError):
 
 
 def java_command(
-    main_class: str, *args: str, jvm: tuple[str, ...] = QUICK_JVM, log: str = "warn", jars: str = KAFKA
+    main_class: str,
+    *args: str,
+    jvm: tuple[str, ...] = QUICK_JVM,
+    log: str = "warn",
+    jars: str = KAFKA,
+    shared: bool = True,
 ) -> list[str]:
-    """The command line of a Java class of the peer, or of another set of jars. Raises
-    PeerUnavailable."""
+    """The command line of a Java class of the peer, or of another set of jars. shared: with the
+    file of shared_classes, if there is one. Raises PeerUnavailable."""
     libraries = class_path(jars)
     java = find_java()
     if java is None:
         raise PeerUnavailable("no Java 17 or newer")
-    return [str(java), *jvm, f"{QUIET_LOG}{log}", "-cp", libraries, main_class, *args]
+    classes = shared_classes.options(java, jars) if shared else ()
+    return [str(java), *jvm, *classes, f"{QUIET_LOG}{log}", "-cp", libraries, main_class, *args]
 
 
 def run_tool(
