@@ -82,7 +82,9 @@ def test_that_passes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parallel", [(), ("-n", "1", "--max-worker-restart", "0")])
+@pytest.mark.parametrize(
+    "parallel", [(), pytest.param(("-n", "1", "--max-worker-restart", "0"), marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     ("tests", "limits", "printed"),
     [

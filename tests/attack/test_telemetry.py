@@ -29,7 +29,7 @@ from tests.peer.scrape import scrape
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 300
+ROUNDS = 100
 MAX_GROWTH = 150 << 20
 """Of control's memory: the largest payload as protobuf has it, and the series that are allowed."""
 TREE = b"\x0a\x00" * (1 << 19)
