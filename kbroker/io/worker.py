@@ -184,6 +184,8 @@ class Worker:
         for fd, _ in ready:
             if fd == self._synced_fd:
                 self.durability.take_flushed()
+                if self.replicas.active:
+                    self.replicas.synced()
                 rest |= self.durability.unanswered
             elif fd != self.sleeper.event_fd:
                 rest = True

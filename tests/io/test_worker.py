@@ -267,6 +267,15 @@ def test_the_end_of_a_sync_is_taken_and_full_rings_are_other_work(scene: Scene, 
     assert ("durability.answer_late" in scene.names) == unanswered
 
 
+@pytest.mark.parametrize("active", [False, True])
+def test_leaders_hear_of_the_end_of_a_sync_after_it_is_published(scene: Scene, active: bool) -> None:
+    scene.worker._due_ms = LATER
+    scene.replicas.active = active
+    scene.ready(scene.worker._synced_fd)
+    scene.worker._wait_for_events(0)
+    assert scene.names[1:] == ["durability.take_flushed", "replicas.synced"][: 1 + active]
+
+
 def test_a_worker_polls_its_event_and_the_ends_of_syncs(scene: Scene) -> None:
     poll = scene.worker._new_poll()
     assert poll.poll(0) == []

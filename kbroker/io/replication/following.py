@@ -77,6 +77,7 @@ class Following:
         self._files = OpenFiles(256)
         self._copier = Copier(drain)
         self._followed: dict[int, Followed] = {}
+        self._unsynced = set[int]()  # of durable topics: copies of which a part is not on disk
         self._starts: dict[int, int] = {}  # of leaders, above those of the logs here
         self._starts_due_ns = 0  # CLOCK_MONOTONIC, when they are tried again
         self._pairs: NDArray[np.int64] = np.zeros((0, 2), np.int64)
@@ -108,6 +109,7 @@ class Following:
     def forget(self, slot: int) -> None:
         """Stop copying the slot."""
         found = self._followed.pop(slot, None)
+        self._unsynced.discard(slot)
         if found is not None:
             self._files.forget_folder(found.body.leader_folder)
             self._list_pairs()
@@ -132,6 +134,18 @@ class Following:
         copied = [self._pull(slot) for slot in late]
         self._advance_starts()
         return any(copied)
+
+    def synced(self) -> None:
+        """Called when syncs have ended: wake the leaders of durable topics, whose high watermarks
+        wait for the copies on disk."""
+        leaders = set[int]()
+        for slot in list(self._unsynced):
+            words = self._shared.slots[slot]
+            leaders.add(self._followed[slot].body.leader_worker)
+            if words[Slot.DURABLE] >= words[Slot.LOG_END]:
+                self._unsynced.discard(slot)
+        for worker in leaders:
+            wake_process(self._shared, self._shared.worker_process(worker))
 
     def check(self) -> None:
         """Called on a timer and after changes: handle leaders that are available again, high
@@ -269,6 +283,7 @@ class Following:
             partition.role.publish_copied(mark)
         if copied:
             if partition.published.is_durable:
+                self._unsynced.add(partition.slot)
                 self._durability.flush((partition.slot,))
             self._wake_leader(followed)
         if words[Slot.LOG_START] > partition.log_start:

@@ -81,6 +81,10 @@ class Replicas:
             self._drain.wake()
         return advanced or copied
 
+    def synced(self) -> None:
+        """Called when syncs have ended."""
+        self.following.synced()
+
     def pending(self) -> bool:
         """Whether ``turn`` has work."""
         return self.following.is_lagging() or self.leading.can_advance()

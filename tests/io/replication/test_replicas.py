@@ -144,3 +144,8 @@ def test_there_is_something_to_do_while_a_copy_lags_or_a_mark_can_move(
     scene.following.answers["is_lagging"] = lagging
     scene.leading.answers["can_advance"] = advances
     assert scene.replicas.pending() == (lagging or advances)
+
+
+def test_the_ends_of_syncs_are_for_the_followers(scene: Scene) -> None:
+    scene.replicas.synced()
+    assert scene.calls == ["synced"]
