@@ -4,7 +4,7 @@ Runs in: network. Owner: the process's main.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,35 +35,47 @@ class Upkeep:
         rings = [shared.append_ring(self._context.client, w) for w in range(shared.sizes.workers)]
         return any(ring_length(ring) for ring in rings)
 
-    def tick(self, late_s: float) -> Iterator[None]:
-        """The work of each second. late_s: the delay of this call.
+    def steps(self, late_s: float) -> tuple[Callable[[], object], ...]:
+        """The work of each second. late_s: its delay.
 
-        A generator: its caller lets requests be served between two steps, which together take
-        milliseconds."""
+        The caller lets requests be served between two steps, which together take milliseconds."""
         process = self._process
-        process.counts.tick(late_s, process.senders.used())
-        yield
-        if process.counts.slow.on:
-            process.counts.slow.tick(process.connections)
-        process.access.audit.tick()
-        yield
-        process.counts.clients.tick(process.quotas.use)
-        yield
-        process.counts.from_disk(self._reads.count(process.topics.slots_in_use()))
-        yield
-        now = time.monotonic_ns()
+        counts = process.counts
+        return (
+            lambda: counts.tick(late_s, process.senders.used()),
+            self._log_requests,
+            lambda: counts.clients.tick(process.quotas.use),
+            lambda: counts.from_disk(self._reads.count(process.topics.slots_in_use())),
+            self._close_idle,
+            self._context.trim,
+            self._settle_lost,
+            self._close_unfinished,
+        )
+
+    def _log_requests(self) -> None:
+        """Of slow requests, and of the audit log."""
+        if self._process.counts.slow.on:
+            self._process.counts.slow.tick(self._process.connections)
+        self._process.access.audit.tick()
+
+    def _close_idle(self) -> None:
+        """Close connections that are idle for too long."""
         if self._idle_ns >= 0:
-            for row in self._quiet_since(now - self._idle_ns):
-                process.close(process.connections[row], "idle")
-        self._context.trim()
-        yield
-        process.turn()
+            for row in self._quiet_since(time.monotonic_ns() - self._idle_ns):
+                self._process.close(self._process.connections[row], "idle")
+
+    def _settle_lost(self) -> None:
+        """Answer requests that were lost with an IO worker."""
+        self._process.turn()
         if settle_lost(self._context.address, len(self._context.results)):
-            process.turn()
-        yield
+            self._process.turn()
+
+    def _close_unfinished(self) -> None:
+        """Close connections whose unfinished requests hold too much memory."""
+        now = time.monotonic_ns()
         self._unfinished.update(now)
         if self._unfinished.close_oldest(now):
-            process.turn()
+            self._process.turn()
 
     def release_memory(self) -> bool:
         """Release some memory of the arena; False when there is no more to release."""

@@ -2,6 +2,8 @@
 shutdown."""
 
 import asyncio
+import logging
+from collections.abc import Callable
 
 import uvloop
 
@@ -19,6 +21,8 @@ from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.images import Images
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
+
+log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
 GIVE_BACK_SECONDS = 0.02  # between two released chunks of memory
@@ -95,11 +99,21 @@ async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:
     while True:
         due = max(due, loop.time() - TICK_SECONDS) + TICK_SECONDS
         await asyncio.sleep(due - loop.time())
-        for _ in upkeep.tick(max(0.0, loop.time() - due)):
+        for step in (*upkeep.steps(max(0.0, loop.time() - due)), fetches.measure):
+            _run(step)
             await asyncio.sleep(0)
-        fetches.measure()
-        while upkeep.release_memory() and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS:
+        while _run(upkeep.release_memory) and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS:
             await asyncio.sleep(GIVE_BACK_SECONDS)
+
+
+def _run(step: Callable[[], object]) -> object:
+    """The result of a step of the upkeep; None if it fails: no other step, nor the next second,
+    depends on it."""
+    try:
+        return step()
+    except Exception:
+        log.exception("a part of the upkeep failed")
+        return None
 
 
 async def _drain(upkeep: Upkeep, fetches: Fetches) -> None:

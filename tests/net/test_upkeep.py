@@ -66,8 +66,8 @@ class Scene:
         return self.lost
 
     def tick(self, late_s: float) -> None:
-        for _ in self.upkeep.tick(late_s):
-            pass
+        for step in self.upkeep.steps(late_s):
+            step()
 
     def connection(self, idle_ns: int = 0, flags: int = 0) -> int:
         """A connection whose last bytes are that old; its row."""

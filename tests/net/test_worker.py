@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_threads_give_way_to_the_loop_soon(monkeypatch: pytest.MonkeyPatch) -> N
     assert found[0] < sys.getswitchinterval() / 5
 
 
-class Ended(Exception):
+class Ended(BaseException):
     """Of a loop that would not end."""
 
 
@@ -61,11 +61,15 @@ def test_a_stop_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> Non
     assert process.calls == ["stop_reading", "finish_all", "close_all"]
 
 
-def test_each_tick_lets_requests_in_between_and_frees_memory_until_none_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds that pass soon, and a release of memory that has time for all of it."""
     monkeypatch.setattr(worker, "TICK_SECONDS", 0.001)
     monkeypatch.setattr(worker, "GIVE_BACK_SECONDS", -3600)
+
+
+@pytest.mark.usefixtures("quick")
+def test_each_tick_lets_requests_in_between_and_frees_memory_until_none_is_left() -> None:
     calls: list[str] = []
     chunks = iter([True, True, False, False])
 
@@ -73,19 +77,51 @@ def test_each_tick_lets_requests_in_between_and_frees_memory_until_none_is_left(
         calls.append("release")
         return next(chunks)
 
-    def tick(late_s: float) -> Iterator[None]:
-        assert late_s >= 0
-        calls.append("tick")
+    def first() -> None:
+        calls.append("first")
         asyncio.get_running_loop().call_soon(calls.append, "request")
-        yield
+
+    def rest() -> None:
         calls.append("rest")
-        if calls.count("tick") == 3:
+        if calls.count("rest") == 3:
             raise Ended
 
-    upkeep: Any = SimpleNamespace(tick=tick, release_memory=release)
+    def steps(late_s: float) -> tuple[Callable[[], None], ...]:
+        assert late_s >= 0
+        return first, rest
+
+    upkeep: Any = SimpleNamespace(steps=steps, release_memory=release)
     fetches: Any = SimpleNamespace(measure=lambda: calls.append("measure"))
     with pytest.raises(Ended):
         asyncio.run(worker._tick(upkeep, fetches))
-    tick_of_all = ["tick", "request", "rest"]
-    first = [*tick_of_all, "measure", "release", "release", "release"]
-    assert calls == [*first, *tick_of_all, "measure", "release", *tick_of_all]
+    steps_of_all = ["first", "request", "rest"]
+    once = [*steps_of_all, "measure", "release", "release", "release"]
+    assert calls == [*once, *steps_of_all, "measure", "release", *steps_of_all]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("failing", ["first", "rest", "measure", "release"])
+def test_a_step_of_the_upkeep_that_fails_ends_no_other(
+    failing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first exception ended the upkeep of the process: no connection was idle any more."""
+    calls: list[str] = []
+
+    def step(name: str) -> Callable[[], None]:
+        def run() -> None:
+            calls.append(name)
+            if calls.count("first") == 3:
+                raise Ended
+            if name == failing:
+                raise ValueError(name)
+
+        return run
+
+    upkeep: Any = SimpleNamespace(
+        steps=lambda _: (step("first"), step("rest")), release_memory=step("release")
+    )
+    fetches: Any = SimpleNamespace(measure=step("measure"))
+    with pytest.raises(Ended):
+        asyncio.run(worker._tick(upkeep, fetches))
+    assert calls == [*["first", "rest", "measure", "release"] * 2, "first"]
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == [failing] * 2
