@@ -67,6 +67,7 @@ class Housekeeping:
         self._expiry = Expiry(logs, drain.counters)
         self._rows = drain.rows
         self._to_retain: list[int] = []
+        self._retaining = False  # a retention run over all logs has not ended
         self._retaining_ns = 0
         self._flushing: list[int] = []  # slots of which flush.ms has just requested a sync
         start = now_ms + config.get_int("log.initial.task.delay.ms")
@@ -140,8 +141,12 @@ class Housekeeping:
     def _retain(self) -> None:
         """Begin a retention run over all logs. It continues in slices, so that appends do not wait
         for thousands of logs, and syncs nothing: a log that lost its oldest segments begins at the
-        offset in the name of its first file."""
+        offset in the name of its first file. A run that takes longer than the interval ends first,
+        or its last logs would never be checked."""
+        if self._retaining:
+            return
         self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
+        self._retaining = True
         self._to_retain = [partition.slot for partition in self._logs]
         self._retaining_ns = 0
 
@@ -168,6 +173,7 @@ class Housekeeping:
                 self._logs.failures.log_failed(partition.slot, error)
         self._retaining_ns += time.monotonic_ns() - began
         if not self._to_retain:
+            self._retaining = False
             self._metrics.observe(RETENTION_SECONDS, self._retaining_ns)
 
     def _expire_producers(self) -> None:

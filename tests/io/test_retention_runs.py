@@ -1,0 +1,49 @@
+"""A retention run checks all logs, also when the next one is due before its end."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.io.housekeeping import SLICE, Housekeeping
+from kbroker.metrics.slots import private
+
+LOGS = 2 * SLICE + 3
+
+
+class Logs:
+    """The part of an IO worker's logs that retention uses; none is open any more when it is
+    checked."""
+
+    collecting_checkpoint = False
+
+    def __init__(self) -> None:
+        self.checked: list[int] = []
+        self.sweeps = 0
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        return (SimpleNamespace(slot=slot) for slot in range(LOGS))
+
+    def get(self, slot: int) -> None:
+        self.checked.append(slot)
+
+    def begin_checkpoint(self) -> None: ...
+
+    def sweep_deleted(self, _: int) -> None:
+        self.sweeps += 1
+
+
+def test_retention_reaches_the_last_logs_with_an_interval_shorter_than_a_run() -> None:
+    """Each interval began with the first logs again."""
+    logs: Any = Logs()
+    part: Any = SimpleNamespace(measure=None, write_checkpoints=None)
+    drain: Any = SimpleNamespace(producers=part, metrics=private(), rows=None, counters=None)
+    housekeeping = Housekeeping(BrokerConfig(), logs, drain, part, part, 0)
+    retain = housekeeping._tasks[0]
+    housekeeping._tasks = [retain]
+    retain.due_ms = retain.interval_ms = 1
+    housekeeping.retain_soon(1)
+    for now_ms in range(1, 7):
+        housekeeping.run(now_ms)
+    assert logs.checked == list(range(LOGS)) * 2
+    assert logs.sweeps == 2
