@@ -19,6 +19,7 @@ from kbroker.io.append.drain import Drain, HeldAppend
 from kbroker.io.append.rows import AppendRow, Environment, SyncRow, SyncState
 from kbroker.io.group_commit import Commit, GroupCommit
 from kbroker.io.logs import Logs
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import bind
@@ -62,6 +63,7 @@ class Durability:
         self._synced = synced
         logs.failures.offline_listeners.append(self.went_offline)
         logs.moved_listeners.append(self.moved)
+        logs.configured_listeners.append(self.configured)
 
     def fileno(self) -> int:
         """Readable when ``take_flushed`` has something to do."""
@@ -112,6 +114,12 @@ class Durability:
         """Request a sync of closed segments only. It advances the recovery point, from which a
         start after a crash scans the log."""
         self._ask(slots, rolled_only=True)
+
+    def configured(self, partition: UnifiedLog) -> None:
+        """A log has new settings. With write.caching=false its older records are synced, too: a
+        retry of them waits for the disk, and no append may follow that syncs them."""
+        if partition.published.is_durable and not partition.durability.is_synced:
+            self._ask((partition.slot,))
 
     def _wants_flush(self, slot: int) -> bool:
         row = self._drain.rows[slot]

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -53,6 +53,7 @@ class FakeLogs:
         self.failures = self
         self.offline_listeners: list[Callable[[int], None]] = []
         self.moved_listeners: list[Callable[[int, str], None]] = []
+        self.configured_listeners: list[Callable[[Any], None]] = []
         self.failed: list[tuple[str, int]] = []
         self.rolled_only: list[bool] = []
         FakeLogs.started, FakeLogs.gate, FakeLogs.synced = threading.Event(), threading.Event(), []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.io.durability import Durability
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
@@ -227,6 +228,24 @@ def test_records_that_waited_for_the_disk_are_readable_once_they_need_not_wait(
     assert (log.partition.high_watermark, notified) == ((3, []) if flags else (4, [0]))
     scene.logs.configure(log.partition, topic_config())
     assert len(notified) == (not flags)
+
+
+@pytest.mark.parametrize("flags", [0, SlotFlag.DURABLE, SlotFlag.DURABLE | SlotFlag.REPLICATED])
+def test_records_from_before_write_caching_was_turned_off_are_synced(scene: ThreeLogs, flags: int) -> None:
+    """A retry of them waited until another append."""
+    log = scene.opened[0]
+    durability = Durability(scene.shared, scene.drain, scene.logs)
+    log.append(batch(0, [b"v"]))
+    assert not log.partition.durability.is_synced
+    log.words[Slot.FLAGS] = flags
+    scene.logs.configure(log.partition, topic_config())
+    if flags:
+        durability.wait()
+        durability.take_flushed()
+    assert log.partition.durability.is_synced == bool(flags)
+    scene.logs.configure(log.partition, topic_config())
+    assert not durability._syncing
+    durability.close()
 
 
 def test_a_roll_that_fails_is_an_error_of_the_log_dir(
