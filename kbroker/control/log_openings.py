@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from typing import Final
 
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.store.change import Deletion
@@ -16,6 +17,11 @@ log = logging.getLogger(__name__)
 MAX_AWAITED = 200
 """Maximum of logs. A client that creates at most this many can produce to each of them as soon as
 the request is answered."""
+
+OPEN_S: Final = 10.0
+"""Seconds that a request waits for its logs: longer than replicas of an IO worker that hangs are
+waited for (broker.session.timeout.ms), so that other replicas lead soon. Kafka waits for no
+broker."""
 
 NewLogs = tuple[Topic, Sequence[Partition]]
 Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]
@@ -72,7 +78,8 @@ class LogOpenings(PendingTopics):
 
     Apache Kafka answers CreateTopics and CreatePartitions once they are stored, and makes the logs
     afterwards; until then it answers NOT_LEADER_OR_FOLLOWER. A request for more than MAX_AWAITED
-    logs is served so here, too: their files take longer than a client should wait. open_logs: has
+    logs is served so here, too: their files take longer than a client should wait. So is one whose
+    logs are not open after OPEN_S, as when a site's disk hangs. open_logs: has
     the IO workers open logs; the errors by topic. without_room: slots and generations of logs that
     found no room when they were to be opened, the last one at the end (`late_openings.py`).
     """
@@ -94,17 +101,23 @@ class LogOpenings(PendingTopics):
             self.end(listed)
 
     async def open(self, new: Sequence[NewLogs]) -> dict[str, KafkaError]:
-        """Begin to open logs; waits for the end unless they are many. Errors by topic, of those it
-        waited for."""
+        """Begin to open logs; waits for the end unless they are many, or a disk hangs: all other
+        changes of topics would wait with it. Errors by topic, of those it waited for."""
+        opening = asyncio.ensure_future(self._open_logs(new))
         if sum(len(p.replicas) for _, partitions in new for p in partitions) <= MAX_AWAITED:
-            return await self._open_logs(new)
-        pending = ExitStack()
-        pending.enter_context(self.opening(topic.name for topic, _ in new))
-        self._later.start(self._open_later(new, pending))
+            await asyncio.wait([opening], timeout=OPEN_S)
+            if opening.done():
+                return opening.result()
+            log.warning("new logs are not open after %d s; their topics are used before", OPEN_S)
+        names = [topic.name for topic, _ in new]
+        self.begin(names)
+        self._later.start(self._open_later(names, opening))
         return {}
 
-    async def _open_later(self, new: Sequence[NewLogs], pending: ExitStack) -> None:
-        with pending:
-            errors = await self._open_logs(new)
+    async def _open_later(self, names: Sequence[str], opening: Awaitable[dict[str, KafkaError]]) -> None:
+        try:
+            errors = await opening
+        finally:
+            self.end(names)
         for name, error in errors.items():  # they exist, offline, like those of a failed directory
             log.error("new partitions of %s: %s", name, error)

@@ -14,7 +14,7 @@ from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
 from kbroker.control.metadata.config_resource import TOPIC
-from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc import messages as m
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FakeWorker, World, world
@@ -67,6 +67,33 @@ def test_a_large_creation_is_answered_before_its_logs_are_open(
 
     with world(tmp_path) as made:
         asyncio.run(run(made))
+
+
+def test_other_changes_do_not_wait_for_a_disk_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One site's disk kept all topics from being created, deleted or configured, without an
+    answer."""
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+
+    async def run(made: World) -> None:
+        openings = made.broker.log_openings
+        await create_topics(made.broker, [NewTopic("old", 1)])
+        worker = slow(made)
+        assert isinstance((await create_topics(made.broker, [NewTopic("a", 1)]))["a"], TopicPlan)
+        await grow_topic(made.broker, "old", 2)
+        assert openings.pending("a")
+        assert openings.pending("old")
+        assert len(made.broker.catalogue.topics["old"].partitions) == 2
+        assert not made.broker.opening
+        worker.refuse[m.OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no such disk")
+        worker.go.set()
+        await openings.wait(["a", "old"])
+        assert len(openings.without_room) == 2
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+    assert "new partitions of a: KAFKA_STORAGE_ERROR: no such disk" in caplog.text
 
 
 @pytest.mark.parametrize("change", ["delete", "grow", "configure"])

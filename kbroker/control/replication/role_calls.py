@@ -96,7 +96,9 @@ class RoleCalls:
         except TimeoutError:
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         except KafkaError as error:
-            log.warning("%s: %s was refused: %s", replica.folder, type(body).__name__, error)
+            opening = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER  # on a disk that hangs, for long
+            level = logging.DEBUG if opening else logging.WARNING
+            log.log(level, "%s: %s was refused: %s", replica.folder, type(body).__name__, error)
             return error
         except LinkClosed:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
