@@ -78,4 +78,6 @@ async def _open_one(broker: Broker, topic: Topic, partition: Partition, replica:
     except KafkaError as error:
         broker.not_opened(replica, error)
         return False
+    for listener in broker.listeners.opened_late:
+        listener(replica)
     return True

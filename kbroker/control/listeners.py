@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.control.metadata.catalogue import Topic
+from kbroker.control.metadata.catalogue import Replica, Topic
 from kbroker.ipc.link import AsyncLink
 
 RequestServer = Callable[[AsyncLink, int, bytes, bytes], bool]
@@ -18,9 +18,10 @@ class Listeners:
     settings: called in a thread with the broker's settings before and after a change that is not
     made yet; raises ConfigError to refuse it. config: called with the resource (type, name) whose
     dynamic configs have changed. partitions: called with each topic that is new or has more
-    partitions. leaders: called when the IO workers know other leaders of partitions. deletion:
-    called with each topic that has been deleted. acls: called when ACLs have changed. connection:
-    called with the id of each closed connection that had sent what is kept by connection.
+    partitions. opened_late: called with each log that had found no room and is open now. leaders:
+    called when the IO workers know other leaders of partitions. deletion: called with each topic
+    that has been deleted. acls: called when ACLs have changed. connection: called with the id of
+    each closed connection that had sent what is kept by connection.
     block_servers: called first with each block of requests; requests they serve need no further
     call. request_servers: by the first two bytes of a request's frame, its API key: called with
     each other request of a block; True if it is served. sliced_apis: keys of APIs whose requests
@@ -30,6 +31,7 @@ class Listeners:
     settings: list[Callable[[BrokerConfig, BrokerConfig], None]] = field(default_factory=list)
     config: list[Callable[[int, str], None]] = field(default_factory=list)
     partitions: list[Callable[[Topic], None]] = field(default_factory=list)
+    opened_late: list[Callable[[Replica], None]] = field(default_factory=list)
     leaders: list[Callable[[], None]] = field(default_factory=list)
     deletion: list[Callable[[Topic], None]] = field(default_factory=list)
     acls: list[Callable[[], None]] = field(default_factory=list)

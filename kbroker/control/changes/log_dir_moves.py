@@ -11,6 +11,7 @@ set are not affected.
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,6 +23,7 @@ from kbroker.control.images import next_image
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.change import Change, Deletion
+from kbroker.ipc.background import Background
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.move_messages import (
@@ -58,6 +60,8 @@ class LogDirMoves:
         self._targets = broker.move_targets
         self._greetings: Counter[int] = Counter()  # by worker
         self._storing: dict[int, asyncio.Event] = {}  # by slot
+        self._late = Background(log, "a log dir move could not be resumed")
+        broker.listeners.opened_late.append(self._opened_late)
 
     async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         """Begin to move a site's replica of a partition; the replica's own log dir as target ends a
@@ -117,17 +121,32 @@ class LogDirMoves:
 
     async def begin_again(self, worker: int, link: AsyncLink) -> None:
         """A worker has opened its logs: resume the copies of its predecessor, or of the last run of
-        the broker."""
+        the broker. Those of logs that found no room are resumed when they are open."""
         for replica in list(self._broker.catalogue.replicas()):
             target = self._targets.get(key_of(replica))
             if replica.worker == worker and target is not None and target != replica.log_dir:
+                if key_of(replica) in self._broker.log_openings.without_room:
+                    continue
                 try:
-                    await link.call(_begin(replica, target))
+                    await self._resume(replica, target, link.call)
                 except LinkClosed:
                     return
-                except KafkaError as error:
-                    log.error("%s is not moved to %s: %s", replica.folder, target, error)
-                    self._targets.pop(key_of(replica), None)
+
+    def _opened_late(self, replica: Replica) -> None:
+        target = self._targets.get(key_of(replica))
+        if target is not None and target != replica.log_dir:
+            call = partial(self._broker.links.call_worker, replica.worker)
+            self._late.start(self._resume(replica, target, call))
+
+    async def _resume(
+        self, replica: Replica, target: str, call: Callable[[BeginMove], Awaitable[object]]
+    ) -> None:
+        """Let a worker continue a copy. Raises LinkClosed."""
+        try:
+            await call(_begin(replica, target))
+        except KafkaError as error:
+            log.error("%s is not moved to %s: %s", replica.folder, target, error)
+            self._targets.pop(key_of(replica), None)
 
     def failed(self, report: MoveFailed) -> None:
         """A worker cannot complete a move."""

@@ -284,6 +284,33 @@ def test_a_log_that_finds_no_room_where_it_was_moved_is_opened_when_there_is(cas
     assert answers.topics > versions[-1], "a cached answer may show it as offline"
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_move_of_a_log_that_is_opened_late_continues_then(case: Case, ended: bool) -> None:
+    """It ended, although its copy was kept for the next start."""
+    broker = case.world.broker
+
+    def full() -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def script() -> None:
+        await case.alter(case.there)
+        case.replies |= {OpenPartition: full, BeginMove: full}
+        await broker.open_logs([(broker.catalogue.topics["t"], [case.partition])])
+        case.moves.worker_started(0)
+        link: Any = case.world.worker
+        await case.moves.begin_again(0, link)
+        assert await case.targets() == [case.there]
+        case.replies = {MovesInProgress: lambda: ()}
+        if ended:
+            await case.alter(case.here)
+        case.calls.clear()
+        assert await open_late(broker) == 1
+        await asyncio.sleep(0)
+
+    asyncio.run(script())
+    assert [one for one in case.calls if isinstance(one, BeginMove)] == [case.begin] * (not ended)
+
+
 def test_a_log_that_is_deleted_before_there_is_room_is_not_opened(case: Case) -> None:
     broker = case.world.broker
 
