@@ -30,6 +30,7 @@ IDEMPOTENT = {
     **RECONNECT,
 }
 PAUSE_S = 0.002
+CREATED_S = 120  # a disk that other tests use holds each sync up, for 15 s at worst
 
 
 class Piece:
@@ -48,9 +49,8 @@ class Piece:
 
     def start(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(self.topic, 1, self.replicas, config=self.config)])[self.topic].result(
-            30
-        )
+        new = NewTopic(self.topic, 1, self.replicas, config=self.config)
+        admin.create_topics([new], request_timeout=CREATED_S)[self.topic].result(CREATED_S)
         self._thread.start()
 
     def wait_for_progress(self, more: int = 1, timeout_s: float = 60) -> None:

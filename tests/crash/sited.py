@@ -11,6 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.peer.kbroker_node import KBroker
 from tests.peer.ports import free_ports
 
+CREATED_S = 120
+
 
 def start_sites(
     broker_factory: Callable[..., KBroker], folder: Path, count: int, settings: dict[str, str] | None = None
@@ -31,9 +33,10 @@ def start_sites(
 def create(
     broker: KBroker, topic: str, partitions: int, factor: int, config: dict[str, str] | None = None
 ) -> None:
-    """A topic with replicas."""
+    """A topic with replicas. A disk that other tests use holds each sync up, for 15 s at worst."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, factor, config=config or {})])[topic].result(30)
+    new = NewTopic(topic, partitions, factor, config=config or {})
+    admin.create_topics([new], request_timeout=CREATED_S)[topic].result(CREATED_S)
 
 
 def described(broker: KBroker, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
