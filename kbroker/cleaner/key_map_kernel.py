@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from kbroker.cleaner.rows import CleanStop, KeyMap
 from kbroker.kernels.batch_header import batch_bytes, last_offset
 from kbroker.kernels.batches import batch_fault
-from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.keyed_hash import hash128
 from kbroker.kernels.memory import load_i16_be, load_i32_be, load_i64_be
 from kbroker.kernels.scan_rows import ScanStop
 from kbroker.kernels.wire import BAD, read_varint, read_varint32

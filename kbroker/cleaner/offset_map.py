@@ -1,18 +1,18 @@
 """The offset map of one cleaner thread."""
 
 import mmap
-import os
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.cleaner import key_map_kernel as km
 from kbroker.cleaner.rows import KeyMap
+from kbroker.kernels.keyed_hash import random_key
 
 ENTRY_BYTES = 24
 MIN_SLOTS = 1024
 MIN_LOAD = 0.01
-SEED = int.from_bytes(os.urandom(8), "little", signed=True)
+SEED = random_key()
 
 
 def usable_load(factor: float) -> float:

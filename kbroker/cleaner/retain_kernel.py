@@ -14,8 +14,8 @@ from kbroker.cleaner.rows import CleanStop, KeyMap, Retain
 from kbroker.kernels.batch_header import last_offset
 from kbroker.kernels.batches import describe
 from kbroker.kernels.crc32c import crc32c_at
-from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.keyed_hash import hash128
 from kbroker.kernels.memory import (
     copy,
     load_i16_be,

@@ -6,7 +6,7 @@ from kbroker.kernels.row import Row, Values, word
 class KeyMap(Row, writer="cleaner"):
     """State of an offset map."""
 
-    SEED = word("bits", "of the hash")
+    SEED = word("bits", "key of the hash")
     SLOTS = word("count", "rows of the table that are in use")
     LIMIT = word("count", "keys that may be in it")
     COUNT = word("count", "keys that are in it")

@@ -23,7 +23,8 @@ class Producer(Row, writer="io", words=32):
     ENDED = -3
 
     KEY = word("number", "slot + 1; 0 empty, -1 deleted")
-    ID = word("producer id", "of the producer")
+    ID = word("producer id", "of the producer; of the last row the key of the table's hash")
+    HASH_KEY = ID
     EPOCH = word("epoch", "of the producer")
     COORDINATOR_EPOCH = word("epoch", "of the last marker")
     LAST_TIMESTAMP = word("ms", "of the last batch")

@@ -1,9 +1,10 @@
 """Idempotence at append: the table of producers that an IO worker's drain kernel checks and
 updates.
 
-Open addressing over (slot, producer id) in one int64 array ``[capacity, Producer.WORDS]``, capacity
-a power of two, linear probing, at most half full (Python grows it). The rules are Kafka's
-ProducerStateManager and ProducerAppendInfo.
+Open addressing over (slot, producer id) in one int64 array ``[capacity + 1, Producer.WORDS]``,
+capacity a power of two, linear probing, at most half full (Python grows it). The last row has only
+the key of the hash: clients choose producer ids. The rules are Kafka's ProducerStateManager and
+ProducerAppendInfo.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -12,22 +13,34 @@ from numpy.typing import NDArray
 
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.keyed_hash import hash_words, random_key
 from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
 
 Table = NDArray[np.int64]
 
 
+_KEY = random_key()
+
+
+def new_table(capacity: int) -> Table:
+    """An empty table. capacity: a power of two."""
+    table = Producer.table(capacity + 1)
+    table[capacity, Producer.HASH_KEY] = _KEY
+    return table
+
+
 @inlined
-def _hash(slot: int, producer_id: int, mask: int) -> int:
-    mixed = (producer_id * 1000003 + slot) * 0x2545F4914F6CDD1D
-    return (mixed ^ (mixed >> 29)) & mask
+def _place(table: Table, slot: int, producer_id: int) -> int:
+    """The row from which a producer is searched."""
+    capacity = table.shape[0] - 1
+    return hash_words(slot, producer_id, table[capacity, Producer.HASH_KEY]) & (capacity - 1)
 
 
 @inlined
 def find_producer(table: Table, slot: int, producer_id: int) -> int:
     """Row of the producer, or -1."""
-    mask = table.shape[0] - 1
-    row = _hash(slot, producer_id, mask)
+    mask = table.shape[0] - 2
+    row = _place(table, slot, producer_id)
     while table[row, Producer.KEY] != 0:
         if table[row, Producer.KEY] == slot + 1 and table[row, Producer.ID] == producer_id:
             return row
@@ -38,8 +51,8 @@ def find_producer(table: Table, slot: int, producer_id: int) -> int:
 @inlined
 def claim_producer(table: Table, slot: int, producer_id: int) -> int:
     """Row for a producer that is not in the table; the caller keeps the table at most half full."""
-    mask = table.shape[0] - 1
-    row = _hash(slot, producer_id, mask)
+    mask = table.shape[0] - 2
+    row = _place(table, slot, producer_id)
     while table[row, Producer.KEY] > 0:
         row = (row + 1) & mask
     table[row, :] = 0

@@ -15,6 +15,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.layout import AppendEntry, ProcessLine, Slot
 from kbroker.ipc.shared import Shared
 from kbroker.kernels.codec_libraries import CodecLibraries
+from kbroker.kernels.keyed_hash import random_key
 from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.metrics.slots import Slots
 from kbroker.net.produce.compressed_kernel import PLAIN_BYTES
@@ -84,6 +85,7 @@ def new_answer_table(words: NDArray[np.int64], first: int, capacity: int) -> lis
     table[AnswerTable.INDEX_ENTRIES] = len(index)
     table[AnswerTable.POOL] = pool.ctypes.data
     table[AnswerTable.POOL_BYTES] = len(pool)
+    table[AnswerTable.HASH_KEY] = random_key()
     return [rows, index, pool]
 
 
@@ -95,6 +97,7 @@ class Context:
         self.shared = shared
         self.client = client
         self.words: Words = ContextRow.row()
+        self.words[ContextRow.NAME_KEY] = random_key()
         self.address = int(self.words.ctypes.data)
         self.metrics = Slots(shared.metrics[client])
         self.arena = shared.arenas[client]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.messages import PartitionImage, TopicImage
-from kbroker.kernels.crc32c import crc32c
 from kbroker.kernels.hash_index import enter_in, remove_from
+from kbroker.kernels.keyed_hash import hash64_at
 from kbroker.net.context import Context
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Partition, Topic
@@ -153,7 +153,9 @@ class Topics:
         row[Topic.PARTITIONS] = first
         row[Topic.COUNT] = len(topic.partitions)
         row[Topic.INTERNAL] = topic.internal
-        enter_in(self._name_index, crc32c(name), number)
+        address = int(row[Topic.NAME])
+        hashed = hash64_at(address, len(name), int(self._context.words[ContextRow.NAME_KEY]))
+        enter_in(self._name_index, hashed, number)
         enter_in(self._id_index, high ^ low, number)
         self.on_row(number, topic.name)
 

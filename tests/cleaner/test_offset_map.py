@@ -1,7 +1,5 @@
 """Keys and last offsets within a given memory."""
 
-import struct
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 from kbroker.cleaner import key_map_kernel as km
 from kbroker.cleaner.offset_map import ENTRY_BYTES, OffsetMap, usable_load
 from kbroker.cleaner.rows import CleanStop, KeyMap
-from kbroker.kernels.hash128 import hash_at
 from kbroker.protocol.records import build_batch
 from tests.log.batch_bytes import padded_record
 
@@ -20,20 +17,6 @@ def fill(offset_map: OffsetMap, keys: list[bytes | None], base: int = 0) -> int:
     data = np.frombuffer(bytearray(batch), np.uint8)
     offset_map.state[KeyMap.POSITION] = 0
     return km.map_batches(data, len(data), offset_map.table, offset_map.state)
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        (b"", "00000000000000000000000000000000"),
-        (b"hello", "cbd8a7b341bd9b025b1e906a48ae1d19"),
-        (b"The quick brown fox jumps over the lazy dog", "e34bbc7bbc071b6c7a433ca9c49a9347"),
-    ],
-)
-def test_the_hash_is_murmur3_of_128_bits(key: bytes, expected: str) -> None:
-    data = np.frombuffer(key or b"\0", np.uint8)
-    low, high = hash_at(int(data.ctypes.data), len(key), 0)
-    assert struct.pack(">qq", low, high).hex() == expected
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=40)), min_size=1, max_size=80))

@@ -19,6 +19,7 @@ from kbroker.control.coordinator.replay_layout import (
     ReplayStop,
     ReplayWindow,
 )
+from kbroker.kernels.keyed_hash import random_key
 from kbroker.log.reader import LogReader, SegmentView
 from kbroker.log.walk import batch_bytes, is_torn, is_unwritten, parse_batch
 from kbroker.protocol import batch_layout as b
@@ -116,7 +117,7 @@ class LogWindows:
         words[ReplayWindow.INDEX], words[ReplayWindow.MASK] = self._index.ctypes.data, len(self._index) - 1
         words[ReplayWindow.BARRIERS] = self._barriers.ctypes.data
         words[ReplayWindow.TYPES] = sum(1 << each for each in types)
-        words[ReplayWindow.SEED] = int.from_bytes(os.urandom(7))
+        words[ReplayWindow.SEED] = random_key()
         self._make_room(min(FIRST_BYTES, max_bytes))
 
     def read(self, reader: LogReader, start: int, end_base: int, end_position: int) -> Iterator[Window]:

@@ -17,9 +17,9 @@ from kbroker.control.coordinator.replay_layout import (
     ReplayWindow,
 )
 from kbroker.kernels.batch_header import batch_bytes, last_offset
-from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.keyed_hash import hash128
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
     load_i8,

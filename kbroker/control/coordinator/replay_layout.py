@@ -18,7 +18,7 @@ class ReplayWindow(Row, writer="control"):
     BARRIERS = word("address", "a word by hash of the group: earlier rows are in no chain with later ones")
     BARRIER = word("number", "the same for all groups")
     TYPES = word("bits", "the record types that may be in chains: 1 << type")
-    SEED = word("bits", "of hashes")
+    SEED = word("bits", "key of hashes")
 
 
 class ReplayRow(Row, writer="control"):

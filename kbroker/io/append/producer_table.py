@@ -35,7 +35,7 @@ class ProducerTable:
 
     def __init__(self, capacity: int = 1024) -> None:
         self.expiration_ms = 86_400_000
-        self.rows: NDArray[np.int64] = Producer.table(capacity)
+        self.rows: NDArray[np.int64] = kernel.new_table(capacity)
         self.room = capacity // 2
         """Producers that may be added before ``make_room`` is due, or fewer: the table stays at
         most half full, and a deleted row that is claimed again counts twice."""
@@ -63,10 +63,10 @@ class ProducerTable:
         if self.room >= needed:
             return
         live = self._live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
-        capacity = self.rows.shape[0]
+        capacity = len(self.rows) - 1
         while 2 * (live + needed) > capacity:
             capacity *= 2
-        grown = Producer.table(capacity)
+        grown = kernel.new_table(capacity)
         kernel.rehash(self.rows, grown)
         self.rows = grown
         self.room = capacity // 2 - live

@@ -5,9 +5,9 @@ A row's key and content are adjacent in the pool. Rows are not freed one by one:
 are full, the whole table is cleared.
 """
 
-from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined
+from kbroker.kernels.keyed_hash import hash64
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import copy, store_i64
 from kbroker.kernels.padding import padded
@@ -24,8 +24,9 @@ def row_number(table: int, row: int) -> int:
 
 
 @inlined
-def _hash(kind: int, key: int, length: int) -> int:
-    return crc32c_at(key, length) ^ (kind & 0xFFFF) ^ ((kind >> 16) * 0x9E3779B1 & 0xFFFFFFFF)
+def _hash(table: int, kind: int, key: int, length: int) -> int:
+    """Clients choose the key."""
+    return hash64(key, length, get(table, AnswerTable.HASH_KEY) ^ kind)
 
 
 @inlined
@@ -48,7 +49,7 @@ def _find(table: int, kind: int, key_hash: int, key: int, length: int) -> int:
 @inlined
 def find_cached(table: int, kind: int, key: int, length: int) -> int:
     """Address of the row of this key, 0 when there is none."""
-    return _find(table, kind, _hash(kind, key, length), key, length)
+    return _find(table, kind, _hash(table, kind, key, length), key, length)
 
 
 @inlined
@@ -64,7 +65,7 @@ def forget_cached(table: int) -> None:
 def row_for(table: int, kind: int, key: int, length: int, room: int) -> int:
     """The row of this key, with room for so much content; 0 when it has to be a new one and the
     table is full."""
-    hashed = _hash(kind, key, length)
+    hashed = _hash(table, kind, key, length)
     row = _find(table, kind, hashed, key, length)
     if row != 0 and get(row, Answer.ROOM) >= room:
         return row

@@ -20,6 +20,7 @@ class AnswerTable(Row, writer="network"):
     POOL = word("address", "keys and answers")
     POOL_BYTES = word("bytes", "size of the pool")
     POOL_USED = word("bytes", "of the pool in use")
+    HASH_KEY = word("bits", "of the hashes in INDEX")
 
 
 class Answer(Row, writer="network", words=16):

@@ -89,6 +89,7 @@ class Context(Row, writer="network"):
     NAME_INDEX = word("address", "topics by name, open addressing: row + 1, 0 free, -1 deleted")
     ID_INDEX = word("address", "the same by topic id")
     INDEX_MASK = word("mask", "entries of either index - 1")
+    NAME_KEY = word("bits", "of the hashes in NAME_INDEX")
     PARTITIONS = word("address", "rows of Partition")
 
     SCAN_ACKS = word("acks", "of the Produce request that was scanned")

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.layout import Slot
-from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.hash_index import next_row
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.keyed_hash import hash64
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import fence, fetch_or, load_acquire, load_i64, load_u8, store_i64
 from kbroker.kernels.rows import get
@@ -22,9 +22,9 @@ TRIES = 1000  # a writer that died within its group would leave the counter odd
 
 
 @inlined
-def name_hash(address: int, length: int) -> int:
-    """Hash of a topic name's bytes."""
-    return crc32c_at(address, length)
+def name_hash(cx: int, address: int, length: int) -> int:
+    """Hash of a topic name's bytes, which clients choose."""
+    return hash64(address, length, get(cx, Context.NAME_KEY))
 
 
 @inlined
@@ -37,7 +37,7 @@ def id_hash(high: int, low: int) -> int:
 def topic_by_name(cx: int, address: int, length: int) -> int:
     """Address of the topic's row, 0 when there is none."""
     index, mask = get(cx, Context.NAME_INDEX), get(cx, Context.INDEX_MASK)
-    number, at = next_row(index, mask, name_hash(address, length))
+    number, at = next_row(index, mask, name_hash(cx, address, length))
     while number >= 0:
         row = get(cx, Context.TOPICS) + number * Topic.STRIDE
         if get(row, Topic.NAME_LENGTH) == length and memcmp(get(row, Topic.NAME), address, length) == 0:

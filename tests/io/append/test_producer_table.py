@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kbroker.io.append import producer_table
@@ -124,6 +125,24 @@ def test_a_removed_producer_hides_no_other_one() -> None:
     for producer_id in range(0, 30, 2):
         table.remove(1, producer_id)
     assert [each for each in range(30) if table.get(1, each) is not None] == list(range(1, 30, 2))
+
+
+def colliding(count: int) -> list[int]:
+    """Producer ids to which a multiplication and a shift without a key gave one place of a
+    table."""
+    modulus = 1 << 64
+    back = pow(0x2545F4914F6CDD1D * 1000003, -1, modulus)
+    ids = ((number << 49) * back % modulus for number in range(1, 3 * count))
+    return [each for each in ids if each < 1 << 63][:count]
+
+
+def test_chosen_producer_ids_have_places_of_their_own() -> None:
+    """Clients may choose them; each search would read all of a long run of rows."""
+    table = ProducerTable()
+    for producer_id in colliding(4000):
+        table.put(2, ProducerEntry(producer_id, 0))
+    free = np.flatnonzero(table.rows[:, Producer.KEY] == 0)
+    assert np.diff(free).max() < 400
 
 
 def test_no_transaction_is_open_after_its_end() -> None:

@@ -44,6 +44,7 @@ class Lane(Row, writer="control", words=40):
     PLAIN_USED = word("bytes", "of PLAIN in use")
     PLAIN_COUNT = word("count", "answers in PLAIN to members of classic groups")
     PLAIN_CONSUMER_COUNT = word("count", "answers in PLAIN to members of consumer groups")
+    HASH_KEY = word("bits", "of the hashes in the indexes")
 
 
 class CachedDecision(Row, writer="control"):
@@ -149,4 +150,3 @@ class CommitLimit(Values):
     MAX_METADATA = 100
     VALUE_FIXED = 46  # version, offset, epoch, length, timestamp, tags
     RECORD_FIXED = 24
-    MULTIPLIER = -7046029254386353131  # of hashes

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kbroker.control.groups.commit_lane.layout import Committed, Lane
 from kbroker.control.groups.commit_lane.request_kernel import enter_row
+from kbroker.kernels.keyed_hash import random_key
 
 Words = NDArray[np.int64]
 
@@ -41,6 +42,7 @@ class OffsetRows:
         self._dead: list[int] = []
         self.words[Lane.SEQUENCE] = self.sequence.ctypes.data
         self.words[Lane.SCRATCH] = self._scratch.ctypes.data
+        self.words[Lane.HASH_KEY] = random_key()
 
     def __len__(self) -> int:
         return self._used - len(self._free) - len(self._dead)

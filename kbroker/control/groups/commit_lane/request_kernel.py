@@ -17,17 +17,16 @@ from kbroker.ipc.block_kernel import request_frame
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.keyed_hash import hash64
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
     copy,
     load_i16_be,
     load_i32_be,
-    load_i64,
     load_i64_be,
     load_u8,
     store_i16_be,
     store_i32_be,
-    wrapped,
 )
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import (
@@ -44,24 +43,15 @@ from kbroker.kernels.wire import (
 
 
 @inlined
-def _hash(address: int, length: int, seed: int) -> int:
-    value = seed + length
-    at = 0
-    while at + 8 <= length:
-        value = wrapped((value ^ load_i64(address + at)) * CommitLimit.MULTIPLIER)
-        value ^= (value >> 29) & 0x7FFFFFFFF
-        at += 8
-    while at < length:
-        value = wrapped((value ^ load_u8(address + at)) * CommitLimit.MULTIPLIER)
-        value ^= (value >> 29) & 0x7FFFFFFFF
-        at += 1
-    return value
+def _hash(cm: int, address: int, length: int, kind: int) -> int:
+    """Clients choose these bytes."""
+    return hash64(address, length, get(cm, Lane.HASH_KEY) ^ kind)
 
 
 @inlined
 def find_decision(cm: int, kind: int, prefix: int, length: int) -> int:
     """Number of the valid decision about requests that begin so, -1 when there is none."""
-    key_hash = _hash(prefix, length, kind)
+    key_hash = _hash(cm, prefix, length, kind)
     index, mask = get(cm, Lane.DECISION_INDEX), get(cm, Lane.DECISION_MASK)
     number, at = next_row(index, mask, key_hash)
     while number >= 0:
@@ -105,7 +95,7 @@ def _is_row(row: int, key_hash: int, key: int, length: int, by_id: bool) -> bool
 def find_row(cm: int, length: int, by_id: bool) -> int:
     """Number of the live row that the scratch key names, -1 when there is none."""
     key = get(cm, Lane.SCRATCH)
-    key_hash = _hash(key, length, 0)
+    key_hash = _hash(cm, key, length, 0)
     index, mask = get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK)
     number, at = next_row(index, mask, key_hash)
     while number >= 0:
@@ -136,9 +126,8 @@ def begin_key(cm: int, group: int, group_bytes: int, topic: int, topic_bytes: in
 def enter_decision(cm: int, number: int) -> None:
     """Index a decision whose other words are set; it is valid from now on."""
     row = get(cm, Lane.DECISIONS) + number * CachedDecision.STRIDE
-    value = _hash(
-        get(row, CachedDecision.PREFIX), get(row, CachedDecision.PREFIX_BYTES), get(row, CachedDecision.KIND)
-    )
+    prefix, length = get(row, CachedDecision.PREFIX), get(row, CachedDecision.PREFIX_BYTES)
+    value = _hash(cm, prefix, length, get(row, CachedDecision.KIND))
     put(row, CachedDecision.HASH, value)
     put(row, CachedDecision.LIVE, 1)
     enter(get(cm, Lane.DECISION_INDEX), get(cm, Lane.DECISION_MASK), value, number)
@@ -150,13 +139,13 @@ def enter_row(cm: int, number: int) -> None:
     row = get(cm, Lane.ROWS) + number * Committed.STRIDE
     key_bytes = get(row, Committed.KEY_BYTES)
     key = row + 8 * Committed.KEY
-    value = _hash(key, key_bytes, 0)
+    value = _hash(cm, key, key_bytes, 0)
     put(row, Committed.HASH, value)
     enter(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
     group_bytes = load_i16_be(key + 2)
     length = begin_key(cm, key + 4, group_bytes, row + 8 * Committed.TOPIC_ID, -1)
     store_i32_be(get(cm, Lane.SCRATCH) + length, load_i32_be(key + key_bytes - 4))
-    value = _hash(get(cm, Lane.SCRATCH), length + 4, 0)
+    value = _hash(cm, get(cm, Lane.SCRATCH), length + 4, 0)
     put(row, Committed.ID_HASH, value)
     enter(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
     put(row, Committed.LIVE, 1)
