@@ -153,7 +153,7 @@ class Console:
             return self._logout(session)
         if path == "/api/events" and method == "GET":
             from_query((), _query(query))
-            return self._stream(peer, session, streams.samples(self._setup.live))
+            return self._stream(peer, session, streams.samples(self._setup.live, self._setup.visible(caller)))
         if (tail := _TAIL.fullmatch(path)) and method == "GET":
             return self._tail(tail["topic"], query, caller, peer, session)
         return self._routed(method, path, query, headers, data, caller, csrf)

@@ -11,6 +11,7 @@ from kbroker.http.console.report_files import ReportFolder
 from kbroker.http.console.report_list import ReportList
 from kbroker.http.console.request import Request
 from kbroker.http.console.tuner import Page, Readings, Tuner, check
+from kbroker.http.console.visible import Visible
 from kbroker.http.control_view import ControlView
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
@@ -49,6 +50,10 @@ class Setup:
         self._tuner = Tuner(
             lambda now: check(now, readings, [path for path in errors.paths if errors.of(path)])
         )
+
+    def visible(self, caller: Caller) -> Visible:
+        """The names that a client may see."""
+        return Visible(caller, self._context.config)
 
     def request(self, caller: Caller, values: Mapping[str, Any]) -> Request:
         """One request with its checked values."""

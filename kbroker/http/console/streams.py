@@ -15,6 +15,7 @@ from kbroker.http.console.refusal import Refusal
 from kbroker.http.console.request import Request
 from kbroker.http.console.views.messages import Tail
 from kbroker.http.console.views.overview import shown
+from kbroker.http.console.visible import Visible
 
 MAX_STREAMS = 16
 SEND_S = 10.0
@@ -80,17 +81,17 @@ def event(name: str, data: Any) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
-def samples(live: Live) -> Iterator[bytes]:
+def samples(live: Live, visible: Visible) -> Iterator[bytes]:
     """Each new sample of the overview, about one a second."""
     yield b"retry: 2000\n\n"
-    yield event("sample", shown(live.latest()))
+    yield event("sample", shown(live.latest(), visible))
     seen = live.number
     while True:
         live.mark_watched()
         with live.changed:
             changed = live.changed.wait_for(lambda: live.number != seen, KEEP_ALIVE_S)  # noqa: B023
             seen = live.number
-        yield event("sample", shown(live.latest())) if changed else b": nothing new\n\n"
+        yield event("sample", shown(live.latest(), visible)) if changed else b": nothing new\n\n"
 
 
 def tail(request: Request) -> Callable[[], Iterator[bytes]]:

@@ -1,14 +1,18 @@
 """Users of the broker in the console: their logins, and what their ACLs let them see."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -69,6 +73,41 @@ def test_findings_are_for_users_that_may_describe_settings(broker_factory: Broke
     unset = console.get("/api/reports")
     assert (unset["folder"], unset["reports"], unset["problem"]) == (None, [], None)
     assert console.request("GET", "/api/reports/figures.json")[0] == 404
+
+
+def test_the_overview_and_groups_name_what_a_user_may_see(broker_factory: BrokerFactory) -> None:
+    node = broker_factory(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            "kbroker.http.listen": "0.0.0.0:0",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+    )
+    add_user(node, "anna", ScramMechanism.SCRAM_SHA_256)
+    admin = admin_of(node)
+    for future in admin.create_topics([NewTopic("payroll", 1), NewTopic("orders", 1)]).values():
+        future.result(30)
+    for group in ("payers", "billing"):
+        places = [TopicPartition(topic, 0, 0) for topic in ("payroll", "orders")]
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(30)
+    console = Service(node)
+    assert console.change("/api/login", user="anna", password="secret")[0] == 200
+    for path in ("/api/overview", "/api/groups"):
+        assert not re.search("payroll|orders|payers|billing", json.dumps(console.get(path))), path
+    for kind, name in ((ResourceType.TOPIC, "orders"), (ResourceType.GROUP, "billing")):
+        acl = AclBinding(
+            kind, name, ResourcePatternType.LITERAL, "User:anna", "*",
+            AclOperation.DESCRIBE, AclPermissionType.ALLOW,
+        )  # fmt: skip
+        admin.create_acls([acl])[acl].result(30)
+    sample = console.get("/api/overview")["sample"]
+    assert [row["topic"] for row in sample["top_topics"]] == ["orders"]
+    assert list(sample["group_lag"]) == ["billing"]
+    assert [(row["group"], row["topics"]) for row in console.get("/api/groups")["groups"]] == [
+        ("billing", ["orders"])
+    ]
 
 
 def test_users_of_the_broker_log_in_where_it_asks_for_that(

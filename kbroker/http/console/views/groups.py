@@ -8,6 +8,7 @@ from kbroker.http.console.refusal import check, not_found
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.http.console.views import group_members
+from kbroker.http.console.visible import Visible
 from kbroker.http.group_lags import LogRanges, topics_of
 from kbroker.metrics.group_lag import whole_topics
 from kbroker.protocol.api_keys import ApiKey
@@ -73,7 +74,13 @@ def groups(request: Request) -> dict[str, Any]:
         )
     if request["sort"] == "lag":
         rows.sort(key=lambda row: -(row["lag"] if row["lag"] is not None else -1))
-    return page("groups", rows, request)
+    shown = page("groups", rows, request)
+    visible = Visible(request.caller, request.config)
+    names = list(dict.fromkeys(name for row in shown["groups"] for name in row["topics"]))
+    seen = set(visible.topics(names)) if names else set()
+    for row in shown["groups"]:
+        row["topics"] = [name for name in row["topics"] if name in seen]
+    return shown
 
 
 def kind_of(request: Request, group_id: str) -> tuple[str, str]:

@@ -5,6 +5,11 @@ from typing import Any
 from kbroker import __version__
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, INT, NUMBER, NUMBERS, TEXT, Schema, fields, many, maybe
+from kbroker.http.console.visible import Visible
+
+SHOWN = 8
+ASKED = 32
+"""Of the busiest topics, among which are those that the client may see."""
 
 STAGE = fields(count=INT, p50_ms=NUMBER, p99_ms=NUMBER)
 STAGES: Schema = {"type": "object", "additionalProperties": STAGE}
@@ -62,16 +67,23 @@ def overview(request: Request) -> dict[str, Any]:
             f"{endpoint.listener}://{endpoint.host}:{request.ports.get(endpoint.listener, endpoint.port)}"
             for endpoint in request.config.listeners
         ],
-        "sample": shown(request.live.latest()),
+        "sample": shown(request.live.latest(), Visible(request.caller, request.config)),
         "history": request.live.history(),
     }
 
 
-def shown(sample: dict[str, Any]) -> dict[str, Any]:
-    """A sample as clients receive it, with only the busiest topics."""
+def shown(sample: dict[str, Any], visible: Visible) -> dict[str, Any]:
+    """A sample as clients receive it, with only the busiest topics, and names that the client may
+    see."""
     topics = sorted(sample["topics"].items(), key=lambda item: -(item[1]["in_bytes"] + item[1]["out_bytes"]))
+    seen = visible.topics([name for name, _ in topics[:ASKED]])[:SHOWN]
     busy = [
-        {"topic": name, **{key: rates[key] for key in ("in_bytes", "out_bytes", "in_records")}}
-        for name, rates in topics[:8]
+        {
+            "topic": name,
+            **{key: sample["topics"][name][key] for key in ("in_bytes", "out_bytes", "in_records")},
+        }
+        for name in seen
     ]
-    return {key: value for key, value in sample.items() if key != "topics"} | {"top_topics": busy}
+    lag = {group: sample["group_lag"][group] for group in visible.groups(list(sample["group_lag"]))}
+    kept = {key: value for key, value in sample.items() if key != "topics"}
+    return kept | {"top_topics": busy, "group_lag": lag}
