@@ -145,7 +145,7 @@ class Handler(HttpConnection):
             return
         collector = self.server.collector
         began_s = collector.now_s()
-        _, content_type = choose_encoder(self.headers.get("Accept", ""))
+        content_type = _content_type(self.headers.get("Accept", ""))
         packed = "gzip" in self.headers.get("Accept-Encoding", "")
         query = parse_qs(self.path.partition("?")[2])
         try:
@@ -181,7 +181,16 @@ class Handler(HttpConnection):
         for name, value in (more or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Type", content_type)
+        self.send_header("X-Content-Type-Options", "nosniff")  # clients choose names in the metrics
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+
+def _content_type(accept: str) -> str:
+    """The format of the metrics that a client accepts, the plain one for an odd version."""
+    try:
+        return str(choose_encoder(accept)[1])
+    except (TypeError, ValueError):
+        return str(choose_encoder("")[1])

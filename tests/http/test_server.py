@@ -136,6 +136,18 @@ def test_a_scrape_is_compressed_on_request(served: Served) -> None:
     assert len(packed) < len(ask(served.connect(), "GET", "/metrics")[1]) / 4
 
 
+@pytest.mark.parametrize("version", ["abc", "", "1.x", "9" * 400])
+def test_a_scrape_of_an_odd_version_is_answered(served: Served, version: str) -> None:
+    connection = served.connect()
+    accept = f"application/openmetrics-text;version={version}"
+    connection.request("GET", "/metrics", headers={"Accept": accept})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert b"kbroker_" in answer.read()
+    connection.close()
+
+
 def test_the_time_of_a_scrape_has_its_text_in_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(*_: object) -> bytes:
         served.scene.now += 3
