@@ -25,7 +25,6 @@ from kbroker.net.produce.check_kernel import (
 from kbroker.net.rows import (
     Connection,
     Context,
-    Event,
     EventKind,
     May,
     Partition,
@@ -82,7 +81,7 @@ def take_result(cx: int, request: int) -> int:
 
 
 @inlined
-def give_result(cx: int, result: int) -> int:
+def free_result(cx: int, result: int) -> int:
     """Free a result row; returns the next of its request."""
     row = get(cx, Context.RESULTS) + result * Result.STRIDE
     following = get(row, Result.NEXT)
@@ -185,15 +184,14 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     left = 0
     client_row = connection_row(cx, connection)
     for _ in range(topics):
-        name = length = denied = 0
+        name = name_bytes = denied = 0
         if version >= ProduceVersion.TOPIC_IDS:
             topic = topic_by_id(cx, position)
             position += 16
         else:
-            length, name = read_length(position, end, compact, False)
-            topic = topic_by_name(cx, name, length)
-            position = name + length
-        name_bytes = length
+            name_bytes, name = read_length(position, end, compact, False)
+            topic = topic_by_name(cx, name, name_bytes)
+            position = name + name_bytes
         partitions, position = read_length(position, end, compact, True)
         for _ in range(partitions):
             index = load_i32_be(position)
@@ -224,7 +222,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 pending += 1
             elif error == Code.NONE or error >= NEEDS_PYTHON:
                 put(row, Result.STATE, ResultState.IN_PYTHON)
-                _ask_python(cx, connection, result, error)
+                push_event(cx, EventKind.CHECK_BATCH, connection, result, error)
                 pending += 1
                 left += 1
             else:
@@ -244,17 +242,6 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             position = skip_tags(position, end)
     put(request, Request.PENDING, pending)
     return left
-
-
-@inlined
-def _ask_python(cx: int, connection: int, result: int, reason: int) -> None:
-    count = get(cx, Context.EVENT_COUNT)
-    event = get(cx, Context.EVENTS) + count * Event.STRIDE
-    put(event, Event.KIND, EventKind.CHECK_BATCH)
-    put(event, Event.CONNECTION, connection)
-    put(event, Event.A, result)
-    put(event, Event.B, reason)
-    put(cx, Context.EVENT_COUNT, count + 1)
 
 
 @kernel("int64(int64, int64)")

@@ -8,7 +8,7 @@ from kbroker.kernels.codes import ApiKey, Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_acquire
 from kbroker.kernels.rows import get, link_free, put
-from kbroker.net.produce.admit_kernel import give_result
+from kbroker.net.produce.admit_kernel import free_result
 from kbroker.net.produce.wire_kernel import write_answer
 from kbroker.net.rows import (
     AnswerBy,
@@ -43,7 +43,7 @@ def free_request(cx: int, number: int) -> None:
         chunk = get(get(cx, Context.RESULTS) + result * Result.STRIDE, Result.CHUNK)
         if chunk >= 0:
             release(cx, chunk)
-        result = give_result(cx, result)
+        result = free_result(cx, result)
     release(cx, get(request, Request.CHUNK))
     link_free(request, Request.NEXT, number, get(cx, Context.FREE_REQUEST))
     put(cx, Context.FREE_REQUEST, number)
