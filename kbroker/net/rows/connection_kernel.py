@@ -3,9 +3,9 @@ turn, and one send of memory or of a file.
 
 The records of produced batches that one turn checks are limited, so that other connections wait
 some milliseconds at most. The cost is counted in bytes that are checked, a millisecond for about
-half a megabyte of the shortest records. A connection whose requests have cost TURN continues in the
-next round, after all others. A single request may cost REQUEST more; the rest of its batches is
-checked one by one, when Python has time for it.
+half a megabyte of the shortest records. A connection whose requests have cost MAX_TURN_BYTES
+continues in the next round, after all others. A single request may cost MAX_REQUEST_BYTES more; the
+rest of its batches is checked one by one, when Python has time for it.
 """
 
 import platform
@@ -30,8 +30,8 @@ from kbroker.net.rows import Connection, Context, Event, EventKind, Flag
 PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
 EPOLL_DATA = 4 if PACKED else 8
 EPOLL_STRIDE = 12 if PACKED else 16
-TURN = 2 << 20
-REQUEST = 4 << 20
+MAX_TURN_BYTES = 2 << 20
+MAX_REQUEST_BYTES = 4 << 20
 GZIP_WEIGHT = 4  # decompresses at a quarter of the speed of the check of records
 CODEC_WEIGHT = 2  # the other codecs
 
@@ -171,7 +171,7 @@ def send_part(socket: int, file: int, start: int, length: int, more: int, scratc
 @inlined
 def begin_turn(cx: int) -> None:
     """A connection's requests are served, in this round for the first time or again."""
-    put(cx, Context.WORK_LEFT, TURN)
+    put(cx, Context.WORK_LEFT, MAX_TURN_BYTES)
 
 
 @inlined
@@ -189,4 +189,4 @@ def turn_is_over(cx: int) -> bool:
 @inlined
 def costs_too_much(cx: int) -> bool:
     """Whether the rest of the request is checked later."""
-    return get(cx, Context.WORK_LEFT) <= -REQUEST
+    return get(cx, Context.WORK_LEFT) <= -MAX_REQUEST_BYTES

@@ -10,7 +10,7 @@ from kbroker.metrics import layout as ml
 from kbroker.net.produce.check_kernel import FOREVER, NEEDS_PYTHON, REFUSED, late_check_result
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import Result
-from kbroker.net.rows.connection_kernel import CODEC_WEIGHT, GZIP_WEIGHT, TURN
+from kbroker.net.rows.connection_kernel import CODEC_WEIGHT, GZIP_WEIGHT, MAX_TURN_BYTES
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
@@ -191,4 +191,4 @@ def test_checked_items_are_counted_as_work(scene: Scene, codec: Codec, weight: i
     data = batch(stamps=(NOW,) * 100, codec=codec)
     plain = len(batch(stamps=(NOW,) * 100)) - rb.RECORDS
     assert scene.error(data) == ErrorCode.NONE
-    assert scene.context.words[ContextRow.WORK_LEFT] == TURN - len(data) - weight * plain
+    assert scene.context.words[ContextRow.WORK_LEFT] == MAX_TURN_BYTES - len(data) - weight * plain
