@@ -14,12 +14,11 @@ from kbroker.kernels.jit import kernel
 from kbroker.kernels.memory import store_i32_be, store_i64_be
 from kbroker.kernels.producer_rows import Producer, Sequence
 from kbroker.kernels.scan_rows import IndexCarry, ScannedBatch
+from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
-
-# words carried from call to call over one segment
 
 
 @kernel("void(int64[:, ::1], int64, int64, int64, int64, uint8[::1], uint8[::1], int64[::1], int64[::1])")
@@ -34,8 +33,8 @@ def index_entries(
     carry: Words,
     added: Words,
 ) -> None:
-    """Append the index entries of ``count`` rows to ``index`` and ``times`` (8 and 12 bytes a row
-    at most).
+    """Append the index entries of ``count`` rows to ``index`` and ``times``, at most one of
+    each for a row.
 
     added (int64[2]): bytes written to each. limit: segment.index.bytes; entries beyond it are left
     out."""
@@ -47,19 +46,21 @@ def index_entries(
         if row[ScannedBatch.MAX_TIMESTAMP] > carry[IndexCarry.MAX_TIMESTAMP]:
             carry[IndexCarry.MAX_TIMESTAMP] = row[ScannedBatch.MAX_TIMESTAMP]
             carry[IndexCarry.MAX_TIMESTAMP_OFFSET] = row[ScannedBatch.LAST_OFFSET]
-        if carry[IndexCarry.SINCE_INDEX] > interval and carry[IndexCarry.INDEX_BYTES] + 8 <= limit:
+        if (
+            carry[IndexCarry.SINCE_INDEX] > interval
+            and carry[IndexCarry.INDEX_BYTES] + OFFSET_ENTRY_BYTES <= limit
+        ):
             store_i32_be(index_at + added[0], row[ScannedBatch.LAST_OFFSET] - base)
             store_i32_be(index_at + added[0] + 4, row[ScannedBatch.POSITION])
-            added[0] += 8
-            carry[IndexCarry.INDEX_BYTES] += 8
-            room = (
-                carry[IndexCarry.TIME_INDEX_BYTES] + 24 <= limit
-            )  # the last place is kept for the segment's end
+            added[0] += OFFSET_ENTRY_BYTES
+            carry[IndexCarry.INDEX_BYTES] += OFFSET_ENTRY_BYTES
+            # the last place is kept for the segment's end
+            room = carry[IndexCarry.TIME_INDEX_BYTES] + 2 * TIME_ENTRY_BYTES <= limit
             if room and carry[IndexCarry.MAX_TIMESTAMP] > carry[IndexCarry.LAST_INDEXED_TIMESTAMP]:
                 store_i64_be(times_at + added[1], carry[IndexCarry.MAX_TIMESTAMP])
                 store_i32_be(times_at + added[1] + 8, carry[IndexCarry.MAX_TIMESTAMP_OFFSET] - base)
-                added[1] += 12
-                carry[IndexCarry.TIME_INDEX_BYTES] += 12
+                added[1] += TIME_ENTRY_BYTES
+                carry[IndexCarry.TIME_INDEX_BYTES] += TIME_ENTRY_BYTES
                 carry[IndexCarry.LAST_INDEXED_TIMESTAMP] = carry[IndexCarry.MAX_TIMESTAMP]
             carry[IndexCarry.SINCE_INDEX] = 0
         carry[IndexCarry.SINCE_INDEX] += row[ScannedBatch.SIZE]

@@ -20,8 +20,8 @@ from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
 
-OFFSET_ENTRY = 8
-TIME_ENTRY = 12
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
 TAIL_BYTES = 1536  # of both entry sizes a multiple: readers near the end need two reads of the index
 WALK_BYTES = 8192  # at index.interval.bytes=4096 mostly one read from the entry to the batch
 
@@ -29,7 +29,7 @@ WALK_BYTES = 8192  # at index.interval.bytes=4096 mostly one read from the entry
 @inlined
 def _key(entry: int, width: int, slot: int) -> int:
     """Sort key of the entry at an address; a zero entry after the first slot is past the end."""
-    if width == OFFSET_ENTRY:
+    if width == OFFSET_ENTRY_BYTES:
         key = load_i32_be(entry)
         return INT64_MAX if key == 0 and load_i32_be(entry + 4) == 0 else key
     key = load_i64_be(entry)
@@ -80,8 +80,8 @@ def find_position(fd: int, index_bytes: int, base: int, offset: int) -> int:
     """Byte position of the last .index entry at or before an offset, 0 when there is none."""
     buffer = np.empty(TAIL_BYTES, np.uint8)
     address = buffer.ctypes.data
-    slot = lower_bound(fd, index_bytes // OFFSET_ENTRY, OFFSET_ENTRY, offset - base, address)
-    if slot < 0 or pread(fd, address, OFFSET_ENTRY, slot * OFFSET_ENTRY) < OFFSET_ENTRY:
+    slot = lower_bound(fd, index_bytes // OFFSET_ENTRY_BYTES, OFFSET_ENTRY_BYTES, offset - base, address)
+    if slot < 0 or pread(fd, address, OFFSET_ENTRY_BYTES, slot * OFFSET_ENTRY_BYTES) < OFFSET_ENTRY_BYTES:
         return 0
     return load_i32_be(address + 4)
 
@@ -93,8 +93,8 @@ def find_time(fd: int, index_bytes: int, timestamp: int, out: Words) -> int:
     out[0], out[1] take its timestamp and relative offset."""
     buffer = np.empty(TAIL_BYTES, np.uint8)
     address = buffer.ctypes.data
-    slot = lower_bound(fd, index_bytes // TIME_ENTRY, TIME_ENTRY, timestamp, address)
-    if slot < 0 or pread(fd, address, TIME_ENTRY, slot * TIME_ENTRY) < TIME_ENTRY:
+    slot = lower_bound(fd, index_bytes // TIME_ENTRY_BYTES, TIME_ENTRY_BYTES, timestamp, address)
+    if slot < 0 or pread(fd, address, TIME_ENTRY_BYTES, slot * TIME_ENTRY_BYTES) < TIME_ENTRY_BYTES:
         return -1
     out[0] = load_i64_be(address)
     out[1] = load_i32_be(address + 8)
@@ -149,8 +149,13 @@ def locate(
             index_bytes = lseek(
                 index_fd, 0, SEEK_END
             )  # all processes read with pread: the file offset is free
-        slot = lower_bound(index_fd, index_bytes // OFFSET_ENTRY, OFFSET_ENTRY, offset - base, address)
-        if slot >= 0 and pread(index_fd, address, OFFSET_ENTRY, slot * OFFSET_ENTRY) == OFFSET_ENTRY:
+        slot = lower_bound(
+            index_fd, index_bytes // OFFSET_ENTRY_BYTES, OFFSET_ENTRY_BYTES, offset - base, address
+        )
+        if (
+            slot >= 0
+            and pread(index_fd, address, OFFSET_ENTRY_BYTES, slot * OFFSET_ENTRY_BYTES) == OFFSET_ENTRY_BYTES
+        ):
             position = max(position, load_i32_be(address + 4))
     start, filled = position, 0
     while position + b.RECORDS <= end:

@@ -25,6 +25,7 @@ from kbroker.kernels.memory import (
     store_i64_be,
 )
 from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
+from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.protocol import batch_layout as rb
 
 Words = NDArray[np.int64]
@@ -52,9 +53,10 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
             return True
     elif now_ms > row[AppendRow.ROLL_AT_MS]:
         return True
-    if row[AppendRow.INDEX_BYTES] + 8 > row[AppendRow.INDEX_LIMIT]:
+    if row[AppendRow.INDEX_BYTES] + OFFSET_ENTRY_BYTES > row[AppendRow.INDEX_LIMIT]:
         return True
-    if row[AppendRow.TIME_INDEX_BYTES] + 24 > row[AppendRow.INDEX_LIMIT]:
+    # the last place is kept for the segment's end
+    if row[AppendRow.TIME_INDEX_BYTES] + 2 * TIME_ENTRY_BYTES > row[AppendRow.INDEX_LIMIT]:
         return True
     return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
 

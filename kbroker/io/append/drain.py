@@ -24,6 +24,7 @@ from kbroker.io.append.rows import (
     SyncRow,
 )
 from kbroker.ipc.shared import Shared
+from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.records import ControlType, read_batches, read_marker
 from kbroker.protocol.schema import ProtocolError
@@ -31,8 +32,6 @@ from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 
 Words = NDArray[np.int64]
 NEVER = AppendRow.NEVER
-INDEX_ENTRY_BYTES = 8
-TIME_INDEX_ENTRY_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Drain:
         self._failed: Words = np.zeros((Batch.ROWS, 2), np.int64)
         self._one: Words = np.ones(1, np.int64)
         self._scratch: NDArray[np.uint8] = np.zeros(
-            16 * Environment.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * Batch.ROWS + 16,
+            16 * Environment.MAX_IOV + (OFFSET_ENTRY_BYTES + TIME_ENTRY_BYTES) * Batch.ROWS + 16,
             np.uint8,
         )
         self._syncs_scratch: NDArray[np.uint8] = np.zeros(SyncJob.STRIDE * SyncJob.MAX_JOBS, np.uint8)
@@ -119,7 +118,7 @@ class Drain:
         env[Environment.METRICS] = self.metrics.address
         env[Environment.IOV] = scratch + 16
         env[Environment.INDEX_BYTES] = env[Environment.IOV] + 16 * Environment.MAX_IOV
-        env[Environment.TIME_INDEX_BYTES] = env[Environment.INDEX_BYTES] + INDEX_ENTRY_BYTES * Batch.ROWS
+        env[Environment.TIME_INDEX_BYTES] = env[Environment.INDEX_BYTES] + OFFSET_ENTRY_BYTES * Batch.ROWS
         env[Environment.DELAYED_DUE_MS] = NEVER
         env[Environment.SYNC_JOBS] = env[Environment.SYNC_RESULTS] = -1
         env[Environment.SYNC_SCRATCH] = self._syncs_scratch.ctypes.data

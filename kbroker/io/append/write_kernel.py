@@ -17,13 +17,14 @@ from kbroker.ipc.layout import Counter
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import EINTR, FALLOC_FL_KEEP_SIZE, errno, fallocate, ftruncate, pwrite, pwritev
 from kbroker.kernels.memory import load_i64, store_i32_be, store_i64, store_i64_be
+from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
 KEEP_MS = 30_000  # blocks that are unused for this long are freed
-MIN_CHUNK = 2 << 20
-BLOCK = 4096
+MIN_CHUNK_BYTES = 2 << 20
+BLOCK_BYTES = 4096
 
 
 @inlined
@@ -97,11 +98,11 @@ def index_batches(env: Words, row: Words, batches: Table, head: int, counters: W
         if row[AppendRow.SINCE_INDEX] > row[AppendRow.INDEX_INTERVAL]:
             store_i32_be(entries + index_bytes, batch[Batch.LAST_OFFSET] - base)
             store_i32_be(entries + index_bytes + 4, row[AppendRow.POSITION])
-            index_bytes += 8
+            index_bytes += OFFSET_ENTRY_BYTES
             if row[AppendRow.MAX_TIMESTAMP] > row[AppendRow.LAST_INDEXED_TIMESTAMP]:
                 store_i64_be(times + time_bytes, row[AppendRow.MAX_TIMESTAMP])
                 store_i32_be(times + time_bytes + 8, row[AppendRow.MAX_TIMESTAMP_OFFSET] - base)
-                time_bytes += 12
+                time_bytes += TIME_ENTRY_BYTES
                 row[AppendRow.LAST_INDEXED_TIMESTAMP] = row[AppendRow.MAX_TIMESTAMP]
             row[AppendRow.SINCE_INDEX] = 0
         row[AppendRow.SINCE_INDEX] += batch[Batch.LENGTH]
@@ -133,14 +134,14 @@ def reserve_ahead(row: Words, now_ms: int) -> None:
     position = row[AppendRow.POSITION]
     if position < row[AppendRow.RESERVE_AT]:
         return
-    chunk = min(max(position >> 1, MIN_CHUNK), row[AppendRow.RESERVE_MAX])
+    chunk = min(max(position >> 1, MIN_CHUNK_BYTES), row[AppendRow.RESERVE_MAX])
     slow = now_ms - row[AppendRow.RESERVED_MS] > KEEP_MS
     row[AppendRow.RESERVED_MS] = now_ms
     if slow:
         row[AppendRow.RESERVE_AT] = position + chunk
         return
     end = min(position + chunk, row[AppendRow.SEGMENT_BYTES])
-    start = max((position + BLOCK - 1) & ~(BLOCK - 1), row[AppendRow.RESERVED])
+    start = max((position + BLOCK_BYTES - 1) & ~(BLOCK_BYTES - 1), row[AppendRow.RESERVED])
     row[AppendRow.RESERVE_AT] = (position + end) >> 1 if position + chunk == end else AppendRow.NEVER
     if end <= start:
         return

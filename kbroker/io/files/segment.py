@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE
-from kbroker.kernels.search import OFFSET_ENTRY, TIME_ENTRY
+from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.log import files
 
 SLACK_BYTES = 1 << 16  # blocks beyond the end of a .log that are not worth a truncation
@@ -155,14 +155,16 @@ class IndexEnds(NamedTuple):
 def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | None:
     """The ends of the entries of both indexes; None when one of them cannot be trusted: it points
     beyond ``log_bytes``, its entries do not rise, or its length fits no entries."""
-    if os.fstat(index_fd).st_size % OFFSET_ENTRY or os.fstat(time_index_fd).st_size % TIME_ENTRY:
+    if os.fstat(index_fd).st_size % OFFSET_ENTRY_BYTES or os.fstat(time_index_fd).st_size % TIME_ENTRY_BYTES:
         return None
-    index_bytes = _used(index_fd, OFFSET_ENTRY)
-    time_bytes = _used(time_index_fd, TIME_ENTRY)
+    index_bytes = _used(index_fd, OFFSET_ENTRY_BYTES)
+    time_bytes = _used(time_index_fd, TIME_ENTRY_BYTES)
     relative, position = LOWEST_RELATIVE, 0
     if index_bytes:
-        first = OFFSET.unpack(os.pread(index_fd, OFFSET_ENTRY, 0))
-        relative, position = OFFSET.unpack(os.pread(index_fd, OFFSET_ENTRY, index_bytes - OFFSET_ENTRY))
+        first = OFFSET.unpack(os.pread(index_fd, OFFSET_ENTRY_BYTES, 0))
+        relative, position = OFFSET.unpack(
+            os.pread(index_fd, OFFSET_ENTRY_BYTES, index_bytes - OFFSET_ENTRY_BYTES)
+        )
         if (
             relative < first[0]
             or first[0] < 0
@@ -173,9 +175,9 @@ def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | 
             return None
     timestamp, timestamp_relative = -1, 0
     if time_bytes:
-        first = TIME.unpack(os.pread(time_index_fd, TIME_ENTRY, 0))
+        first = TIME.unpack(os.pread(time_index_fd, TIME_ENTRY_BYTES, 0))
         timestamp, timestamp_relative = TIME.unpack(
-            os.pread(time_index_fd, TIME_ENTRY, time_bytes - TIME_ENTRY)
+            os.pread(time_index_fd, TIME_ENTRY_BYTES, time_bytes - TIME_ENTRY_BYTES)
         )
         if (
             timestamp < first[0]
@@ -212,7 +214,7 @@ def set_length(fd: int, length: int) -> None:
 def append_time(fd: int, at: int, timestamp: int, relative: int) -> int:
     """Write a .timeindex entry at a byte; returns the bytes after it."""
     files.pwrite_all(fd, TIME.pack(timestamp, relative), at)
-    return at + TIME_ENTRY
+    return at + TIME_ENTRY_BYTES
 
 
 def last_time(path: str) -> tuple[int, int] | None:
@@ -222,8 +224,8 @@ def last_time(path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     try:
-        used = _used(fd, TIME_ENTRY)
-        return TIME.unpack(os.pread(fd, TIME_ENTRY, used - TIME_ENTRY)) if used else None
+        used = _used(fd, TIME_ENTRY_BYTES)
+        return TIME.unpack(os.pread(fd, TIME_ENTRY_BYTES, used - TIME_ENTRY_BYTES)) if used else None
     finally:
         os.close(fd)
 

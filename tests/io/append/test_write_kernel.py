@@ -13,7 +13,7 @@ import pytest
 
 from kbroker.io.append import write_kernel
 from kbroker.io.append.rows import AppendRow, Environment
-from kbroker.io.append.write_kernel import KEEP_MS, MIN_CHUNK
+from kbroker.io.append.write_kernel import KEEP_MS, MIN_CHUNK_BYTES
 from kbroker.io.partition.active_segment import begin_reserving
 from kbroker.kernels import plain
 from kbroker.kernels.memory import load_i64
@@ -49,7 +49,7 @@ def reserved(case: DrainCase) -> int:
 
 
 def test_a_small_log_reserves_nothing(case: DrainCase) -> None:
-    for position in (0, 4096, MIN_CHUNK - 100):
+    for position in (0, 4096, MIN_CHUNK_BYTES - 100):
         append_at(case, position)
     assert reserved(case) == 0
 
@@ -57,11 +57,11 @@ def test_a_small_log_reserves_nothing(case: DrainCase) -> None:
 def test_each_stretch_of_a_fast_log_reserves_half_of_it_again(case: DrainCase) -> None:
     append_at(case, 0)
     before = os.fstat(int(case.row[AppendRow.LOG_FD])).st_blocks
-    append_at(case, MIN_CHUNK + 100)
-    assert abs(reserved(case) - MIN_CHUNK) < 4096
-    assert os.fstat(int(case.row[AppendRow.LOG_FD])).st_blocks * 512 - before * 512 >= MIN_CHUNK - 4096
-    append_at(case, MIN_CHUNK + 200)
-    assert case.row[AppendRow.RESERVED] < 2 * MIN_CHUNK + 4096, "only from the middle of the chunk on"
+    append_at(case, MIN_CHUNK_BYTES + 100)
+    assert abs(reserved(case) - MIN_CHUNK_BYTES) < 4096
+    assert os.fstat(int(case.row[AppendRow.LOG_FD])).st_blocks * 512 - before * 512 >= MIN_CHUNK_BYTES - 4096
+    append_at(case, MIN_CHUNK_BYTES + 200)
+    assert case.row[AppendRow.RESERVED] < 2 * MIN_CHUNK_BYTES + 4096, "only from the middle of the chunk on"
     append_at(case, int(case.row[AppendRow.RESERVE_AT]))
     append_at(case, 8 * MIB)
     assert abs(reserved(case) - 4 * MIB) < 4096
