@@ -121,7 +121,7 @@ class AppendEntry(Row, writer="client process", shared="io", words=8):
     ADDRESS = word("arena offset", "the record batch, in the sender's arena; READ_AHEAD: byte position")
     LENGTH = word("bytes", "of the batch")
     TOKEN = word("bits", "opaque to the IO worker; the high 16 bits are the low bits of ProcessLine.EPOCH")
-    ACKS = word("bits", "acks (-1, 0, 1) in the low 16 bits as signed, timeout_ms in the upper 48")
+    ACKS = word("bits", "acks and timeout, see `ring.pack_acks`")
     NANOSECONDS = word("ns", "when it was enqueued, CLOCK_MONOTONIC")
 
     TOKEN_EPOCH_SHIFT = 48

@@ -29,6 +29,21 @@ HEAD, TAIL, HEADER = 8 * Ring.HEAD, 8 * Ring.TAIL, Ring.STRIDE
 RING_ENTRY_BYTES = AppendEntry.STRIDE
 
 
+def pack_acks(acks: int, timeout_ms: int) -> int:
+    """The word AppendEntry.ACKS of a request with these acks (-1, 0, 1) and this timeout."""
+    return timeout_ms << 16 | acks & 0xFFFF
+
+
+def acks_of(packed: int) -> int:
+    """The acks in a word of `pack_acks`."""
+    return ((packed & 0xFFFF) ^ 0x8000) - 0x8000
+
+
+def timeout_ms_of(packed: int) -> int:
+    """The timeout in a word of `pack_acks`."""
+    return packed >> 16
+
+
 @inlined
 def ring_free(ring: int, capacity: int) -> int:
     """Entries that the producer may still write."""

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.ipc.layout import AppendEntry
-from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
+from kbroker.ipc.ring import (
+    Sleeper,
+    acks_of,
+    pack_acks,
+    ring_length,
+    ring_push,
+    ring_take,
+    timeout_ms_of,
+    wake_process,
+)
 from kbroker.ipc.shared import Shared, Sizes
 from tests.forked_child import ForkedChild
 
@@ -96,3 +105,9 @@ def test_entries_cross_a_fork_in_order() -> None:
 def test_ring_size_must_be_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
         Shared(Sizes(clients=1, workers=1, max_partitions=1, ring_entries=12, arena_bytes=4096))
+
+
+@given(st.sampled_from((-1, 0, 1)), st.integers(-(1 << 31), (1 << 31) - 1))
+def test_acks_and_timeout_share_a_word(acks: int, timeout_ms: int) -> None:
+    packed = int(np.int64(pack_acks(acks, timeout_ms)))
+    assert (acks_of(packed), timeout_ms_of(packed)) == (acks, timeout_ms)

@@ -12,7 +12,7 @@ from kbroker.control import failpoint
 from kbroker.control.links.append_queue import Append, AppendQueue, ArenaQueue, Ended, Settled, Space
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc.layout import AppendEntry, Completion, Operation
-from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
+from kbroker.ipc.ring import Sleeper, pack_acks, ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -24,8 +24,7 @@ FULL_S = 0.001
 """Seconds between two tries when the ring or the arena is full."""
 TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
 DEFAULT_TIMEOUT_MS = 30_000
-ACKS_ALL = 0xFFFF
-"""acks=-1 in the low 16 bits of AppendEntry.ACKS."""
+ACKS_ALL = -1
 
 Done = Callable[[KafkaError | None], None]
 """Called with None once the records are in the log, or with the error."""
@@ -190,7 +189,7 @@ class Appender:
         entry[AppendEntry.ADDRESS] = space.start
         entry[AppendEntry.LENGTH] = length
         entry[AppendEntry.TOKEN] = token
-        entry[AppendEntry.ACKS] = ACKS_ALL | timeout_ms << 16
+        entry[AppendEntry.ACKS] = pack_acks(ACKS_ALL, timeout_ms)
         entry[AppendEntry.NANOSECONDS] = now_ns
         if not ring_push(self._workers[leader.worker].appends, self._shared.sizes.ring_entries, entry):
             self._space.give(space)

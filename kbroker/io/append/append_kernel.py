@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kbroker.io.append.publish_kernel import acknowledged_below
 from kbroker.io.append.rows import AppendRow, AppendState, Batch, Chain, Drained, Held, Stop
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag, SlotState
+from kbroker.ipc.ring import acks_of
 from kbroker.kernels import producers as pr
 from kbroker.kernels.codes import Code
 from kbroker.kernels.crc32c import crc32c_at
@@ -30,6 +31,8 @@ from kbroker.protocol import batch_layout as rb
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
+
+_acks_of = inlined(acks_of)
 
 # Where a marker's coordinator epoch lies: control builds these batches, so every varint before it
 # is one byte: length, attributes, two deltas, key length, key (2 int16), value length, value's
@@ -217,7 +220,7 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         batch[Batch.ERROR] = Code.RECORD_LIST_TOO_LARGE
         return Stop.NONE
     flags = slots[slot, Slot.FLAGS]
-    acks = (batch[Batch.ACKS] << 48) >> 48
+    acks = _acks_of(batch[Batch.ACKS])
     if flags & SlotFlag.ACKS_WAIT and acks == -1:
         if row[AppendRow.TOO_FEW]:
             batch[Batch.ERROR] = Code.NOT_ENOUGH_REPLICAS

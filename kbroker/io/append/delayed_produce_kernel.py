@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kbroker.io.append.publish_kernel import acknowledged_below, push_completion
 from kbroker.io.append.rows import AppendRow, Batch, Client, Environment
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.ring import ring_free
+from kbroker.ipc.ring import acks_of, ring_free, timeout_ms_of
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import CLOCK_MONOTONIC, clock_ns
@@ -24,12 +24,8 @@ Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
 ALL = -1  # acks
-
-
-@inlined
-def acks_of(packed: int) -> int:
-    """acks of a ring entry's word."""
-    return (packed << 48) >> 48
+_acks_of = inlined(acks_of)
+_timeout_ms_of = inlined(timeout_ms_of)
 
 
 @inlined
@@ -46,9 +42,9 @@ def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) ->
     row[DelayedProduce.BASE_OFFSET] = batch[Batch.BASE_OFFSET]
     row[DelayedProduce.LAST_OFFSET] = batch[Batch.LAST_OFFSET]
     row[DelayedProduce.APPEND_TIME] = batch[Batch.APPEND_TIME]
-    row[DelayedProduce.ACKS] = acks_of(batch[Batch.ACKS])
+    row[DelayedProduce.ACKS] = _acks_of(batch[Batch.ACKS])
     row[DelayedProduce.WRITTEN_NS] = now_ns
-    expiry = now_ns // 1_000_000 + (batch[Batch.ACKS] >> 16)
+    expiry = now_ns // 1_000_000 + _timeout_ms_of(batch[Batch.ACKS])
     row[DelayedProduce.EXPIRY_MS] = expiry
     env[Environment.DELAYED_DUE_MS] = min(env[Environment.DELAYED_DUE_MS], expiry)
     # a repeated batch has the offsets of the first attempt, below those of batches that wait

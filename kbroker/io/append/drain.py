@@ -23,6 +23,7 @@ from kbroker.io.append.rows import (
     SyncJob,
     SyncRow,
 )
+from kbroker.ipc.ring import acks_of, pack_acks, timeout_ms_of
 from kbroker.ipc.shared import Shared
 from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.metrics.slots import Slots
@@ -243,7 +244,7 @@ class Drain:
         )
         batch[Batch.BASE_OFFSET], batch[Batch.LAST_OFFSET] = held.base_offset, held.last_offset
         batch[Batch.APPEND_TIME] = held.append_time_ms
-        batch[Batch.ACKS] = held.timeout_ms << 16 | held.acks & 0xFFFF
+        batch[Batch.ACKS] = pack_acks(held.acks, held.timeout_ms)
         delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
 
     def release(self, slot: int) -> int:
@@ -310,8 +311,6 @@ def marker_of(data: bytes) -> EndTxnMarker | None:
 
 
 def _held_append(row: list[int]) -> HeldAppend:
-    packed = row[Batch.ACKS]
-    acks = (packed & 0xFFFF) - (0x10000 if packed & 0x8000 else 0)
     return HeldAppend(
         client=row[Batch.CLIENT],
         token=row[Batch.TOKEN],
@@ -319,8 +318,8 @@ def _held_append(row: list[int]) -> HeldAppend:
         base_offset=row[Batch.BASE_OFFSET],
         last_offset=row[Batch.LAST_OFFSET],
         append_time_ms=row[Batch.APPEND_TIME],
-        acks=acks,
-        timeout_ms=packed >> 16,
+        acks=acks_of(row[Batch.ACKS]),
+        timeout_ms=timeout_ms_of(row[Batch.ACKS]),
     )
 
 

@@ -2,7 +2,7 @@
 entries."""
 
 from kbroker.ipc.layout import AppendEntry, Counter, Operation, Slot
-from kbroker.ipc.ring import HEAD, ring_entry, ring_free
+from kbroker.ipc.ring import HEAD, pack_acks, ring_entry, ring_free
 from kbroker.kernels.batch_header import batch_bytes
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
@@ -38,6 +38,8 @@ from kbroker.net.rows import (
 )
 from kbroker.net.rows.connection_kernel import connection_row, push_event
 from kbroker.net.rows.topic_kernel import may_use, topic_by_id, topic_by_name
+
+_pack_acks = inlined(pack_acks)
 
 
 @inlined
@@ -108,9 +110,7 @@ def push_append(cx: int, result: int) -> None:
     put(entry, AppendEntry.LENGTH, get(row, Result.LENGTH))
     tag = (number & Token.NUMBER_MASK) << Token.RESULT_BITS
     put(entry, AppendEntry.TOKEN, get(cx, Context.TOKEN_EPOCH) | tag | result)
-    put(
-        entry, AppendEntry.ACKS, (get(request, Request.TIMEOUT) << 16) | (get(request, Request.ACKS) & 0xFFFF)
-    )
+    put(entry, AppendEntry.ACKS, _pack_acks(get(request, Request.ACKS), get(request, Request.TIMEOUT)))
     put(entry, AppendEntry.NANOSECONDS, get(cx, Context.NOW_NS))
     store_release(ring + HEAD, number + 1)
     put(row, Result.NUMBER, number)
