@@ -17,7 +17,7 @@ from kbroker.kernels.memory import (
 )
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import write_count, write_no_tags, write_uvarint
-from kbroker.net.fetch.read_kernel import next_words, plan_reads, segment_row
+from kbroker.net.fetch.read_kernel import last_read, plan_reads, segment_row
 from kbroker.net.fetch.request_kernel import plan_request, plan_row, update_session
 from kbroker.net.fetch.send_kernel import send_parts
 from kbroker.net.rows import (
@@ -48,10 +48,9 @@ PARTITION_BOUND = 64
 
 
 @inlined
-def _select(cx: int) -> int:
-    """Mark the partitions that the answer holds; returns how many."""
+def _select(cx: int) -> None:
+    """Mark the partitions that the answer holds: in a session, those that have changed."""
     session = get(cx, Context.PLAN_SESSION)
-    selected = 0
     for number in range(get(cx, Context.PLAN_COUNT)):
         row = plan_row(cx, number)
         changed = 1
@@ -60,8 +59,6 @@ def _select(cx: int) -> int:
             same = get(entry, SessionEntry.SENT_HIGH_WATERMARK) == get(row, Plan.HIGH_WATERMARK)
             changed = 0 if same and get(entry, SessionEntry.SENT_LOG_START) == get(row, Plan.LOG_START) else 1
         put(row, Plan.SELECTED, changed)
-        selected += changed
-    return selected
 
 
 @inlined
@@ -84,7 +81,7 @@ def _has_room(cx: int) -> bool:
 
 
 @inlined
-def _group(cx: int, number: int) -> int:
+def _partitions_of_topic(cx: int, number: int) -> int:
     """Selected partitions of one topic that follow each other, from plan row ``number`` on."""
     topic = get(plan_row(cx, number), Plan.TOPIC)
     count = 0
@@ -98,8 +95,8 @@ def _group(cx: int, number: int) -> int:
 
 
 @inlined
-def _groups(cx: int) -> int:
-    """Runs of selected partitions of one topic."""
+def _topics_in_answer(cx: int) -> int:
+    """Topics of the answer: runs of selected partitions of one topic."""
     last = 0
     count = 0
     for number in range(get(cx, Context.PLAN_COUNT)):
@@ -170,12 +167,12 @@ def _write_partition(out: int, row: int, version: int, committed: int) -> int:
 
 @inlined
 def _remember(cx: int, row: int, client_row: int, next_offset: int, position: int) -> None:
-    words = next_words(row, client_row)
-    put(words, ReadEnd.SLOT, get(row, Plan.SLOT) + 1)
-    put(words, ReadEnd.OFFSET, next_offset)
-    put(words, ReadEnd.SEGMENT, get(row, Plan.SEGMENT))
-    put(words, ReadEnd.POSITION, position)
-    put(words, ReadEnd.VERSION, get(row, Plan.VERSION))
+    end = last_read(row, client_row)
+    put(end, ReadEnd.SLOT, get(row, Plan.SLOT) + 1)
+    put(end, ReadEnd.OFFSET, next_offset)
+    put(end, ReadEnd.SEGMENT, get(row, Plan.SEGMENT))
+    put(end, ReadEnd.POSITION, position)
+    put(end, ReadEnd.VERSION, get(row, Plan.VERSION))
 
 
 @inlined
@@ -206,7 +203,7 @@ def _write_head(cx: int, start: int, correlation: int, version: int) -> int:
         store_i16_be(out, 0)
         store_i32_be(out + 2, get(session, Session.ID) if session != 0 else 0)
         out += 6
-    return write_count(out, _groups(cx), compact)
+    return write_count(out, _topics_in_answer(cx), compact)
 
 
 @inlined
@@ -229,7 +226,7 @@ def _build(cx: int, client_row: int, start: int, correlation: int, version: int)
                 out = write_no_tags(out, compact)
             topic = get(row, Plan.TOPIC)
             out = _write_topic(out, topic, version)
-            out = write_count(out, _group(cx, number), compact)
+            out = write_count(out, _partitions_of_topic(cx, number), compact)
         out = _write_partition(out, row, version, get(cx, Context.PLAN_COMMITTED))
         length = get(row, Plan.LENGTH)
         if length > 0:
@@ -261,7 +258,7 @@ def _build(cx: int, client_row: int, start: int, correlation: int, version: int)
 
 
 @inlined
-def _count_partitions(cx: int) -> tuple[int, int, int, int]:
+def _count_sent(cx: int) -> tuple[int, int, int, int]:
     """Count what is sent of each partition. Returns sizes of the built answer: all bytes, bytes of
     records, bytes sent by sendfile, partitions."""
     answer = 0
@@ -320,7 +317,7 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
         return Outcome.TO_PYTHON
     if get(cx, Context.PLAN_SESSION) != 0:
         update_session(cx)
-    answer, records, by_sendfile, partitions = _count_partitions(cx)
+    answer, records, by_sendfile, partitions = _count_sent(cx)
     count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions)
     fetch_built(cx, client_row, began_ns, force)
     send_parts(cx, connection, end)

@@ -17,6 +17,11 @@ from kbroker.net.rows.topic_kernel import snapshot
 from kbroker.protocol import batch_layout as rb
 
 PAGE = 4096
+
+# results of a search, instead of the number of a segment
+FOR_PYTHON = -1  # the segments are not listed, or one of them is not open or damaged
+NO_BYTES = -2
+
 Words = NDArray[np.int64]
 
 
@@ -27,11 +32,10 @@ def segment_row(cx: int, number: int) -> int:
 
 
 @inlined
-def next_words(row: int, connection_row: int) -> int:
-    """Address of the words that remember the reader's last read: in its session's entry, or in the
-    connection."""
+def last_read(row: int, connection_row: int) -> int:
+    """Address of the reader's ReadEnd: in the entry of its session, or in the connection."""
     entry = get(row, Plan.ENTRY)
-    return entry + 8 * SessionEntry.NEXT if entry != 0 else connection_row + 8 * Connection.NEXT
+    return entry + 8 * SessionEntry.LAST_READ if entry != 0 else connection_row + 8 * Connection.LAST_READ
 
 
 @inlined
@@ -52,16 +56,14 @@ def resident(cx: int, fd: int, position: int, length: int) -> bool:
 def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
     """The segment where the reader's last read ended, if this read continues there: place is
     filled; -1 otherwise."""
-    words = next_words(row, connection_row)
-    if get(words, ReadEnd.SLOT) != get(row, Plan.SLOT) + 1 or get(words, ReadEnd.OFFSET) != get(
-        row, Plan.OFFSET
-    ):
+    end = last_read(row, connection_row)
+    if get(end, ReadEnd.SLOT) != get(row, Plan.SLOT) + 1 or get(end, ReadEnd.OFFSET) != get(row, Plan.OFFSET):
         return -1
-    if get(words, ReadEnd.VERSION) != get(row, Plan.VERSION):
+    if get(end, ReadEnd.VERSION) != get(row, Plan.VERSION):
         return -1
-    number = get(words, ReadEnd.SEGMENT)
+    number = get(end, ReadEnd.SEGMENT)
     fd = get(segment_row(cx, number), Segment.LOG_FD)
-    position = get(words, ReadEnd.POSITION)
+    position = get(end, ReadEnd.POSITION)
     scratch = get(cx, Context.SCRATCH)
     if fd < 0 or pread(fd, scratch, 24, position) < 24:
         return -1
@@ -74,14 +76,14 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
 
 @inlined
 def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
-    """The segment with an offset of the plan row's slot: place is filled. -1: Python must search;
-    -2: no bytes."""
+    """The segment with an offset of the plan row's slot: place is filled; or FOR_PYTHON,
+    NO_BYTES."""
     read = get(cx, Context.READS) + get(row, Plan.SLOT) * Read.STRIDE
     count = get(read, Read.COUNT)
     if count == 0 or get(read, Read.GENERATION) != get(row, Plan.GENERATION):
-        return -1
+        return FOR_PYTHON
     if get(read, Read.VERSION) != get(row, Plan.VERSION):
-        return -1
+        return FOR_PYTHON
     number = get(read, Read.FIRST) + count - 1
     while number > get(read, Read.FIRST) and get(segment_row(cx, number), Segment.BASE) > offset:
         number -= 1
@@ -89,7 +91,7 @@ def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
         segment = segment_row(cx, number)
         fd = get(segment, Segment.LOG_FD)
         if fd < 0:
-            return -1
+            return FOR_PYTHON
         base = get(segment, Segment.BASE)
         end = get(snap, Slot.HW_POSITION)
         if base != get(snap, Slot.HW_BASE):
@@ -100,11 +102,11 @@ def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
         if found == Located.FOUND:
             return number
         if found != Located.NOT_HERE:
-            return -1
+            return FOR_PYTHON
         if base == get(snap, Slot.HW_BASE):
-            return -2
+            return NO_BYTES
         number += 1
-    return -2
+    return NO_BYTES
 
 
 @inlined
@@ -115,7 +117,7 @@ def _plan_range(
     number = _remembered(cx, row, connection_row, place)
     if number < 0:
         number = _search(cx, row, snap, get(row, Plan.OFFSET), place)
-        if number == -1:
+        if number == FOR_PYTHON:
             return Outcome.TO_PYTHON
         if number < 0:
             return Outcome.READY
@@ -142,12 +144,12 @@ def _plan_range(
 
 
 @inlined
-def _check(row: int, snap: int) -> bool:
+def _is_readable(row: int, snap: int) -> bool:
     """Whether a partition can be read without any error."""
     if get(snap, Slot.STATE) != SlotState.ONLINE or get(snap, Slot.GENERATION) != get(row, Plan.GENERATION):
         return False
-    epoch = get(row, Plan.EPOCH)
-    if (epoch >= 0 and epoch != get(snap, Slot.LEADER_EPOCH)) or get(row, Plan.LAST_EPOCH) >= 0:
+    epoch = get(row, Plan.CURRENT_LEADER_EPOCH)
+    if (epoch >= 0 and epoch != get(snap, Slot.LEADER_EPOCH)) or get(row, Plan.LAST_FETCHED_EPOCH) >= 0:
         return False
     offset = get(row, Plan.OFFSET)
     return offset >= get(snap, Slot.LOG_START) and offset <= get(snap, Slot.LOG_END)
@@ -183,7 +185,7 @@ def plan_reads(cx: int, connection_row: int) -> int:
     for number in range(get(cx, Context.PLAN_COUNT)):
         row = plan_row(cx, number)
         slot = get(cx, Context.SLOTS) + get(row, Plan.SLOT) * Slot.STRIDE
-        if snapshot(slot, snap) == 0 or not _check(row, snap):
+        if snapshot(slot, snap) == 0 or not _is_readable(row, snap):
             return Outcome.TO_PYTHON
         put(row, Plan.HIGH_WATERMARK, get(snap, Slot.HIGH_WATERMARK))
         put(row, Plan.LAST_STABLE, get(snap, Slot.LAST_STABLE))

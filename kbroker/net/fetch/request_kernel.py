@@ -62,8 +62,8 @@ def _plan_session(cx: int, number: int, epoch: int, version: int) -> int:
             return Outcome.TO_PYTHON
         put(row, Plan.OFFSET, get(entry, SessionEntry.OFFSET))
         put(row, Plan.MAX_BYTES, get(entry, SessionEntry.MAX_BYTES))
-        put(row, Plan.EPOCH, get(entry, SessionEntry.EPOCH))
-        put(row, Plan.LAST_EPOCH, get(entry, SessionEntry.LAST_EPOCH))
+        put(row, Plan.CURRENT_LEADER_EPOCH, get(entry, SessionEntry.CURRENT_LEADER_EPOCH))
+        put(row, Plan.LAST_FETCHED_EPOCH, get(entry, SessionEntry.LAST_FETCHED_EPOCH))
         put(row, Plan.ENTRY, entry)
     put(cx, Context.PLAN_SESSION, session)
     put(cx, Context.PLAN_COUNT, count)
@@ -103,15 +103,15 @@ def _partition_bytes(version: int) -> int:
 def _read_partition(row: int, position: int, version: int) -> None:
     """Take a partition's fields; its index has been read."""
     position += 4
-    put(row, Plan.EPOCH, -1)
-    put(row, Plan.LAST_EPOCH, -1)
+    put(row, Plan.CURRENT_LEADER_EPOCH, -1)
+    put(row, Plan.LAST_FETCHED_EPOCH, -1)
     if version >= FetchVersion.LEADER_EPOCH:
-        put(row, Plan.EPOCH, load_i32_be(position))
+        put(row, Plan.CURRENT_LEADER_EPOCH, load_i32_be(position))
         position += 4
     put(row, Plan.OFFSET, load_i64_be(position))
     position += 8
     if version >= FetchVersion.LAST_FETCHED_EPOCH:
-        put(row, Plan.LAST_EPOCH, load_i32_be(position))
+        put(row, Plan.LAST_FETCHED_EPOCH, load_i32_be(position))
         position += 4
     if version >= FetchVersion.LOG_START:
         position += 8
@@ -249,8 +249,8 @@ def update_session(cx: int) -> None:
         entry = get(row, Plan.ENTRY)
         put(entry, SessionEntry.OFFSET, get(row, Plan.OFFSET))
         put(entry, SessionEntry.MAX_BYTES, get(row, Plan.MAX_BYTES))
-        put(entry, SessionEntry.EPOCH, get(row, Plan.EPOCH))
-        put(entry, SessionEntry.LAST_EPOCH, get(row, Plan.LAST_EPOCH))
+        put(entry, SessionEntry.CURRENT_LEADER_EPOCH, get(row, Plan.CURRENT_LEADER_EPOCH))
+        put(entry, SessionEntry.LAST_FETCHED_EPOCH, get(row, Plan.LAST_FETCHED_EPOCH))
         put(entry, SessionEntry.SENT_HIGH_WATERMARK, get(row, Plan.HIGH_WATERMARK))
         put(entry, SessionEntry.SENT_LOG_START, get(row, Plan.LOG_START))
         if get(row, Plan.LENGTH) > 0 and get(session, Session.COUNT) > 1:

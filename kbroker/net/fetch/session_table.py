@@ -84,7 +84,7 @@ class SessionTable:
                     each.reported_log_start,
                 )
             )
-        entries[:, : SessionEntry.NEXT] = values
+        entries[:, : SessionEntry.LAST_READ] = values
         order: Words = np.arange(len(partitions))
         self._lent[session.id] = entries, order
         row = self._row(session)
@@ -112,8 +112,8 @@ class SessionTable:
         for (_, each), entry in zip(partitions, entries.tolist(), strict=True):
             each.fetch_offset = entry[SessionEntry.OFFSET]
             each.max_bytes = entry[SessionEntry.MAX_BYTES]
-            each.leader_epoch = entry[SessionEntry.EPOCH]
-            each.last_fetched_epoch = entry[SessionEntry.LAST_EPOCH]
+            each.leader_epoch = entry[SessionEntry.CURRENT_LEADER_EPOCH]
+            each.last_fetched_epoch = entry[SessionEntry.LAST_FETCHED_EPOCH]
             each.reported_high_watermark = entry[SessionEntry.SENT_HIGH_WATERMARK]
             each.reported_log_start = entry[SessionEntry.SENT_LOG_START]
         session.partitions = dict(partitions[at] for at in order.tolist())

@@ -27,8 +27,8 @@ class Plan(Row, writer="network", words=20):
     GENERATION = word("count", "of the slot")
     OFFSET = word("offset", "from which is read")
     MAX_BYTES = word("bytes", "of its records")
-    EPOCH = word("epoch", "leader epoch that the client knows, -1: none")
-    LAST_EPOCH = word("epoch", "of the client's last record, -1: none")
+    CURRENT_LEADER_EPOCH = word("epoch", "leader epoch that the client knows, -1: none")
+    LAST_FETCHED_EPOCH = word("epoch", "of the client's last record, -1: none")
     ENTRY = word("address", "its row of SessionEntry, 0 without one")
     HIGH_WATERMARK = word("offset", "of the answer")
     LAST_STABLE = word("offset", "of the answer")
@@ -62,11 +62,11 @@ class SessionEntry(Row, writer="network", words=14):
     INDEX = word("number", "of the partition")
     OFFSET = word("offset", "fetch offset")
     MAX_BYTES = word("bytes", "of its records")
-    EPOCH = word("epoch", "leader epoch that the client knows, -1: none")
-    LAST_EPOCH = word("epoch", "of the client's last record, -1: none")
+    CURRENT_LEADER_EPOCH = word("epoch", "leader epoch that the client knows, -1: none")
+    LAST_FETCHED_EPOCH = word("epoch", "of the client's last record, -1: none")
     SENT_HIGH_WATERMARK = word("offset", "high watermark of the last answer")
     SENT_LOG_START = word("offset", "log start offset of the last answer")
-    NEXT = word(ReadEnd, "where its last read ended")
+    LAST_READ = word(ReadEnd, "where its last read ended")
 
 
 class Read(Row, writer="network"):

@@ -29,7 +29,7 @@ class Connection(Row, writer="network", words=32):
     BYTES_IN = word("bytes", "received")
     BYTES_OUT = word("bytes", "sent")
     REQUESTS = word("count", "requests so far")
-    NEXT = word(ReadEnd, "where its last read without a session ended")
+    LAST_READ = word(ReadEnd, "where its last read without a session ended")
     BOX = word("address", "Box with the unsent rest of an answer (Flag.SENDING)")
     CALL = word("number", "the call that control is to answer, 0: none")
     API = word("bits", "of that request: API key | version << 16")

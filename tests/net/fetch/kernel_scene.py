@@ -150,7 +150,7 @@ class KernelScene:
 
     def forget(self) -> None:
         """Have the kernel not know where the client's last read ended."""
-        self.context.connections[self.row, Connection.NEXT + ReadEnd.SLOT] = 0
+        self.context.connections[self.row, Connection.LAST_READ + ReadEnd.SLOT] = 0
 
     def last_batches(self) -> tuple[dict[int, int], int]:
         """Where the last batch of each partition begins, and the bytes of all of them."""

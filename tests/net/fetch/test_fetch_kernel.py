@@ -93,7 +93,7 @@ def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfi
     def ask(offset: int, partition: int = 0) -> int:
         return scene.outcome(partitions={partition: offset})
 
-    memory = scene.context.connections[scene.row, Connection.NEXT : Connection.NEXT + ReadEnd.WORDS]
+    memory = scene.context.connections[scene.row, Connection.LAST_READ : Connection.LAST_READ + ReadEnd.WORDS]
     kept = memory.copy()
     assert kept[ReadEnd.POSITION] == before
     assert ask(start) == Outcome.TO_PYTHON, "not where it ended"

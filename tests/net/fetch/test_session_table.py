@@ -57,8 +57,8 @@ def test_changes_of_the_kernel_are_taken_back(scene: KernelScene) -> None:
     words = (
         SessionEntry.OFFSET,
         SessionEntry.MAX_BYTES,
-        SessionEntry.EPOCH,
-        SessionEntry.LAST_EPOCH,
+        SessionEntry.CURRENT_LEADER_EPOCH,
+        SessionEntry.LAST_FETCHED_EPOCH,
         SessionEntry.SENT_HIGH_WATERMARK,
         SessionEntry.SENT_LOG_START,
     )
