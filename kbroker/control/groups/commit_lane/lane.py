@@ -61,14 +61,14 @@ COMMITS: Final = 1 << 14
 ENTRIES: Final = 1 << 16
 ANSWER_BYTES: Final = 4 << 20
 RECORD_BYTES: Final = 16 << 20
-PLAIN_BYTES: Final = 1 << 20
+HEARTBEAT_ANSWER_BYTES: Final = 1 << 20
 NO_ERROR: Final = bind("kbroker_request_errors_total", api=int(ApiKey.OFFSET_COMMIT), error="NONE")
 ANSWERING: Final = f"answering-{int(ApiKey.OFFSET_COMMIT)}"
 HEARTBEATS: Final = tuple(
     (count, bind("kbroker_request_errors_total", api=int(api), error="NONE"), f"answering-{int(api)}")
     for count, api in (
-        (Lane.PLAIN_COUNT, ApiKey.HEARTBEAT),
-        (Lane.PLAIN_CONSUMER_COUNT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+        (Lane.HEARTBEATS, ApiKey.HEARTBEAT),
+        (Lane.CONSUMER_HEARTBEATS, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     )
 )
 """By API of heartbeats: the word that counts them in a block, their metric, and their
@@ -111,7 +111,7 @@ class CommitLane:
         self._answers: NDArray[np.uint8] = np.zeros(ANSWER_BYTES, np.uint8)
         # each answer again, after the head of a message and up to a multiple of 8
         self._ready: NDArray[np.uint8] = np.zeros(ANSWER_BYTES + COMMITS * 32, np.uint8)
-        self._plain: NDArray[np.uint8] = np.zeros(PLAIN_BYTES, np.uint8)
+        self._heartbeat_answers: NDArray[np.uint8] = np.zeros(HEARTBEAT_ANSWER_BYTES, np.uint8)
         self._records: NDArray[np.uint8] = np.zeros(RECORD_BYTES, np.uint8)
         self._heads: Words = np.zeros((0, 2), np.int64)
         words = self._rows.words
@@ -120,7 +120,10 @@ class CommitLane:
         words[Lane.ENTRIES], words[Lane.ENTRY_ROOM] = self._entries.ctypes.data, ENTRIES
         words[Lane.ANSWERS], words[Lane.ANSWER_ROOM] = self._answers.ctypes.data, ANSWER_BYTES
         words[Lane.RECORDS], words[Lane.RECORD_ROOM] = self._records.ctypes.data, RECORD_BYTES
-        words[Lane.PLAIN], words[Lane.PLAIN_ROOM] = self._plain.ctypes.data, PLAIN_BYTES
+        words[Lane.HEARTBEAT_ANSWERS], words[Lane.HEARTBEAT_ROOM] = (
+            self._heartbeat_answers.ctypes.data,
+            HEARTBEAT_ANSWER_BYTES,
+        )
         words[Lane.READY] = self._ready.ctypes.data
         words[Lane.BATCHES] = self._batches.ctypes.data
         runtime.before_timers(self._decisions.settle_touched)
@@ -251,17 +254,17 @@ class CommitLane:
         words[Lane.MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         batches = take_commits(self._rows.address, address, len(block))
-        if used := int(words[Lane.PLAIN_USED]):
+        if used := int(words[Lane.HEARTBEAT_BYTES]):
             for count, metric, place in HEARTBEATS:
                 if words[count]:
                     failpoint.reach(place)
                     self._broker.metrics.words[metric] += int(words[count])
-            link.answer(self._plain[:used].tobytes())
+            link.answer(self._heartbeat_answers[:used].tobytes())
         for number, row in enumerate(self._batches[:batches].tolist()):
             self._write(link, block, number, row, now_ms)
 
     def _write(self, link: AsyncLink, block: bytearray, number: int, row: list[int], now_ms: int) -> None:
-        entries: Words = np.empty((row[CommitBatch.CODES], 3), np.int64)
+        entries: Words = np.empty((row[CommitBatch.ENTRIES], 3), np.int64)
         commits: Words = np.empty((row[CommitBatch.COMMITS], 2), np.int64)
         list_batch(self._rows.address, number, entries.ctypes.data, commits.ctypes.data)
         start, ready = row[CommitBatch.BYTES_AT], row[CommitBatch.ANSWERS_AT]

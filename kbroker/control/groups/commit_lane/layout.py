@@ -8,7 +8,7 @@ from kbroker.kernels.row import Row, Values, word
 
 
 class Lane(Row, writer="control", words=40):
-    """Addresses and sizes of the tables."""
+    """Addresses and sizes of the tables. The ``lane`` of a kernel is the address of this row."""
 
     DECISIONS = word("address", "rows of CachedDecision")
     DECISION_INDEX = word(
@@ -39,11 +39,11 @@ class Lane(Row, writer="control", words=40):
     READY = word("address", "answers in the order of their batches")
     NOW = word("ms", "wall clock of this block, for records")
     NOW_MONOTONIC = word("ms", "CLOCK_MONOTONIC of this block, for sessions")
-    PLAIN = word("address", "answers that wait for no append")
-    PLAIN_ROOM = word("bytes", "size of PLAIN")
-    PLAIN_USED = word("bytes", "of PLAIN in use")
-    PLAIN_COUNT = word("count", "answers in PLAIN to members of classic groups")
-    PLAIN_CONSUMER_COUNT = word("count", "answers in PLAIN to members of consumer groups")
+    HEARTBEAT_ANSWERS = word("address", "answers to heartbeats, which wait for no append")
+    HEARTBEAT_ROOM = word("bytes", "size of HEARTBEAT_ANSWERS")
+    HEARTBEAT_BYTES = word("bytes", "of HEARTBEAT_ANSWERS in use")
+    HEARTBEATS = word("count", "answers there to members of classic groups")
+    CONSUMER_HEARTBEATS = word("count", "answers there to members of consumer groups")
     HASH_KEY = word("bits", "of the hashes in the indexes")
 
 
@@ -119,7 +119,7 @@ class CommitBatch(Row, writer="control"):
     ANSWERS_BYTES = word("bytes", "of its answers")
     COMMIT = word("number", "first Commit; the others follow by its NEXT")
     COMMITS = word("count", "its rows of Commit")
-    CODES = word("count", "error codes in its answers")
+    ENTRIES = word("count", "its rows of CommitEntry: as many error codes are in its answers")
 
 
 class CommitVersion(Values):
