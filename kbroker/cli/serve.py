@@ -14,7 +14,7 @@ from kbroker.config.setting import ConfigError
 from kbroker.kernels import image
 from kbroker.kernels.cache import cache_folder
 from kbroker.supervisor.hardening import harden
-from kbroker.supervisor.logs import FORMAT, LEVEL, log_to_stderr
+from kbroker.supervisor.log_lines import FORMAT, LEVEL, log_to_stderr
 from kbroker.supervisor.unsupported import unsupported
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,10 @@ from kbroker.ipc.clock import monotonic_ms
 from kbroker.supervisor.confinement.confine import confine
 from kbroker.supervisor.roles import Role
 
-FIRST_MS = 20
-MAX_MS = 1000
+FIRST_DELAY_MS = 20
+MAX_DELAY_MS = 1000
 HEALTHY_MS = 1000
+"""A life that is long: the next death is no sign of a defect that restarts do not end."""
 log = logging.getLogger(__name__)
 
 
@@ -31,11 +32,10 @@ class BackOff:
         if lived_ms >= HEALTHY_MS:
             self._delay_ms = 0
         delay = self._delay_ms
-        self._delay_ms = min(MAX_MS, max(FIRST_MS, self._delay_ms * 2))
+        self._delay_ms = min(MAX_DELAY_MS, max(FIRST_DELAY_MS, self._delay_ms * 2))
         return delay
 
 
-SIGKILL = signal.SIGKILL
 HELD_BACK = (*PARENT_ONLY, STOP_SIGNAL)  # in a new child, until it installs its handlers
 
 

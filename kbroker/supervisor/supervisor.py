@@ -25,7 +25,7 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
-from kbroker.supervisor.child import MAX_MS, Child
+from kbroker.supervisor.child import MAX_DELAY_MS, Child
 from kbroker.supervisor.http_listeners import HttpListeners
 from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable, start_failure
@@ -283,7 +283,7 @@ class Supervisor:
             return
         self._slots.words[DEATHS[child.role.name]] += 1
         if child.exit_code == EXIT_CANNOT_START:  # it has logged the reason; a new process would meet it, too
-            child.restart_at_ms = monotonic_ms() + MAX_MS
+            child.restart_at_ms = monotonic_ms() + MAX_DELAY_MS
             return
         delay = child.back_off.next_delay_ms(lived)
         child.restart_at_ms = monotonic_ms() + delay

@@ -7,6 +7,7 @@ disk is not stuck either: that it does not move is logged, and when it moves aga
 
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from kbroker.ipc.child import STACK_SIGNAL
 from kbroker.ipc.layout import ProcessLine
-from kbroker.supervisor.child import SIGKILL, Child
+from kbroker.supervisor.child import Child
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class Watchdog:
                 continue
             if last.kill_at_ms:
                 if now_ms >= last.kill_at_ms:
-                    child.signal(SIGKILL)
+                    child.signal(signal.SIGKILL)
                 continue
             self._check_child(child, last, passed_ms, now_ms)
 

@@ -1,6 +1,6 @@
 """A child that dies once is back at once; one that keeps dying does not eat the machine."""
 
-from kbroker.supervisor.child import HEALTHY_MS, MAX_MS, BackOff
+from kbroker.supervisor.child import HEALTHY_MS, MAX_DELAY_MS, BackOff
 
 
 def test_first_death_restarts_at_once() -> None:
@@ -11,7 +11,7 @@ def test_delays_double_up_to_a_limit() -> None:
     back_off = BackOff()
     delays = [back_off.next_delay_ms(lived_ms=1) for _ in range(12)]
     assert delays[:4] == [0, 20, 40, 80]
-    assert delays[-1] == MAX_MS
+    assert delays[-1] == MAX_DELAY_MS
 
 
 def test_long_life_forgives() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kbroker.supervisor.logs import log_to_stderr
+from kbroker.supervisor.log_lines import log_to_stderr
 
 
 @pytest.fixture(autouse=True)
