@@ -16,9 +16,10 @@ log = logging.getLogger(__name__)
 
 SYSTEM_CALLS = {"x86_64": (314, 315), "aarch64": (274, 275), "riscv64": (274, 275)}
 """sched_setattr, sched_getattr; libc has no functions for them."""
-# size, policy, flags, nice, priority, runtime, deadline, period
 ATTRIBUTES = struct.Struct("=IIQiIQQQ")
+"""size, policy, flags, nice, priority, runtime (the slice, in ns), deadline, period"""
 SCHED_OTHER = 0
+RUNTIME = 5
 SWITCH_S = 0.0005
 """Time until a thread in Python code, such as that of a long check of records or of a checkpoint of
 thousands of logs, gives way to the loop, which waits this long after each kernel and each system
@@ -30,17 +31,11 @@ def let_threads_give_way() -> None:
     sys.setswitchinterval(SWITCH_S)
 
 
-def slice_ns() -> int | None:
-    """The calling thread's slice; None where the kernel does not report it."""
-    attributes = _get()
-    return None if attributes is None else attributes[5]
-
-
 def ask_for_slice(microseconds: int) -> bool:
     """Request a slice for the calling thread and those that it starts. False: the kernel does not
     support it."""
-    attributes = _get()
-    if attributes is None or attributes[1] != SCHED_OTHER or not attributes[5]:
+    attributes = attributes_of_thread()
+    if attributes is None or attributes[1] != SCHED_OTHER or not attributes[RUNTIME]:
         return False
     _, policy, _, nice, *_ = attributes
     options = ATTRIBUTES.pack(ATTRIBUTES.size, policy, 0, nice, 0, microseconds * 1000, 0, 0)
@@ -50,7 +45,9 @@ def ask_for_slice(microseconds: int) -> bool:
     return True
 
 
-def _get() -> tuple[int, ...] | None:
+def attributes_of_thread() -> tuple[int, ...] | None:
+    """The fields of ATTRIBUTES of the calling thread; None where the kernel does not report
+    them."""
     found = ctypes.create_string_buffer(ATTRIBUTES.size)
     if _call(1, 0, found, ATTRIBUTES.size, 0):
         return None
