@@ -48,7 +48,8 @@ BrokerFactory = Callable[..., KBroker]
 
 
 def pytest_collection() -> None:
-    """A collection makes little garbage and much that stays, which each search would visit again."""
+    """A collection makes little garbage and much that stays, which each search would visit
+    again."""
     gc.disable()
 
 

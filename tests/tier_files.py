@@ -50,8 +50,8 @@ def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def with_bytecode() -> dict[str, str]:
-    """The environment, in which bytecode is kept: where none is written, as in many containers, every
-    process would compile all that it imports, and each of its assertions."""
+    """The environment, in which bytecode is kept: where none is written, as in many containers,
+    every process would compile all that it imports, and each of its assertions."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPYCACHEPREFIX": str(ROOT / ".cache" / "pycache")}
 

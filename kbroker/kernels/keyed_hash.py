@@ -77,7 +77,7 @@ def _taken(address, length, key, v1):
 
 
 @inlined
-def hash64(address, length, key):
+def hash64(address: int, length: int, key: int) -> int:
     """Hash of ``length`` bytes at an address, as an int64."""
     v0, v1, v2, v3 = _taken(address, length, key, V1)
     v0, v1, v2, v3 = _finish(v0, v1, v2 ^ END, v3)

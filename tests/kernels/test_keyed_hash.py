@@ -1,4 +1,5 @@
-"""Keyed hashes, beside SipHash in plain Python, which the published vectors of SipHash-2-4 check."""
+"""Keyed hashes, beside SipHash in plain Python, which the published vectors of SipHash-2-4
+check."""
 
 import numpy as np
 import pytest

@@ -77,9 +77,9 @@ def groups(request: Request) -> dict[str, Any]:
     shown = page("groups", rows, request)
     visible = Visible(request.caller, request.config)
     names = list(dict.fromkeys(name for row in shown["groups"] for name in row["topics"]))
-    seen = set(visible.topics(names)) if names else set()
+    described = set(visible.topics(names)) if names else set()
     for row in shown["groups"]:
-        row["topics"] = [name for name in row["topics"] if name in seen]
+        row["topics"] = [name for name in row["topics"] if name in described]
     return shown
 
 
