@@ -1,5 +1,6 @@
 """One backup point: the files, with checksums, of every partition at that time."""
 
+import re
 from datetime import UTC, datetime
 
 from msgspec import Struct, field, json
@@ -8,6 +9,7 @@ from kbroker.cli.failures import CommandFailed
 from kbroker.control.metadata.topic_name import is_valid
 
 FORMAT = 1
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class SegmentFile(Struct, frozen=True):
@@ -69,4 +71,6 @@ def decode(data: bytes) -> Point:
         raise ValueError(f"format {point.format}, only {FORMAT} is known")
     if wrong := next((one for one in point.partitions if not is_valid(one.topic)), None):
         raise ValueError(f"{wrong.topic!r} is no name of a topic")
+    if odd := next((one for one in point.objects() if not _SHA256.fullmatch(one.sha256)), None):
+        raise ValueError(f"{odd.sha256!r} is no SHA-256 checksum")
     return point

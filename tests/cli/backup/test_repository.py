@@ -92,6 +92,14 @@ def test_a_manifest_names_no_folder_elsewhere(repository: Repository, topic: str
         repository.points()
 
 
+@pytest.mark.parametrize("sha256", ["../../etc/passwd", "", "a" * 63, "A" * 64])
+def test_a_manifest_names_no_object_elsewhere(repository: Repository, sha256: str) -> None:
+    made = point(repository, 1_000, b"x")
+    repository.add(structs.replace(made, metadata=structs.replace(made.metadata, sha256=sha256)))
+    with pytest.raises(CommandFailed, match=f"{sha256!r} is no SHA-256 checksum; move this file away"):
+        repository.points()
+
+
 def test_the_files_of_a_point_are_on_disk_before_the_point_has_its_name(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
