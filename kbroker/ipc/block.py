@@ -4,10 +4,9 @@ kernels read.
 A block is a sequence of messages: each has a head, up to two byte strings, and zeros up to the next
 multiple of 8. A request carries its peer (the client, packed once per connection, see `pack_peer`)
 and its frame without the size. An answer carries a status and its frame with the size, and if it
-may be cached its terms (`layout.py`). Kernels of both sides read and write the same bytes. The
-lengths in a block are checked once, when it arrives; readers of a message rely on that check. Calls
-of requests in blocks are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of the network
-process.
+may be cached its terms (`layout.py`). Kernels of both sides read and write the same
+bytes. Calls of requests in blocks are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of
+the network process.
 """
 
 import struct
@@ -18,13 +17,10 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from kbroker.ipc.block_kernel import block_is_whole
 from kbroker.ipc.cached_answers import CachedAnswer
-from kbroker.ipc.layout import MessageHead, Term
+from kbroker.ipc.layout import MessageHead
 from kbroker.ipc.messages import ClientRequest
-from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import memcmp
-from kbroker.kernels.memory import copy, load_i32, load_i64, store_i32, store_i64
-from kbroker.kernels.padding import padded
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError
 
@@ -102,7 +98,7 @@ def pack_answer(call: int, frame: bytes | None, status: int = ANSWERED) -> bytes
     if frame is None:
         return _message(call, status or CLOSE, 0, b"")
     if isinstance(frame, CachedAnswer):
-        return _message(call, status, len(frame), with_padding(frame) + frame.terms)
+        return _message(call, status, len(frame), padded(frame) + frame.terms)
     return _message(call, status, len(frame), frame)
 
 
@@ -111,7 +107,7 @@ def _message(call: int, second: int, frame_bytes: int, content: bytes) -> bytes:
     return HEAD.pack(HEAD_BYTES + len(content) + pad, call, second, frame_bytes) + content + bytes(pad)
 
 
-def with_padding(content: bytes) -> bytes:
+def padded(content: bytes) -> bytes:
     """The bytes, up to the next multiple of 8."""
     return content + bytes(-len(content) & 7)
 
@@ -176,97 +172,3 @@ def whole_request(peer: Peer, header: RequestHeader, body: bytes) -> ClientReque
         peer.software_version,
         peer.token_authenticated,
     )
-
-
-# --- in kernels -----------------------------------------------------------------------------------
-
-
-@kernel("boolean(int64, int64, boolean)")
-def block_is_whole(block: int, length: int, of_requests: bool) -> bool:
-    """block: address of its first byte. of_requests: each message has a peer before its frame; an
-    answer has none."""
-    position = 0
-    while position < length:
-        if length - position < MessageHead.SIZE:
-            return False
-        message = block + position
-        size = load_i64(message + MessageHead.MESSAGE_BYTES)
-        if size < MessageHead.SIZE or size > length - position or size & 7 != 0:
-            return False
-        second = load_i32(message + MessageHead.PEER_BYTES)
-        frame = load_i32(message + MessageHead.FRAME_BYTES)
-        if second < 0 or frame < 0:
-            return False
-        second = padded(second) if of_requests else 0
-        if second + frame > size - MessageHead.SIZE:
-            return False
-        position += size
-    return True
-
-
-@inlined
-def request_frame(message: int) -> tuple[int, int]:
-    """The frame of a request: its address and its end."""
-    frame = message + MessageHead.SIZE + padded(load_i32(message + MessageHead.PEER_BYTES))
-    return frame, frame + load_i32(message + MessageHead.FRAME_BYTES)
-
-
-@inlined
-def answer_frame(message: int) -> tuple[int, int]:
-    """The frame of an answer: its address and its end."""
-    frame = message + MessageHead.SIZE
-    return frame, frame + load_i32(message + MessageHead.FRAME_BYTES)
-
-
-@inlined
-def after_answer_frame(message: int) -> int:
-    """Address of what follows the frame of an answer, padded."""
-    return message + MessageHead.SIZE + padded(load_i32(message + MessageHead.FRAME_BYTES))
-
-
-@inlined
-def is_cacheable(message: int) -> bool:
-    """Whether an answer has terms."""
-    end = message + load_i64(message + MessageHead.MESSAGE_BYTES)
-    return after_answer_frame(message) + Term.STRIDE <= end
-
-
-@inlined
-def is_from(message: int, peer: int, peer_bytes: int) -> bool:
-    """Whether a request came from a peer."""
-    return (
-        peer_bytes == load_i32(message + MessageHead.PEER_BYTES)
-        and memcmp(peer, message + MessageHead.SIZE, peer_bytes) == 0
-    )
-
-
-@inlined
-def request_bytes(peer_bytes: int, frame_bytes: int) -> int:
-    """Size of a request in a block."""
-    return MessageHead.SIZE + padded(peer_bytes) + padded(frame_bytes)
-
-
-@inlined
-def write_request(message: int, call: int, peer: int, peer_bytes: int, frame: int, frame_bytes: int) -> None:
-    """Write a request, of `request_bytes`."""
-    size = request_bytes(peer_bytes, frame_bytes)
-    store_i64(message + size - 8, 0)  # the padding, before the frame's end goes over it
-    store_i64(message + MessageHead.MESSAGE_BYTES, size)
-    store_i64(message + MessageHead.CALL, call)
-    store_i32(message + MessageHead.PEER_BYTES, peer_bytes)
-    store_i32(message + MessageHead.FRAME_BYTES, frame_bytes)
-    copy(message + MessageHead.SIZE, peer, peer_bytes)
-    copy(message + MessageHead.SIZE + padded(peer_bytes), frame, frame_bytes)
-
-
-@inlined
-def write_answer(message: int, call: int, frame: int, frame_bytes: int) -> int:
-    """Write an answer of status 0; the address after it."""
-    size = MessageHead.SIZE + padded(frame_bytes)
-    store_i64(message + size - 8, 0)
-    store_i64(message + MessageHead.MESSAGE_BYTES, size)
-    store_i64(message + MessageHead.CALL, call)
-    store_i32(message + MessageHead.STATUS, 0)
-    store_i32(message + MessageHead.FRAME_BYTES, frame_bytes)
-    copy(message + MessageHead.SIZE, frame, frame_bytes)
-    return message + size

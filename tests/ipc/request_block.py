@@ -1,10 +1,10 @@
 """What the network process's kernel writes for control, in Python."""
 
-from kbroker.ipc.block import HEAD, HEAD_BYTES, with_padding
+from kbroker.ipc.block import HEAD, HEAD_BYTES, padded
 
 
 def pack_request(call: int, peer: bytes, frame: bytes) -> bytes:
     """One request of a block. call: negative. peer: as `pack_peer` makes it. frame: without its
     size."""
-    content = with_padding(peer) + with_padding(frame)
+    content = padded(peer) + padded(frame)
     return HEAD.pack(HEAD_BYTES + len(content), call, len(peer), len(frame)) + content

@@ -4,7 +4,7 @@ the next block.
 Control's answers arrive in blocks, too. They are sent, and kept if they may be cached.
 """
 
-from kbroker.ipc.block import is_cacheable, request_bytes, write_request
+from kbroker.ipc.block_kernel import is_cacheable, request_bytes, write_request
 from kbroker.ipc.layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel

@@ -6,7 +6,7 @@ that the client came by). The rest of a request is its correlation id and the cl
 answer depends on the client id while there are no quotas.
 """
 
-from kbroker.ipc.block import after_answer_frame, answer_frame
+from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
 from kbroker.ipc.layout import LogVersion, Slot, Term
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (

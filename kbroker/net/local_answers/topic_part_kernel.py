@@ -8,7 +8,7 @@ else that an answer depends on is the same for all of them. If one topic has no 
 request goes to control; so do requests for topics that do not exist or may be created.
 """
 
-from kbroker.ipc.block import after_answer_frame, answer_frame
+from kbroker.ipc.block_kernel import after_answer_frame, answer_frame
 from kbroker.ipc.layout import Cut, CutPart, Term
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined

@@ -16,7 +16,7 @@ from kbroker.control.groups.commit_lane.layout import (
     Lane,
 )
 from kbroker.control.groups.commit_lane.request_kernel import find_decision, read_commit
-from kbroker.ipc.block import is_from, request_frame, write_answer
+from kbroker.ipc.block_kernel import is_from, request_frame, write_answer
 from kbroker.ipc.layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.crc32c import crc32c_at

@@ -13,7 +13,7 @@ from kbroker.control.groups.commit_lane.layout import (
     CommitVersion,
     Lane,
 )
-from kbroker.ipc.block import request_frame
+from kbroker.ipc.block_kernel import request_frame
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.hash_index import enter, next_row
 from kbroker.kernels.jit import inlined, kernel
