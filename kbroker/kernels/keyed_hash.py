@@ -20,7 +20,7 @@ V3 = np.uint64(0x7465646279746573)
 END = np.uint64(0xFF)
 END_128 = np.uint64(0xEE)
 SECOND = np.uint64(0xDD)
-WORD = np.uint64(64)
+WORD_BITS = np.uint64(64)
 
 
 def random_key() -> int:
@@ -30,7 +30,7 @@ def random_key() -> int:
 
 @inlined
 def _rotate(x, by):
-    return (x << np.uint64(by)) | (x >> (WORD - np.uint64(by)))
+    return (x << np.uint64(by)) | (x >> (WORD_BITS - np.uint64(by)))
 
 
 @inlined

@@ -31,7 +31,7 @@ EARLIEST = -2
 EARLIEST_LOCAL = -4  # the same as without tiered storage
 CONSUMER = -1
 MAX_OFFSET_TOPICS = 64
-OFFSET_ENTRY_BYTES = 32  # of a partition in the answer, at most
+ANSWERED_OFFSET_BYTES = 32  # of a partition in the answer, at most
 MAX_UNORDERED = 64  # partitions of a topic that may come in any order
 NO_TIMESTAMP = -1
 HEAD_BYTES = 64  # room that the head of an answer takes at most, or that of a topic besides its name
@@ -123,7 +123,7 @@ def _topic(
     -1: control answers."""
     compact = version >= ListOffsetsVersion.FLEXIBLE
     count, position = read_length(position, end, compact, True)
-    if position < 0 or count <= 0 or count * OFFSET_ENTRY_BYTES > limit - out:
+    if position < 0 or count <= 0 or count * ANSWERED_OFFSET_BYTES > limit - out:
         return -1, 0, 0
     out = write_count(out, count, compact)
     entries = out
