@@ -146,8 +146,8 @@ class Housekeeping:
         if self._retaining:
             return
         self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
-        self._retaining = True
         self._to_retain = [partition.slot for partition in self._logs]
+        self._retaining = bool(self._to_retain)
         self._retaining_ns = 0
 
     def retain_soon(self, slot: int) -> None:

@@ -17,12 +17,13 @@ class Logs:
 
     collecting_checkpoint = False
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = LOGS) -> None:
+        self.count = count
         self.checked: list[int] = []
         self.sweeps = 0
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
-        return (SimpleNamespace(slot=slot) for slot in range(LOGS))
+        return (SimpleNamespace(slot=slot) for slot in range(self.count))
 
     def get(self, slot: int) -> None:
         self.checked.append(slot)
@@ -33,17 +34,32 @@ class Logs:
         self.sweeps += 1
 
 
-def test_retention_reaches_the_last_logs_with_an_interval_shorter_than_a_run() -> None:
-    """Each interval began with the first logs again."""
-    logs: Any = Logs()
+def retaining(logs: Any) -> Housekeeping:
+    """Housekeeping that does no more than to retain, each millisecond."""
     part: Any = SimpleNamespace(measure=None, write_checkpoints=None)
     drain: Any = SimpleNamespace(producers=part, metrics=private(), rows=None, counters=None)
     housekeeping = Housekeeping(BrokerConfig(), logs, drain, part, part, 0)
     retain = housekeeping._tasks[0]
     housekeeping._tasks = [retain]
     retain.due_ms = retain.interval_ms = 1
+    return housekeeping
+
+
+def test_retention_reaches_the_last_logs_with_an_interval_shorter_than_a_run() -> None:
+    """Each interval began with the first logs again."""
+    logs = Logs()
+    housekeeping = retaining(logs)
     housekeeping.retain_soon(1)
     for now_ms in range(1, 7):
         housekeeping.run(now_ms)
     assert logs.checked == list(range(LOGS)) * 2
     assert logs.sweeps == 2
+
+
+def test_a_worker_that_had_no_logs_yet_checks_those_that_come() -> None:
+    logs = Logs(0)
+    housekeeping = retaining(logs)
+    housekeeping.run(1)
+    logs.count = 2
+    housekeeping.run(2)
+    assert logs.checked == [0, 1]
