@@ -60,6 +60,11 @@ class Opening:
         return self.message.topic, self.message.partition
 
     @property
+    def lowest_mark(self) -> int | None:
+        """See LoadRequest.known_mark."""
+        return 0 if self.known_mark is None and self.message.role is not None else self.known_mark
+
+    @property
     def folder(self) -> str:
         return f"{self.message.log_dir}/{files.folder_name(*self.key)}"
 
@@ -190,7 +195,7 @@ class Openings:
                     folder=opening.folder,
                     config=message.config,
                     clean=message.log_dir in self._clean_dirs,
-                    known_mark=opening.known_mark,
+                    known_mark=opening.lowest_mark,
                     same_boot=message.log_dir in self._same_boot_dirs and boot_mark.is_kept(message.log_dir),
                     recovery_point=0 if new else points.get(key, 0),
                     log_start=0 if new else starts.get(key, 0),

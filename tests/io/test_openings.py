@@ -14,11 +14,11 @@ from kbroker.io.recovery import recovery
 from kbroker.io.recovery.loaded_log import LoadedLog
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot
-from kbroker.ipc.messages import OpenPartition
+from kbroker.ipc.messages import Lead, OpenPartition
 from kbroker.log import boot_mark, files
 from kbroker.log.checkpoint import TopicPartition
 from tests.io.append.plain_append import Log, topic_config
-from tests.log.batch_bytes import batch
+from tests.log.batch_bytes import batch, end_marker
 
 DAY_MS = 86_400_000
 TOPIC_ID = b"\1" * 16
@@ -83,8 +83,9 @@ class Checkpoints:
 
 
 def opened(
-    log_dir: Path, expiration_ms: int = DAY_MS, clean: bool = True, recovery_point: int | None = None
-) -> LoadedLog:
+    log_dir: Path, expiration_ms: int = DAY_MS, clean: bool = True, recovery_point: int | None = None,
+    role: Lead | None = None,
+) -> LoadedLog:  # fmt: skip
     """The log t-0, as a start of an IO worker loads it."""
     config, _ = BrokerConfig.load({"log.dirs": str(log_dir)})
     context = SimpleNamespace(
@@ -97,7 +98,7 @@ def opened(
     finished = threading.Event()
     points = {} if recovery_point is None else {("t", 0): recovery_point}
     openings = Openings(context, Checkpoints(points), table, finished.set)
-    message = OpenPartition(3, 1, "t", 0, TOPIC_ID, str(log_dir), 0, topic_config())
+    message = OpenPartition(3, 1, "t", 0, TOPIC_ID, str(log_dir), 0, topic_config(), role)
     openings.load(Opening(message), None)
     assert finished.wait(30)
     openings.close()
@@ -115,6 +116,22 @@ def test_producers_expire_at_a_start_by_the_setting(tmp_path: Path) -> None:
     log.partition.close()
     assert [entry.producer_id for entry in opened(log.folder.parent, 3 * DAY_MS).producers] == [7]
     assert not opened(log.folder.parent, DAY_MS).producers
+
+
+@pytest.mark.parametrize("replicated", [True, False])
+def test_a_start_does_not_know_which_markers_a_replicated_logs_high_watermark_has_passed(
+    tmp_path: Path, replicated: bool
+) -> None:
+    """The high watermark begins at the log's start, and may rest between a transaction's records
+    and its marker while a replica copies."""
+    log = Log(tmp_path)
+    log.open()
+    for sequence in (0, 1):
+        log.append(batch(0, [b"v"], attributes=0x10, producer_id=7, producer_epoch=1, base_sequence=sequence))
+        log.append(end_marker(0, 7, 1, commit=True))
+    log.partition.abandon()
+    role = Lead(3, 1, (1,), ((1, 0),), 1) if replicated else None
+    assert opened(log.folder.parent, clean=False, role=role).ended == ([(0, 1), (2, 3)] if replicated else [])
 
 
 @pytest.mark.parametrize(("torn", "written"), [(True, 2), (False, 3)])

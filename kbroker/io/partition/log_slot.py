@@ -141,10 +141,13 @@ class LogSlot:
         active, ended, held = self._segments.active, self._ended, (0, 0)
         if 0 <= active.first_unstable < self.log_start:  # as in Kafka: its first records are deleted
             active.first_unstable = self.log_start
+        first = end
+        while ended and ended[-1][1] >= end:  # truncated: the transaction is open again
+            first = ended.pop()[0]
+        if first < end:  # or it stands for several, and some are not open
+            ended.append((first, end - 1))
         while ended and ended[0][1] < mark:
             ended.popleft()
-        while ended and ended[-1][1] >= end:  # truncated: the transaction is open again
-            ended.pop()
         if ended:
             held = max(ended[0][0], self.log_start), ended[0][1] + 1
         active.hold_stable(*held)

@@ -52,8 +52,8 @@ class LoadRequest:
 
     clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start:
     checkpointed log start. same_boot: all of it was written or checked in this run of the kernel.
-    progress: called with scanned bytes. known_mark: the high watermark that a predecessor in this
-    run published.
+    progress: called with scanned bytes. known_mark: the high watermark is not below it at the
+    beginning; None: it is the log's end.
     """
 
     folder: str

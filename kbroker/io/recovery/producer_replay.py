@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 Rows = NDArray[np.int64]
 ABORT, COMMIT = 0, 1
 MORE_PRODUCERS = 1024
+MAX_ENDED = 4096  # even
 SLOT = 0  # the table is private to one replay
 
 
@@ -38,12 +39,13 @@ class ProducerReplay:
     loader.
 
     offset: everything below it is in the state. ended: (first offset, marker's offset) of the
-    replayed transactions whose markers are not below the high watermark.
+    replayed transactions whose markers are not below the high watermark; one of many may stand for
+    several.
     """
 
     def __init__(self, folder: str, first_base: int, expired_before_ms: int, mark: int | None = None) -> None:
-        """first_base: of the oldest segment; the log may start after it. mark: the high watermark,
-        None if it is the log's end or not known."""
+        """first_base: of the oldest segment; the log may start after it. mark: the high watermark
+        is not below it; None: it is the log's end, or `ended` is not used."""
         self.ended: list[tuple[int, int]] = []
         self._mark = mark
         self.folder = folder
@@ -168,7 +170,7 @@ class ProducerReplay:
         known = self._table.get(SLOT, producer_id)
         first = known.current_txn_first_offset if known else -1
         if first >= 0 and self._mark is not None and offset >= self._mark:
-            self.ended.append((first, offset))
+            self._note_ended(first, offset)
         batches = known.batches if known and known.producer_epoch == epoch else ()
         self._table.put(
             SLOT,
@@ -186,6 +188,12 @@ class ProducerReplay:
         open_in_others = self._first_open(producer_id)
         stable = open_in_others if open_in_others >= 0 else offset + 1
         return AbortedTransaction(producer_id, first, offset, stable)
+
+    def _note_ended(self, first: int, marker: int) -> None:
+        self.ended.append((first, marker))
+        if len(self.ended) == MAX_ENDED:  # two become one: the first is held until the second has ended
+            pairs = zip(self.ended[::2], self.ended[1::2], strict=True)
+            self.ended = [(min(one, other), end) for (one, _), (other, end) in pairs]
 
     def _remove(self, offset: int) -> None:
         Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)

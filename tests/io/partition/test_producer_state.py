@@ -15,6 +15,7 @@ from kbroker.io.append.producer_table import EndTxnMarker
 from kbroker.io.append.publish_kernel import last_stable
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.producer_state import FEW
+from kbroker.io.recovery import producer_replay
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.log import transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
@@ -137,6 +138,24 @@ def test_a_marker_that_is_not_below_the_high_watermark_holds_the_stable_offset_o
     log.log.replicated, log.log.known_mark = True, 2
     log.log.bring_online(log.log.load())
     assert [advance(log, mark) for mark in (2, 4, 5, 6)] == [(0, 0), (0, 0), (1, 1), (6, 6)]
+
+
+def test_a_truncation_leaves_the_transactions_whose_markers_it_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that the load of a log has made one."""
+    monkeypatch.setattr(producer_replay, "MAX_ENDED", 2)
+    log = Transactions(tmp_path, SlotFlag.DURABLE | SlotFlag.REPLICATED)
+    for _ in range(2):
+        log.write(1)
+        log.end(1, True)
+    log.log.partition.abandon()
+    log.log.replicated, log.log.known_mark = True, 0
+    log.log.bring_online(log.log.load())
+    assert advance(log, 3) == (0, 0)
+    log.log.partition.published.publish(high_watermark=1)
+    log.log.partition.truncate_to(2, NOW)
+    assert [advance(log, mark) for mark in (1, 2)] == [(0, 0), (2, 2)]
 
 
 def test_the_stable_offset_is_not_below_the_log_start(log: Transactions) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.recovery import producer_replay
 from kbroker.log import transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from tests.io.append.plain_append import NOW, Log, topic_config
@@ -47,6 +48,24 @@ def test_transactions_are_replayed_with_their_aborts(tmp_path: Path) -> None:
         AbortedTransaction(1, 0, 2, 1),
         AbortedTransaction(1, 3, 5, 6),
     ]
+
+
+def test_very_many_ended_transactions_are_kept_in_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is stable before the high watermark has passed its marker."""
+    monkeypatch.setattr(producer_replay, "MAX_ENDED", 4)
+    log = Log(tmp_path)
+    log.open()
+    for producer, sequence in ((1, 0), (2, 0), (1, 1), (2, 1), (1, 2)):
+        data = batch(
+            0, [b"v"], attributes=0x10, producer_id=producer, producer_epoch=1, base_sequence=sequence
+        )
+        log.append(data)
+        log.append(end_marker(0, producer, 1, commit=True))
+    log.partition.abandon()
+    log.known_mark = 0
+    assert log.load().ended == [(0, 3), (4, 7), (8, 9)]
 
 
 @pytest.mark.parametrize("content", [b"\0\7" + bytes(32), AbortedTransaction(1, 0, -5, 0).pack()])
