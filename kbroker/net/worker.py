@@ -2,8 +2,6 @@
 shutdown."""
 
 import asyncio
-import logging
-from collections.abc import Callable
 
 import uvloop
 
@@ -21,14 +19,14 @@ from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.images import Images
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
-
-log = logging.getLogger(__name__)
+from kbroker.net.upkeep_failures import UpkeepFailures
 
 TICK_SECONDS = 1.0
 GIVE_BACK_SECONDS = 0.02  # between two released chunks of memory
 OLD_ENTRIES_SECONDS = 0.001
 DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
+RELEASE = -1  # the part of the upkeep that releases memory
 
 
 def main(context: ChildContext, version_answers: VersionAnswers | None, served: Versions) -> None:
@@ -96,24 +94,18 @@ async def _linked(control: ControlLink) -> None:
 async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:
     loop = asyncio.get_running_loop()
     due = loop.time()
+    failures = UpkeepFailures(loop.time)
     while True:
         due = max(due, loop.time() - TICK_SECONDS) + TICK_SECONDS
         await asyncio.sleep(due - loop.time())
-        for step in (*upkeep.steps(max(0.0, loop.time() - due)), fetches.measure):
-            _run(step)
+        for part, step in enumerate((*upkeep.steps(max(0.0, loop.time() - due)), fetches.measure)):
+            failures.run(part, step)
             await asyncio.sleep(0)
-        while _run(upkeep.release_memory) and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS:
+        while (
+            failures.run(RELEASE, upkeep.release_memory)
+            and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS
+        ):
             await asyncio.sleep(GIVE_BACK_SECONDS)
-
-
-def _run(step: Callable[[], object]) -> object:
-    """The result of a step of the upkeep; None if it fails: no other step, nor the next second,
-    depends on it."""
-    try:
-        return step()
-    except Exception:
-        log.exception("a part of the upkeep failed")
-        return None
 
 
 async def _drain(upkeep: Upkeep, fetches: Fetches) -> None:
