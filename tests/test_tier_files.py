@@ -1,6 +1,8 @@
 """Files of a tier: those with a test that its expression chooses, kept until a test changes."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +67,19 @@ def test_a_failed_collection_narrows_nothing(folder: Folder) -> None:
     folder("test_broken.py", "import no_such_module\n")
     assert tier_files.files_of(EXPRESSIONS) == {}
     assert not tier_files.KEPT.exists()
+
+
+@pytest.mark.slow
+def test_a_run_of_all_tests_in_parallel_notes_their_files(folder: Folder) -> None:
+    arguments = ["-n", "2", "-q", *tier_files.noting(EXPRESSIONS), "-m", EXPRESSIONS["fast"]]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments, "tests"],
+        cwd=tier_files.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "2 passed" in done.stdout, done.stdout
+    assert (tier_files.kept(EXPRESSIONS) or {})["slow"] == ["tests/test_slow.py"]
 
 
 @pytest.mark.slow

@@ -61,6 +61,12 @@ class Runs:
         return code, passed, self.skipped
 
 
+@pytest.fixture(autouse=True)
+def a_collection_of_this_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one of the run that these tests belong to stays."""
+    monkeypatch.setattr(tiers, "kept", lambda expressions: {})
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tiers, "LAST_FAILED", tmp_path / "lastfailed")
@@ -238,6 +244,14 @@ def test_without_a_collection_a_tier_looks_everywhere(monkeypatch: pytest.Monkey
     monkeypatch.setattr(tiers, "files_of", lambda expressions: {})
     assert tiers.chosen("fuzz", after_short=False) == ("-m", tiers.TIERS["fuzz"][1])
     assert "tests/io" in tiers.chosen("plain", after_short=False)
+
+
+def test_the_tier_of_nearly_all_files_notes_those_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "files_of", lambda expressions: {})
+    monkeypatch.setattr(tiers, "kept", lambda expressions: None)
+    monkeypatch.setattr(tiers, "noting", lambda expressions: ("-p", *expressions))
+    assert tiers.chosen("fast", after_short=False)[-1 - len(tiers.TIERS) :] == ("-p", *tiers.TIERS)
+    assert "-p" not in tiers.chosen("plain", after_short=False)
 
 
 def test_tests_of_short_are_left_out_after_it_but_no_kills(monkeypatch: pytest.MonkeyPatch) -> None:

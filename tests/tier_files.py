@@ -2,7 +2,8 @@
 installed package changes: a file that needs a package which is missing has no tests.
 
 pytest imports every test file before it chooses by marks: of ten thousand tests, in each process of
-each tier. With the files by name a tier imports its own alone.
+each tier. With the files by name a tier imports its own alone. A tier of nearly all files collects
+them all and notes the files of the others.
 """
 
 import hashlib
@@ -19,34 +20,42 @@ from _pytest.mark.expression import Expression
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".pytest_cache" / "tier-files.json"
-COLLECTION = ("--collect-only", "-q", "-p", "tests.tier_files", "-p", "no:cacheprovider")
+COLLECTION = ("--collect-only", "-q", "-p", "no:cacheprovider")
 
 
 def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
     """Tier to the files that hold a test of it, in pytest's order; {} when pytest cannot collect:
     then the output of the tests shows why. expressions: tier to pytest's -m expression."""
-    key = digest(expressions)
-    try:
-        kept = json.loads(KEPT.read_text())
-        if kept["key"] == key:
-            return dict(kept["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    KEPT.unlink(missing_ok=True)
-    KEPT.parent.mkdir(exist_ok=True)
-    requested = KEPT.with_suffix(".asked")
-    requested.write_text(json.dumps({"key": key, "expressions": dict(expressions)}))
+    files = kept(expressions)
+    if files is not None:
+        return files
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *COLLECTION, "tests"],
+        [sys.executable, "-m", "pytest", *COLLECTION, *noting(expressions), "tests"],
         cwd=ROOT,
         env=with_bytecode(),
         capture_output=True,
     )
-    requested.unlink()
     if done.returncode:
         KEPT.unlink(missing_ok=True)
-        return {}
-    return dict(json.loads(KEPT.read_text())["files"])
+    return kept(expressions) or {}
+
+
+def kept(expressions: Mapping[str, str]) -> dict[str, list[str]] | None:
+    """What an earlier collection found; None if something has changed since."""
+    try:
+        found = json.loads(KEPT.read_text())
+        return dict(found["files"]) if found["key"] == digest(expressions) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def noting(expressions: Mapping[str, str]) -> tuple[str, ...]:
+    """pytest's arguments with which a collection of all tests notes the files of each tier."""
+    KEPT.unlink(missing_ok=True)
+    KEPT.parent.mkdir(exist_ok=True)
+    requested = {"key": digest(expressions), "expressions": dict(expressions)}
+    KEPT.with_suffix(".requested").write_text(json.dumps(requested))
+    return ("-p", "tests.tier_files")
 
 
 def with_bytecode() -> dict[str, str]:
@@ -81,10 +90,13 @@ def sorted_files(marks_by_file: Mapping[str, list[set[str]]], expression: str) -
     return sorted(files, key=lambda file: Path(file).parts)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """As a plugin of the collection: writes the files of each tier that was asked for."""
-    requested = json.loads(KEPT.with_suffix(".asked").read_text())
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """As a plugin of a collection, before it chooses by marks: writes the files of each tier. Each
+    process of a run in parallel has collected the same tests and writes the same."""
+    if session.testsfailed:  # files that cannot be imported are missing here
+        return
+    requested = json.loads(KEPT.with_suffix(".requested").read_text())
     marks_by_file: dict[str, list[set[str]]] = {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
@@ -92,4 +104,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files = {
         tier: sorted_files(marks_by_file, expression) for tier, expression in requested["expressions"].items()
     }
-    KEPT.write_text(json.dumps({"key": requested["key"], "files": files}))
+    whole = KEPT.with_suffix(f".{os.getpid()}")
+    whole.write_text(json.dumps({"key": requested["key"], "files": files}))
+    whole.replace(KEPT)

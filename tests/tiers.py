@@ -29,7 +29,7 @@ from pathlib import Path
 import psutil
 
 from tests import hangs, skips
-from tests.tier_files import files_of, with_bytecode
+from tests.tier_files import files_of, kept, noting, with_bytecode
 
 ROOT = Path(__file__).resolve().parent.parent
 LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
@@ -43,8 +43,8 @@ PARALLEL = ("-n", "2", "--dist", "loadfile", "--max-worker-restart", "0")
 # in that order the end is not one process with a long module, as it is when modules with most tests
 # come first.
 WAITING = (*PARALLEL, "--no-loadscope-reorder")
-# Real clients and Apache Kafka's tools leave two processors idle for a third of the time with two
-# of them.
+# Real clients, Apache Kafka's tools and brokers that start after a kill leave two processors idle
+# for a third to a half of the time with two of them.
 CROWDED = ("-n", "3", *WAITING[2:])
 # One run of Spark plans most of its time, with one thread. A whole judgement takes minutes on a
 # busy machine; a limit that ends it leaves no gateway to Java for the tests after it. The module
@@ -87,13 +87,14 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "kafka and not (crash or fuzz or long)",
         CROWDED,
     ),
-    "crash": ("kill -9 under load, nothing acknowledged is lost", "crash and not fuzz", WAITING),
+    "crash": ("kill -9 under load, nothing acknowledged is lost", "crash and not fuzz", CROWDED),
     "spark": ("the judge of load tests finds every planted anomaly", "spark and not (fuzz or long)", JUDGING),
     "long": ("tests of minutes: moves to clusters and back, Connect, Spark clusters", "long", WAITING),
     "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", ()),
 }
 STRICT = ("crash", "spark", "fuzz")
 AFTER_SHORT = "--after-short"
+OF_NEARLY_ALL_FILES = "fast"
 REPEATS = ("compat", "slow")  # tiers whose tests are the same ones in `short`
 NAMES_SEEDS = ("fuzz",)  # a second run draws other seeds and proves nothing about the first
 SOME_FAILED = 1
@@ -183,7 +184,10 @@ def chosen(name: str, after_short: bool) -> tuple[str, ...]:
     if after_short and name in REPEATS:
         expression += " and not short"
     folders = tuple(f"{one}/" for one in arguments if one.startswith("tests/"))
-    files = files_of({tier: found for tier, (_, found, _) in TIERS.items()}).get(name, [])
+    expressions = {tier: found for tier, (_, found, _) in TIERS.items()}
+    if name == OF_NEARLY_ALL_FILES and kept(expressions) is None:
+        return ("-m", expression, *arguments, *noting(expressions))
+    files = files_of(expressions).get(name, [])
     if files:
         arguments = tuple(one for one in arguments if not one.startswith("tests/"))
         files = [file for file in files if not folders or file.startswith(folders)]
