@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 
 NEARLY_ALL_WAIT_S, MAX_WAIT_S = 0.5, 2.0
 """Of any other client, on a busy host: in one piece each of these takes seconds there. In the best
-of ROUNDS, because what a busy host does to one of them it does not do to all."""
-ROUNDS = 3
+of ROUNDS at most, because what a busy host does to one of them it does not do to all."""
+ROUNDS = 4
 GROWTH_MB = 250
 """What one request may leave behind: objects of others that live on pin pieces of the memory it has
 used."""
@@ -51,10 +51,17 @@ def test_others_do_not_wait_for_a_long_request(broker: KBroker, name: str) -> No
         if number == 0:
             assert grows_by_less_than(GROWTH_MB, broker, before)
             left = memory_mb(broker)
+        elif served_soon(rounds):
+            break
     longest = [f"{len(waits)} waits, the longest {waits[-9:]}" for waits in rounds]
-    assert min(waits[len(waits) * 99 // 100] for waits in rounds) < NEARLY_ALL_WAIT_S, longest
-    assert min(waits[-1] for waits in rounds) < MAX_WAIT_S, longest
+    assert served_soon(rounds), longest
     assert grows_by_less_than(MORE_MB, broker, left)
+
+
+def served_soon(rounds: list[list[float]]) -> bool:
+    """rounds: sorted seconds that others waited."""
+    nearly_all = min(waits[len(waits) * 99 // 100] for waits in rounds)
+    return nearly_all < NEARLY_ALL_WAIT_S and min(waits[-1] for waits in rounds) < MAX_WAIT_S
 
 
 def grows_by_less_than(limit_mb: float, broker: KBroker, before: float) -> bool:
