@@ -1,5 +1,5 @@
-"""Failures of the work that a network process does once a second: logged at the first one, then once
-a minute with their number, and when there have been none for a minute."""
+"""Failures of the work that a network process does once a second: logged at the first one, then
+once a minute with their number, and when there have been none for a minute."""
 
 import logging
 from collections.abc import Callable
