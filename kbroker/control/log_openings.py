@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.store.change import Deletion
 from kbroker.ipc.background import Background
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,11 @@ broker."""
 
 NewLogs = tuple[Topic, Sequence[Partition]]
 Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]
+
+
+def opened_by() -> float:
+    """The time of the loop's clock until which a change waits for the logs of its topic."""
+    return asyncio.get_running_loop().time() + OPEN_S
 
 
 class PendingTopics:
@@ -89,6 +94,7 @@ class LogOpenings(PendingTopics):
         self.without_room = dict[tuple[int, int], None]()
         self._open_logs = open_logs
         self._later = Background(log, "new partitions could not be opened")
+        self.changes = Background(log, "a change of topics whose logs opened late could not be applied")
 
     @contextmanager
     def opening(self, names: Iterable[str]) -> Iterator[None]:
@@ -99,6 +105,21 @@ class LogOpenings(PendingTopics):
             yield
         finally:
             self.end(listed)
+
+    async def still_pending(self, names: Iterable[str], end_s: float) -> set[str]:
+        """Wait until no logs of these topics are being opened, but not after `end_s` of the loop's
+        clock; returns the names of those whose logs still are."""
+        listed = set(names)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(end_s):
+                await self.wait(listed)
+        return {name for name in listed if self.pending(name)}
+
+    async def ended(self, name: str, end_s: float) -> None:
+        """Wait, as `still_pending`. Raises REQUEST_TIMED_OUT. A change calls it before it takes
+        `broker.changing`, which other changes wait for, and again while it holds it."""
+        if await self.still_pending([name], end_s):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Logs of topic '{name}' are still being opened.")
 
     async def open(self, new: Sequence[NewLogs]) -> dict[str, KafkaError]:
         """Begin to open logs; waits for the end unless they are many, or a disk hangs: all other

@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.config.alter import Alteration
 from kbroker.control import log_openings
+from kbroker.control.changes import config_change
 from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
@@ -94,6 +95,59 @@ def test_other_changes_do_not_wait_for_a_disk_that_hangs(
     with world(tmp_path) as made:
         asyncio.run(run(made))
     assert "new partitions of a: KAFKA_STORAGE_ERROR: no such disk" in caplog.text
+
+
+def test_a_change_of_a_topic_whose_logs_are_not_opened_waits_for_a_bounded_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All other changes waited with it. A config is stored, and applied when the logs are open."""
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+    monkeypatch.setattr(config_change, "APPLY_S", 0.05)
+
+    async def run(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("open", 1)])
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 5)])
+        topics = [made.broker.catalogue.topics[name] for name in ("a", "open")]
+        async with asyncio.timeout(30):
+            errors = await delete_topics(made.broker, lambda: topics)
+            assert [error and error.code for error in errors] == [ErrorCode.REQUEST_TIMED_OUT, None]
+            with pytest.raises(KafkaError, match="still being opened") as refused:
+                await grow_topic(made.broker, "a", 6)
+            assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+            await alter(made.broker, TOPIC, "a", [Alteration("retention.ms", 0, "5")], False)
+        assert list(made.broker.catalogue.topics) == ["a"]
+        assert len(made.broker.stores.first.load().topics[0].partitions) == 5
+        assert made.broker.override(TOPIC, "a") == {"retention.ms": "5"}
+        assert not any(isinstance(call, m.ConfigurePartition) for call in worker.calls)
+        worker.go.set()
+        await made.broker.log_openings.changes.wait(30)
+        configured = [
+            call.config.retention_ms for call in worker.calls if isinstance(call, m.ConfigurePartition)
+        ]
+        assert configured == [5] * 5
+        assert await delete_topics(made.broker, lambda: topics[:1]) == [None]
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+
+
+def test_a_topic_is_deleted_while_a_deletion_waits_for_logs_of_another(tmp_path: Path) -> None:
+    async def run(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("open", 1)])
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 5)])
+        first, second = ([made.broker.catalogue.topics[name]] for name in ("a", "open"))
+        waiting = asyncio.ensure_future(delete_topics(made.broker, lambda: first))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            assert await delete_topics(made.broker, lambda: second) == [None]
+        assert not waiting.done()
+        worker.go.set()
+        assert await waiting == [None]
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
 
 
 @pytest.mark.parametrize("change", ["delete", "grow", "configure"])

@@ -200,12 +200,18 @@ async def _broker_changed(broker: Broker) -> None:
 
 
 async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
-    """Apply changed topic configs: to appends (the slots) and to the logs (IO workers)."""
+    """Apply changed topic configs: to appends (the slots) and to the logs (IO workers). Those of
+    topics whose logs are still being opened after APPLY_S are applied when these are open."""
     calls: list[tuple[int, Any]] = []
     changed = list(names)
-    await broker.log_openings.wait(changed)
+    late = await broker.log_openings.still_pending(changed, asyncio.get_running_loop().time() + APPLY_S)
+    if late:
+        log.warning("configs of %d topics are applied later: their logs are not open yet", len(late))
+        broker.log_openings.changes.start(_topics_changed_later(broker, late))
     broker.settings_changed(topics=changed)
     for name in changed:
+        if name in late:
+            continue
         topic = broker.catalogue.topics[name]
         config = broker.topic_config(name)
         for replicated in (False, True):
@@ -213,6 +219,12 @@ async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
             broker.slots.configure(replicas, config, topic.internal, replicated)
             calls += [(replica.worker, ConfigurePartition(replica.slot, config)) for replica in replicas]
     await _call_workers(broker, calls)
+
+
+async def _topics_changed_later(broker: Broker, names: Iterable[str]) -> None:
+    await broker.log_openings.wait(names)
+    async with broker.changing:
+        await _topics_changed(broker, [name for name in names if name in broker.catalogue.topics])
 
 
 async def _call_workers(broker: Broker, calls: Iterable[tuple[int, Any]]) -> None:

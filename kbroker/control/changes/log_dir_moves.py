@@ -20,6 +20,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import key_of
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.images import next_image
+from kbroker.control.log_openings import opened_by
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.change import Change, Deletion
@@ -66,16 +67,18 @@ class LogDirMoves:
     async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         """Begin to move a site's replica of a partition; the replica's own log dir as target ends a
         move. Raises KafkaError."""
+        end_s = opened_by()
+        await self._broker.log_openings.ended(name, end_s)
         async with self._broker.changing:  # no replica switches meanwhile
-            await self._alter(name, index, log_dir, site)
+            await self._alter(name, index, log_dir, site, end_s)
 
-    async def _alter(self, name: str, index: int, log_dir: str, site: int) -> None:
+    async def _alter(self, name: str, index: int, log_dir: str, site: int, end_s: float) -> None:
         broker = self._broker
         if log_dir not in broker.nodes.sites[site].log_dirs:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
         if broker.dir_errors.of(log_dir):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
-        await broker.log_openings.wait([name])
+        await broker.log_openings.ended(name, end_s)
         replica = self._replica_of(name, index, site)
         key = key_of(replica)
         if broker.slots.state(replica.slot) == SlotState.OFFLINE:

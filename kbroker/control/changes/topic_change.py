@@ -7,11 +7,12 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kbroker.control.broker import Broker
 from kbroker.control.changes.log_closings import close_deleted, names_are_free
 from kbroker.control.images import next_image
+from kbroker.control.log_openings import opened_by
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.placement import place_assigned, place_replicas
@@ -243,35 +244,50 @@ async def delete_topics(
     the IO workers close them.
 
     choose: gives the topics; called when every earlier change is done, so that it sees a topic that
-    was being created. count: as of `create_topics`. Each topic's error, if any."""
+    was being created. count: as of `create_topics`. Each topic's error, if any: REQUEST_TIMED_OUT
+    of those whose logs are still being opened after OPEN_S."""
+    end_s, pending = opened_by(), set[str]()
     async with broker.changing:
         topics = choose()
-        await broker.log_openings.wait(topic.name for topic in topics)
-        gone = []
-        refused: dict[bytes, KafkaError] = {}
-        for named in topics:
-            topic = broker.catalogue.by_id(named.topic_id)  # it may have grown since
-            if topic is None:
-                continue
-            try:
-                count(len(topic.partitions))
-                gone.append(topic)
-            except KafkaError as error:
-                refused[topic.topic_id] = error.without_frames()
-        if gone:
-            await _store_deletion(broker, gone)
+        names = {topic.name for topic in topics}
+        if not any(broker.log_openings.pending(name) for name in names):
+            return await _delete(broker, topics, pending, count)
+    await broker.log_openings.still_pending(names, end_s)  # meanwhile other changes may be made
+    async with broker.changing:
+        pending = await broker.log_openings.still_pending(names, end_s)
+        return await _delete(broker, topics, pending, count)
+
+
+async def _delete(
+    broker: Broker, topics: Sequence[Topic], pending: Collection[str], count: Callable[[int], None]
+) -> list[KafkaError | None]:
+    gone = []
+    refused: dict[bytes, KafkaError] = {}
+    for named in topics:
+        topic = broker.catalogue.by_id(named.topic_id)  # it may have grown since
+        if topic is None:
+            continue
+        try:
+            if topic.name in pending:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Logs of the topic are still being opened.")
+            count(len(topic.partitions))
+            gone.append(topic)
+        except KafkaError as error:
+            refused[topic.topic_id] = error.without_frames()
+    if gone:
+        await _store_deletion(broker, gone)
+        for topic in gone:
+            broker.catalogue.remove(topic.name)
+            broker.overrides.pop((TOPIC, topic.name), None)
+        broker.settings_changed(topics=[topic.name for topic in gone])
+        await broker.links.announce(next_image(broker, deleted=tuple(topic.name for topic in gone)))
+        await close_deleted(broker, _deletions(gone))
+        for listener in broker.listeners.deletion:
             for topic in gone:
-                broker.catalogue.remove(topic.name)
-                broker.overrides.pop((TOPIC, topic.name), None)
-            broker.settings_changed(topics=[topic.name for topic in gone])
-            await broker.links.announce(next_image(broker, deleted=tuple(topic.name for topic in gone)))
-            await close_deleted(broker, _deletions(gone))
-            for listener in broker.listeners.deletion:
-                for topic in gone:
-                    listener(topic)
-        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        deleted = {topic.topic_id for topic in gone}
-        return [None if t.topic_id in deleted else refused.get(t.topic_id, unknown) for t in topics]
+                listener(topic)
+    unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    deleted = {topic.topic_id for topic in gone}
+    return [None if t.topic_id in deleted else refused.get(t.topic_id, unknown) for t in topics]
 
 
 async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:
@@ -296,9 +312,14 @@ async def grow_topic(
 ) -> None:
     """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of
     `create_topics`."""
+    end_s = opened_by()
+    if not validate_only:
+        await broker.log_openings.ended(name, end_s)
     async with broker.changing:
         topic = broker.catalogue.get(name)
         additional = plan_growth(topic, count, assignments, sites_open(broker))
+        if not validate_only:
+            await broker.log_openings.ended(name, end_s)
         count_added(additional)
         if validate_only:
             return
@@ -311,7 +332,7 @@ async def grow_topic(
         except BaseException:
             broker.ownership.release(r for p in added for r in p.replicas)
             raise
-        await broker.log_openings.wait([name])
+        await broker.log_openings.still_pending([name], end_s)
         broker.opening[name] = (grown, added)
         broker.write_slots(grown, added)
         await asyncio.sleep(0)  # thousands of slots take milliseconds, and so does the image of them

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kbroker.control.changes.log_closings import close_deleted
 from kbroker.control.changes.topic_change import sites_open
+from kbroker.control.log_openings import opened_by
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.placement import place_assigned
 from kbroker.control.metadata.topic_plan import check_replicas
@@ -31,16 +32,18 @@ async def reassign(
     the pending one.
 
     Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION, and REQUEST_TIMED_OUT while a former replica cannot be closed: a new
-    one could have its folder."""
+    UNKNOWN_TOPIC_OR_PARTITION, and REQUEST_TIMED_OUT while logs of the topic cannot be opened, or a
+    former replica cannot be closed: a new one could have its folder."""
     broker = replication.broker
     sites = sites_open(broker)
     if nodes is not None:
         check_replicas(nodes, sites, None)
     if nodes == broker.nodes.of(partition.replicas) and not partition.adding and not partition.removing:
         return
+    end_s = opened_by()
+    await broker.log_openings.ended(topic.name, end_s)
     async with broker.changing:
-        await broker.log_openings.wait([topic.name])
+        await broker.log_openings.ended(topic.name, end_s)
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if nodes is not None and broker.closing.pending(topic.name):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.control import log_openings
 from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.late_openings import open_late
@@ -188,6 +189,21 @@ def test_nothing_is_decided_for_a_worker_that_is_gone(when: str, case: Case) -> 
     asyncio.run(script())
     assert case.calls == [case.begin, SwitchMove(*case.key)]
     assert case.stored() == case.partition.log_dir == case.here
+
+
+def test_a_move_of_a_log_that_is_not_opened_is_refused_without_the_lock_of_changes(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+
+    async def refused() -> None:
+        async with asyncio.timeout(30), case.world.broker.changing:
+            await case.alter(case.there)
+
+    with case.world.broker.log_openings.opening(["t"]), pytest.raises(KafkaError) as error:
+        asyncio.run(refused())
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert not case.calls
 
 
 def test_nothing_is_switched_while_the_logs_of_the_topic_are_opened(case: Case) -> None:

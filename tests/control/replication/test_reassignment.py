@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.control import log_openings
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
@@ -40,6 +41,27 @@ def test_a_partition_that_is_deleted_meanwhile_gets_no_replica(tmp_path: Path) -
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [path for log_dir in made.dirs for path in Path(log_dir).glob("a-*")] == []
     assert not any(worker.opened for worker in made.workers)
+    broker.close()
+
+
+def test_a_topic_whose_logs_are_not_opened_is_refused_without_the_lock_of_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+    dirs = ";".join(str(tmp_path / f"d{number}") for number in range(2))
+    made = World(tmp_path, {"kbroker.replica.sites": dirs}, workers=2, dirs=2)
+    broker = made.broker
+    asyncio.run(create_topics(broker, [NewTopic("a", 1, 1)]))
+    topic = broker.catalogue.topics["a"]
+
+    async def refused() -> None:
+        async with asyncio.timeout(30), broker.changing:
+            await reassign(Replication(broker), topic, topic.partitions[0], [1, 2])
+
+    with broker.log_openings.opening(["a"]), pytest.raises(KafkaError) as error:
+        asyncio.run(refused())
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert broker.nodes.of(topic.partitions[0].replicas) == [1]
     broker.close()
 
 
