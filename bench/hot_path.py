@@ -20,14 +20,13 @@ from kbroker.kernels.libc import Epoll
 from kbroker.log import files
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
-from kbroker.net.context import Context
 from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.fetch.session_table import SessionTable
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.pump_kernel import OWN_EVENT_FD, pump, register
-from kbroker.net.rows import Access, Flag, Grant, May
+from kbroker.net.rows import Access, Context, Flag, Grant, May
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Context as ContextRow
 from kbroker.net.topics import Topics
 from kbroker.protocol.records import build_batch
 from tests.net.requests import TOPIC_ID, fetch_frame, now_ms, produce_frame
@@ -69,12 +68,12 @@ class HotPath:
 
     def __init__(self, folder: Path, with_acls: bool = False) -> None:
         self.shared = Shared(Sizes(2, 1, 64, 1024, 64 << 20))
-        self.context = Context(self.shared, 0, BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"}))
+        self.tables = NetworkTables(self.shared, 0, BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"}))
         self.drain = Drain(self.shared, 0)
-        self._topics = Topics(self.context)
-        self._reads = ReadTable(self.context, Senders(self.context))
-        self._sessions = SessionTable(self.context, self._topics, 10, seed=1)
-        self.context.words[ContextRow.PROBE] = 1
+        self._topics = Topics(self.tables)
+        self._reads = ReadTable(self.tables, Senders(self.tables))
+        self._sessions = SessionTable(self.tables, self._topics, 10, seed=1)
+        self.tables.words[Context.PROBE] = 1
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(PARTITIONS + 1):
             self._open_slot(number)
@@ -86,7 +85,7 @@ class HotPath:
         if with_acls:
             self.grant(May.WRITE | May.READ | May.DESCRIBE)
         self.clients = [self._connect() for _ in range(CONNECTIONS)]
-        self._register(int(self.context.words[ContextRow.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
+        self._register(int(self.tables.words[Context.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
 
     def _write_log(self, folder: Path) -> None:
         """The partition that is read: a batch for each connection."""
@@ -133,8 +132,8 @@ class HotPath:
         client, served = socket.socketpair()
         served.setblocking(False)
         fd = served.detach()
-        row = self.context.take_row(fd, Flag.AUTHENTICATED | Flag.FETCH, time.monotonic_ns())
-        words = self.context.connections[row]
+        row = self.tables.take_row(fd, Flag.AUTHENTICATED | Flag.FETCH, time.monotonic_ns())
+        words = self.tables.connections[row]
         words[ConnectionRow.ARMED] = Epoll.READING
         if self._access is not None:
             words[ConnectionRow.ACCESS] = self._access.ctypes.data
@@ -142,7 +141,7 @@ class HotPath:
         return client
 
     def _register(self, fd: int, mask: int, data: int) -> None:
-        if register(self.context.address, fd, mask, data) != 0:
+        if register(self.tables.address, fd, mask, data) != 0:
             raise OSError(f"epoll refused descriptor {fd}")
 
     def turn(self, frames: list[bytes]) -> tuple[int, list[bytes]]:
@@ -151,9 +150,9 @@ class HotPath:
         for client, frame in zip(self.clients, frames, strict=True):
             client.send(frame)
         began = time.thread_time_ns()
-        events = pump(self.context.address)
+        events = pump(self.tables.address)
         if self.drain.run():
-            events += pump(self.context.address)
+            events += pump(self.tables.address)
         took = time.thread_time_ns() - began
         if events:
             raise RuntimeError(f"{events} events for Python")

@@ -57,10 +57,10 @@ class Dispatch:
         self._process = process
         self._control = control
         self.fetches = fetches
-        self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, process.kernel_answered)
+        self.waiting = WaitingFetches(process.tables, fetches.purgatory, self.take, process.kernel_answered)
         self.logins = Logins(process, control)
         self._version_answers = version_answers
-        self.known_versions = KnownVersions(process.context)
+        self.known_versions = KnownVersions(process.tables)
         self._served = served
         self._slicing = Slicing()
         self._long = Background(log, "a long request failed")

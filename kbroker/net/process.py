@@ -23,17 +23,16 @@ from kbroker.net.connections.connection import Connection, State
 from kbroker.net.connections.handoff import Handoff
 from kbroker.net.connections.received_frames import ReceivedFrames, RefusedFrames
 from kbroker.net.connections.server import Server
-from kbroker.net.context import Context
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.forward.forwarding import Forwarding
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.produce.answers import ProduceAnswers
 from kbroker.net.produce.checks import TAKEN_AT_ONCE, ProduceChecks
 from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, close_row, pump, register, resume
 from kbroker.net.rate_limited_log import RateLimitedLog
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import EventKind, Flag
+from kbroker.net.rows import Context, EventKind, Flag
 from kbroker.net.security.access import Access
 from kbroker.net.security.login import Login
 from kbroker.net.security.tls_listeners import TlsListeners
@@ -52,19 +51,19 @@ class NetworkProcess:
 
     def __init__(self, shared: Shared, client: int, config: BrokerConfig, handoff: socket.socket) -> None:
         self.config = config
-        self.context = Context(shared, client, config)
-        self.counts = RequestCounts(self.context, config)
-        self.topics = Topics(self.context)
-        self.senders = Senders(self.context)
+        self.tables = NetworkTables(shared, client, config)
+        self.counts = RequestCounts(self.tables, config)
+        self.topics = Topics(self.tables)
+        self.senders = Senders(self.tables)
         self.connections: dict[int, Connection] = {}
         self.tls = TlsListeners(config)
-        self.quotas = Quotas(self.context, config, self.resume)
+        self.quotas = Quotas(self.tables, config, self.resume)
         self.warn = RateLimitedLog(log, time.monotonic)
         self.handoff = Handoff(handoff, self._open, self.request_turn, self.warn)
         self.answers = Answers(self)
-        self.checks = ProduceChecks(self.context, self.topics, self.answers.clear_busy, self.request_turn)
+        self.checks = ProduceChecks(self.tables, self.topics, self.answers.clear_busy, self.request_turn)
         self.transactions = TransactionChecks(
-            self.context, self.topics, self.checks.refuse_unverified, self._verified
+            self.tables, self.topics, self.checks.refuse_unverified, self._verified
         )
         self.checks.consent = self.transactions.consent
         self.forwarding = Forwarding(self, self._serve_events)
@@ -103,16 +102,16 @@ class NetworkProcess:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch the acceptor's channel and the sockets that it passes on."""
         self._loop = loop
-        self._register(int(self.context.words[ContextRow.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
+        self._register(int(self.tables.words[Context.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
         self._register(self.senders.fileno(), Epoll.IN, SENDERS)
         self.senders.start()
-        loop.add_reader(self.context.epoll.fileno(), self.turn)
+        loop.add_reader(self.tables.epoll.fileno(), self.turn)
         self.handoff.start(loop)
         self.handoff.report()
         self.turn()
 
     def _register(self, fd: int, mask: int, data: int) -> None:
-        if register(self.context.address, fd, mask, data) != 0:
+        if register(self.tables.address, fd, mask, data) != 0:
             raise OSError(f"epoll refused descriptor {fd}")
 
     # --- turns ------------------------------------------------------------------------------------
@@ -129,11 +128,11 @@ class NetworkProcess:
             self.handoff.report()
 
     def _pump(self) -> None:
-        words = self.context.words
-        words[ContextRow.FORWARDING] = self.forwarding.link is not None and not self.quotas.active
+        words = self.tables.words
+        words[Context.FORWARDING] = self.forwarding.link is not None and not self.quotas.active
         for _ in range(PUMPS_PER_TURN):
-            count = pump(self.context.address)
-            if words[ContextRow.LINK_USED]:
+            count = pump(self.tables.address)
+            if words[Context.LINK_USED]:
                 self.forwarding.flush()
             self._served_events = count
             self._serve_events(0, count)
@@ -143,15 +142,15 @@ class NetworkProcess:
             if late:
                 self.request_turn()
                 break
-            stalled = count and words[ContextRow.STALLED] >= 0
-            if not (words[ContextRow.MORE] or stalled) and words[ContextRow.DIRTY] < 0:
+            stalled = count and words[Context.STALLED] >= 0
+            if not (words[Context.MORE] or stalled) and words[Context.DIRTY] < 0:
                 break
         else:
             self.request_turn()
 
     def _serve_events(self, first: int, end: int) -> None:
         """A bug in the service of one client closes the connection of that client only."""
-        events = self.context.events[first:end, :5]
+        events = self.tables.events[first:end, :5]
         if len(events) > TAKEN_AT_ONCE:
             events = self.checks.take_many(events)
         for event in events.tolist():
@@ -166,7 +165,7 @@ class NetworkProcess:
     def kernel_answered(self, connection: Connection) -> None:
         """The kernel has answered a request out of turn: take the bytes that it could not send,
         then resume the connection."""
-        count = int(self.context.words[ContextRow.EVENT_COUNT])
+        count = int(self.tables.words[Context.EVENT_COUNT])
         first, self._served_events = self._served_events, count
         self._serve_events(first, count)
         if connection.state is not State.CLOSED:
@@ -180,7 +179,7 @@ class NetworkProcess:
 
     def resume(self, row: int) -> None:
         """Continue a connection that had to stop reading, before the current turn ends."""
-        resume(self.context.address, row)
+        resume(self.tables.address, row)
         if not self._in_turn:
             self.request_turn()
 
@@ -194,7 +193,7 @@ class NetworkProcess:
             fd, inner = self.tls.pair()
             os.set_blocking(fd, False)
         flags = 0 if sasl else Flag.AUTHENTICATED | Flag.FETCH
-        row = self.context.take_row(fd, flags, time.monotonic_ns())
+        row = self.tables.take_row(fd, flags, time.monotonic_ns())
         connection = self.connections[row] = Connection(accepted, fd, row, listener)
         if sasl:
             connection.login = Login()
@@ -203,7 +202,7 @@ class NetworkProcess:
             self.quotas.start(connection)
         self.access.know(connection)
         self.counts.opened(connection)
-        self.context.connections[row, ConnectionRow.ARMED] = Epoll.READING
+        self.tables.connections[row, ConnectionRow.ARMED] = Epoll.READING
         self._register(fd, Epoll.READING, row)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         if inner is not None:
@@ -217,15 +216,15 @@ class NetworkProcess:
         connection.end = reason
         self.counts.answer_sent(connection)
         self.counts.closed(connection, reason)
-        close_row(self.context.address, connection.row)
+        close_row(self.tables.address, connection.row)
         self.access.forget(connection)
         connection.unsent.clear()
         del self.connections[connection.row]
-        if self.context.connections[connection.row, ConnectionRow.FLAGS] & Flag.LENT:
+        if self.tables.connections[connection.row, ConnectionRow.FLAGS] & Flag.LENT:
             self.senders.close_later(connection.row, connection.fd)
         else:
             os.close(connection.fd)
-            self.context.give_row(connection.row)
+            self.tables.give_row(connection.row)
         self.handoff.closed_ids.append(connection.accepted.connection_id)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         for ending in (connection.on_close, connection.on_end, connection.on_gone):
@@ -255,7 +254,7 @@ class NetworkProcess:
         self.transactions.take(row, result, verified_at)
 
     def _verified(self, row: int) -> None:
-        self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.VERIFYING
+        self.tables.connections[row, ConnectionRow.FLAGS] &= ~Flag.VERIFYING
         self.resume(row)
 
     def _on_advanced(self, _: int, slot: int, *__: int) -> None:

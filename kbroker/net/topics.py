@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.kernels.hash_index import enter_in, remove_from
 from kbroker.kernels.keyed_hash import hash64_at
-from kbroker.net.context import Context
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Partition, Topic
+from kbroker.net.network_tables import NetworkTables
+from kbroker.net.rows import Context, Partition, Topic
 
 Words = NDArray[np.int64]
 
@@ -26,8 +25,8 @@ class Topics:
     each new row; on_rows: called before that, when the table was replaced.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, tables: NetworkTables) -> None:
+        self._tables = tables
         self.by_name: dict[str, TopicImage] = {}
         self.by_id: dict[bytes, TopicImage] = {}
         self.by_slot: dict[int, tuple[TopicImage, PartitionImage]] = {}
@@ -96,7 +95,7 @@ class Topics:
         if self.by_id.get(topic.topic_id) is topic:
             del self.by_id[topic.topic_id]
         row = self.rows.pop(name, None)
-        self._context.words[ContextRow.TOPICS_VERSION] += 1
+        self._tables.words[Context.TOPICS_VERSION] += 1
         if row is not None:
             for index in (self._name_index, self._id_index):
                 remove_from(index, row)
@@ -118,13 +117,13 @@ class Topics:
         self.rows = {}
         self._rows_used = self._partitions_used = 0
         self.on_rows()
-        words = self._context.words
-        words[ContextRow.TOPICS_VERSION] += 1
-        words[ContextRow.TOPICS] = self._table.ctypes.data
-        words[ContextRow.PARTITIONS] = self._partitions.ctypes.data
-        words[ContextRow.NAME_INDEX] = self._name_index.ctypes.data
-        words[ContextRow.ID_INDEX] = self._id_index.ctypes.data
-        words[ContextRow.INDEX_MASK] = size - 1
+        words = self._tables.words
+        words[Context.TOPICS_VERSION] += 1
+        words[Context.TOPICS] = self._table.ctypes.data
+        words[Context.PARTITIONS] = self._partitions.ctypes.data
+        words[Context.NAME_INDEX] = self._name_index.ctypes.data
+        words[Context.ID_INDEX] = self._id_index.ctypes.data
+        words[Context.INDEX_MASK] = size - 1
         for topic in every:
             self._insert(topic)
 
@@ -154,7 +153,7 @@ class Topics:
         row[Topic.COUNT] = len(topic.partitions)
         row[Topic.INTERNAL] = topic.internal
         address = int(row[Topic.NAME])
-        hashed = hash64_at(address, len(name), int(self._context.words[ContextRow.NAME_KEY]))
+        hashed = hash64_at(address, len(name), int(self._tables.words[Context.NAME_KEY]))
         enter_in(self._name_index, hashed, number)
         enter_in(self._id_index, high ^ low, number)
         self.on_row(number, topic.name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from kbroker.config.principals import ANONYMOUS
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Words
+from kbroker.net.network_tables import Words
 from kbroker.net.process import NetworkProcess
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context, Flag
@@ -31,7 +31,7 @@ class UnfinishedRequests:
 
     def __init__(self, process: NetworkProcess) -> None:
         self._process = process
-        self._context = process.context
+        self._tables = process.tables
         self._seen: Words = np.zeros(
             (0, 2), np.int64
         )  # of a connection row: generation, requests before this one
@@ -39,7 +39,7 @@ class UnfinishedRequests:
 
     def update(self, now_ns: int) -> None:
         """Note which requests have begun or ended since the last call."""
-        table = self._context.connections
+        table = self._tables.connections
         if len(self._since) < len(table):
             self._seen = np.concatenate([self._seen, np.zeros((len(table) - len(self._seen), 2), np.int64)])
             self._since = np.concatenate([self._since, np.zeros(len(table) - len(self._since), np.int64)])
@@ -54,7 +54,7 @@ class UnfinishedRequests:
     def close_oldest(self, now_ns: int) -> int:
         """Close connections until enough of the arena is free, if it is nearly full; returns how
         many."""
-        words = self._context.words
+        words = self._tables.words
         free, count = int(words[Context.FREE_CHUNK_COUNT]), int(words[Context.CHUNK_COUNT])
         if words[Context.STALLED] < 0 or free > count // RESERVED_SHARE:
             return 0
@@ -77,7 +77,7 @@ class UnfinishedRequests:
     ) -> dict[str, tuple[int, deque[tuple[int, Connection]]]]:
         """Bytes and connections of each owner: those that wait for room themselves last, else the
         oldest first."""
-        table = self._context.connections[: len(self._since)]
+        table = self._tables.connections[: len(self._since)]
         stalled = table[:, ConnectionRow.FLAGS] & Flag.STALLED != 0
         since = self._since
         rows = np.flatnonzero((since > 0) & (since <= np.where(stalled, stalled_before_ns, before_ns)))

@@ -22,17 +22,17 @@ class Upkeep:
 
     def __init__(self, process: NetworkProcess) -> None:
         self._process = process
-        self._context = process.context
+        self._tables = process.tables
         self._unfinished = UnfinishedRequests(process)
-        self._reads = LoopReads(process.context.shared.counters[process.context.client])
+        self._reads = LoopReads(process.tables.shared.counters[process.tables.client])
         self._idle_ns = process.config.get_int("connections.max.idle.ms") * 1_000_000
 
     def old_entries(self) -> bool:
         """Whether a predecessor's appends still point into the arena; its completions are dropped
         meanwhile."""
-        shared = self._context.shared
-        pump(self._context.address)
-        rings = [shared.append_ring(self._context.client, w) for w in range(shared.sizes.workers)]
+        shared = self._tables.shared
+        pump(self._tables.address)
+        rings = [shared.append_ring(self._tables.client, w) for w in range(shared.sizes.workers)]
         return any(ring_length(ring) for ring in rings)
 
     def steps(self, late_s: float) -> tuple[Callable[[], object], ...]:
@@ -47,7 +47,7 @@ class Upkeep:
             lambda: counts.clients.tick(process.quotas.use),
             lambda: counts.from_disk(self._reads.count(process.topics.slots_in_use())),
             self._close_idle,
-            self._context.trim,
+            self._tables.trim,
             self._settle_lost,
             self._close_unfinished,
         )
@@ -67,7 +67,7 @@ class Upkeep:
     def _settle_lost(self) -> None:
         """Answer requests that were lost with an IO worker."""
         self._process.turn()
-        if settle_lost(self._context.address, len(self._context.results)):
+        if settle_lost(self._tables.address, len(self._tables.results)):
             self._process.turn()
 
     def _close_unfinished(self) -> None:
@@ -79,10 +79,10 @@ class Upkeep:
 
     def release_memory(self) -> bool:
         """Release some memory of the arena; False when there is no more to release."""
-        return self._context.release_chunk()
+        return self._tables.release_chunk()
 
     def _quiet_since(self, before_ns: int) -> list[int]:
-        table = self._context.connections
+        table = self._tables.connections
         flags = table[:, Connection.FLAGS]
         quiet = (flags & Flag.OPEN != 0) & (flags & Flag.BUSY == 0)
         quiet &= (table[:, Connection.LAST_NS] < before_ns) & (table[:, Connection.HEAD] < 0)
@@ -94,11 +94,11 @@ class Upkeep:
         self._process.handoff.stop()
         self._process.quotas.stop()
         for row in list(self._process.connections):
-            self._context.connections[row, Connection.FLAGS] |= Flag.MUTED
+            self._tables.connections[row, Connection.FLAGS] |= Flag.MUTED
 
     def unanswered(self) -> int:
         """Connections that still wait for an answer."""
-        table = self._context.connections
+        table = self._tables.connections
         flags = table[:, Connection.FLAGS]
         waiting = (table[:, Connection.HEAD] >= 0) | (flags & (Flag.BUSY | Flag.OUT_BLOCKED) != 0)
         return int(np.count_nonzero(waiting & (flags & Flag.OPEN != 0)))

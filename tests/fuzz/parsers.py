@@ -9,12 +9,11 @@ import numpy as np
 
 from kbroker.ipc.ring import ring_take
 from kbroker.kernels.jit import kernel
-from kbroker.net.context import Context
 from kbroker.net.fetch.request_kernel import plan_request
 from kbroker.net.fetch.session_table import SessionTable
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.receive_kernel import _produce
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Flag
+from kbroker.net.rows import Context, Flag
 from kbroker.net.topics import Topics
 from tests.net.doubles import NetNode
 
@@ -40,39 +39,39 @@ class Parsers:
     def __init__(self, topics: dict[str, int]) -> None:
         self.node = NetNode(topics)  # not started: it gives the shared memory and an image
         shutil.rmtree(self.node.folder)
-        self.context = Context(self.node.shared, 0, self.node.config)
-        self._topics = Topics(self.context)
+        self.tables = NetworkTables(self.node.shared, 0, self.node.config)
+        self._topics = Topics(self.tables)
         self._topics.apply(self.node.image.topics, (), True, 1)
-        self._sessions = SessionTable(self.context, self._topics, 16)
-        self.context.words[ContextRow.NOW_MS] = time.time_ns() // 1_000_000
-        self.row = self.context.take_row(-1, Flag.AUTHENTICATED | Flag.FETCH, 0)
+        self._sessions = SessionTable(self.tables, self._topics, 16)
+        self.tables.words[Context.NOW_MS] = time.time_ns() // 1_000_000
+        self.row = self.tables.take_row(-1, Flag.AUTHENTICATED | Flag.FETCH, 0)
         self._out = np.zeros((512, 8), np.int64)
-        self._words = self.context.words.copy()
-        self._connection = self.context.connections[self.row].copy()
-        self._requests = self.context.requests.copy()
-        self._results = self.context.results.copy()
+        self._words = self.tables.words.copy()
+        self._connection = self.tables.connections[self.row].copy()
+        self._requests = self.tables.requests.copy()
+        self._results = self.tables.results.copy()
 
     def produce(self, address: int, length: int) -> tuple[int, int, int]:
         """(outcome, partitions found, appends pushed) of the frame at an address."""
-        words = self.context.words
-        outcome = int(take_produce(self.context.address, self.row, address, length, 0))
-        count = int(words[ContextRow.SCAN_COUNT])
+        words = self.tables.words
+        outcome = int(take_produce(self.tables.address, self.row, address, length, 0))
+        count = int(words[Context.SCAN_COUNT])
         ring = self.node.shared.append_ring(0, 0)
         pushed = int(ring_take(ring, self.node.shared.sizes.ring_entries, self._out))
-        assert words[ContextRow.EVENT_COUNT] <= words[ContextRow.EVENT_CAPACITY]
-        self.context.requests[:2] = self._requests[:2]
-        self.context.results[: count + 2] = self._results[: count + 2]
+        assert words[Context.EVENT_COUNT] <= words[Context.EVENT_CAPACITY]
+        self.tables.requests[:2] = self._requests[:2]
+        self.tables.results[: count + 2] = self._results[: count + 2]
         self._restore()
         return outcome, count, pushed
 
     def fetch(self, address: int, length: int) -> tuple[int, int]:
         """(READY or TO_PYTHON, partitions planned) of the frame at an address."""
-        outcome = int(take_fetch(self.context.address, address, length))
-        planned = int(self.context.words[ContextRow.PLAN_COUNT])
+        outcome = int(take_fetch(self.tables.address, address, length))
+        planned = int(self.tables.words[Context.PLAN_COUNT])
         self._restore()
         return outcome, planned
 
     def _restore(self) -> None:
-        self.context.words[:] = self._words
-        self.context.connections[self.row] = self._connection
-        self.context.chunks[:] = 0
+        self.tables.words[:] = self._words
+        self.tables.connections[self.row] = self._connection
+        self.tables.chunks[:] = 0

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.kernels.wire import read_uvarint, read_varint, read_varint32
-from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.network_tables import CHUNK_BYTES, NetworkTables
 from kbroker.net.produce.check_kernel import WALK_BROKEN, WALK_DAMAGED, WALK_REFUSED, WALK_VALID, walk_records
 from kbroker.net.produce.record_walk import Demands, Found
 from kbroker.net.produce.record_walk import walk as walk_pieces
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Topic
+from kbroker.net.rows import Context, Topic
 from kbroker.net.rows.chunk_kernel import release_chunk, reserve_bytes
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.net.topics import Topics
@@ -25,8 +24,8 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
 from tests.log.batch_bytes import FIELDS, padded_record
-from tests.net.contexts import new_context
 from tests.net.produce.compressed_cases import with_body
+from tests.net.tables import new_tables
 
 FAR = 1 << 62
 
@@ -40,10 +39,10 @@ def _lookup(cx: int, name: int, length: int, topic_id: int) -> tuple[int, int]:
 
 
 def walk(data: bytes, keys: bool = False, oldest: int = -(1 << 62), newest: int = 1 << 62) -> tuple[int, int]:
-    context = ContextRow.row()
+    context = Context.row()
     view = np.frombuffer(data, np.uint8).copy()
     outcome = walk_records(context.ctypes.data, view.ctypes.data, len(data), keys, oldest, newest)
-    return outcome, int(context[ContextRow.WALK_MAX_TIMESTAMP])
+    return outcome, int(context[Context.WALK_MAX_TIMESTAMP])
 
 
 RECORDS = st.lists(
@@ -146,20 +145,20 @@ def test_varints_have_their_value_or_are_refused(data: bytes) -> None:
         assert (signed, behind_signed - view.ctypes.data) == ((value >> 1) ^ -(value & 1), end)
 
 
-def small_context() -> Context:
-    return new_context({"socket.request.max.bytes": "16777216"}, arena_bytes=32 << 20)
+def small_tables() -> NetworkTables:
+    return new_tables({"socket.request.max.bytes": "16777216"}, arena_bytes=32 << 20)
 
 
 @pytest.fixture
-def context() -> Context:
-    return small_context()
+def tables() -> NetworkTables:
+    return small_tables()
 
 
-def lookup(context: Context, name: str, topic_id: bytes) -> tuple[int, int]:
+def lookup(tables: NetworkTables, name: str, topic_id: bytes) -> tuple[int, int]:
     """Row numbers of a topic by name and by id, -1 for none."""
     view = np.frombuffer(topic_id + name.encode(), np.uint8).copy()
-    found = _lookup(context.address, view.ctypes.data + 16, len(name), view.ctypes.data)
-    table = int(context.words[ContextRow.TOPICS])
+    found = _lookup(tables.address, view.ctypes.data + 16, len(name), view.ctypes.data)
+    table = int(tables.words[Context.TOPICS])
     by_name, by_id = ((row - table) // (Topic.STRIDE) if row else -1 for row in found)
     return by_name, by_id
 
@@ -172,8 +171,8 @@ def image(name: str, partitions: int, salt: int) -> TopicImage:
 @given(st.data())
 @settings(max_examples=30, deadline=None)
 def test_the_kernels_topic_table_is_the_dict(data: st.DataObject) -> None:
-    context = small_context()
-    topics = Topics(context)
+    tables = small_tables()
+    topics = Topics(tables)
     names = [f"topic-{n}" * (1 + n % 3) for n in range(60)]
     known: dict[str, TopicImage] = {}
     for salt in range(data.draw(st.integers(1, 40))):
@@ -190,14 +189,14 @@ def test_the_kernels_topic_table_is_the_dict(data: st.DataObject) -> None:
     assert topics.by_id == {topic.topic_id: topic for topic in known.values()}
     for name in names:
         topic = known.get(name)
-        row, by_id = lookup(context, name, topic.topic_id if topic else bytes(16))
+        row, by_id = lookup(tables, name, topic.topic_id if topic else bytes(16))
         if topic is None:
             assert (row, by_id) == (-1, -1)
             continue
         assert row == by_id == topics.row_of(name)
         words = np.ctypeslib.as_array(
             (np.ctypeslib.ctypes.c_int64 * Topic.WORDS).from_address(  # type: ignore[attr-defined]
-                int(context.words[ContextRow.TOPICS]) + row * Topic.STRIDE
+                int(tables.words[Context.TOPICS]) + row * Topic.STRIDE
             )
         )
         assert words[Topic.COUNT] == len(topic.partitions)
@@ -207,35 +206,35 @@ def test_the_kernels_topic_table_is_the_dict(data: st.DataObject) -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9 << 20)), max_size=60), st.integers(0, 1 << 30))
 @settings(max_examples=60, deadline=None)
 def test_reserved_ranges_never_overlap_and_all_come_back(steps: list[tuple[bool, int]], seed: int) -> None:
-    context = small_context()
+    tables = small_tables()
     chance = random.Random(seed)
     held: list[tuple[int, int]] = []
     for take, size in steps:
         if not take and held:
             start, _ = held.pop(chance.randrange(len(held)))
-            release_chunk(context.address, start // CHUNK_BYTES)
+            release_chunk(tables.address, start // CHUNK_BYTES)
             continue
-        start = reserve_bytes(context.address, size)
+        start = reserve_bytes(tables.address, size)
         if start < 0:
             continue
-        assert start + size <= context.arena.size
+        assert start + size <= tables.arena.size
         assert all(start + size <= other or other + length <= start for other, length in held)
         held.append((start, size))
     for start, _ in held:
-        release_chunk(context.address, start // CHUNK_BYTES)
-    current = 0 if context.words[ContextRow.CURRENT] < 0 else 1
-    assert context.words[ContextRow.FREE_CHUNK_COUNT] + current == context.arena.size // CHUNK_BYTES
+        release_chunk(tables.address, start // CHUNK_BYTES)
+    current = 0 if tables.words[Context.CURRENT] < 0 else 1
+    assert tables.words[Context.FREE_CHUNK_COUNT] + current == tables.arena.size // CHUNK_BYTES
 
 
-def test_memory_of_unused_chunks_goes_back(context: Context) -> None:
-    start = reserve_bytes(context.address, 8 << 20)
-    context.arena_bytes[start : start + (8 << 20)] = bytes(8 << 20)
-    release_chunk(context.address, start // CHUNK_BYTES)
-    context.trim()
-    assert not context.release_chunk(), "it was used a moment ago"
-    context.trim()
-    assert [context.release_chunk() for _ in range(5)] == [True] * 4 + [False]
-    again = reserve_bytes(context.address, 8 << 20)
-    context.arena_bytes[again : again + (8 << 20)] = bytes(8 << 20)
-    context.trim()
-    assert not context.release_chunk()
+def test_memory_of_unused_chunks_goes_back(tables: NetworkTables) -> None:
+    start = reserve_bytes(tables.address, 8 << 20)
+    tables.arena_bytes[start : start + (8 << 20)] = bytes(8 << 20)
+    release_chunk(tables.address, start // CHUNK_BYTES)
+    tables.trim()
+    assert not tables.release_chunk(), "it was used a moment ago"
+    tables.trim()
+    assert [tables.release_chunk() for _ in range(5)] == [True] * 4 + [False]
+    again = reserve_bytes(tables.address, 8 << 20)
+    tables.arena_bytes[again : again + (8 << 20)] = bytes(8 << 20)
+    tables.trim()
+    assert not tables.release_chunk()

@@ -19,9 +19,9 @@ def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> N
         served.append(row)
 
     process: Any = NetworkProcess.__new__(NetworkProcess)
-    process.context = SimpleNamespace(events=Event.table(4))
-    process.context.events[:3, 0] = EventKind.REQUEST
-    process.context.events[:3, 1] = (4, 5, 6)
+    process.tables = SimpleNamespace(events=Event.table(4))
+    process.tables.events[:3, 0] = EventKind.REQUEST
+    process.tables.events[:3, 1] = (4, 5, 6)
     process.connections = {row: f"connection {row}" for row in (4, 5, 6)}
     process._handlers = {EventKind.REQUEST: on_request}
     process.close = lambda connection, reason: closed.append((connection, reason))
@@ -38,8 +38,8 @@ def test_a_failed_event_without_a_connection_closes_none() -> None:
         raise RuntimeError("a bug")
 
     process: Any = NetworkProcess.__new__(NetworkProcess)
-    process.context = SimpleNamespace(events=Event.table(1))
-    process.context.events[0, 0] = EventKind.ADVANCED
+    process.tables = SimpleNamespace(events=Event.table(1))
+    process.tables.events[0, 0] = EventKind.ADVANCED
     process.connections = {0: "the first connection"}
     process._handlers = {EventKind.ADVANCED: fail}
     closed: list[object] = []
@@ -53,8 +53,8 @@ def test_a_failed_event_without_a_connection_closes_none() -> None:
 def test_the_batches_of_a_turn_are_taken_together_only_when_it_has_many_events(count: int) -> None:
     served: list[int] = []
     process: Any = NetworkProcess.__new__(NetworkProcess)
-    process.context = SimpleNamespace(events=Event.table(count))
-    process.context.events[:, Event.A] = range(count)
+    process.tables = SimpleNamespace(events=Event.table(count))
+    process.tables.events[:, Event.A] = range(count)
     process.checks = SimpleNamespace(take_many=lambda events: events[:1])
     process._handlers = {0: lambda _, number, *__: served.append(number)}
     process._serve_events(0, count)
@@ -80,7 +80,7 @@ def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypa
 
     monkeypatch.setattr("kbroker.net.process.pump", pump)
     monkeypatch.setattr("kbroker.net.process.resume", lambda _, row: words.put(Context.DIRTY, row))
-    process.context = SimpleNamespace(words=words, address=0)
+    process.tables = SimpleNamespace(words=words, address=0)
     process.forwarding = SimpleNamespace(link=object())
     process.quotas = SimpleNamespace(active=False)
     process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
@@ -111,7 +111,7 @@ def test_a_turn_that_fails_leaves_no_connection(monkeypatch: Any) -> None:
     monkeypatch.setattr("kbroker.net.process.pump", fail)
     monkeypatch.setattr("kbroker.net.process.resume", lambda *_: None)
     called: list[Any] = []
-    process.context = SimpleNamespace(words=Context.row(), address=0)
+    process.tables = SimpleNamespace(words=Context.row(), address=0)
     process.forwarding = SimpleNamespace(link=object())
     process.quotas = SimpleNamespace(active=False)
     process._turn_requested = True

@@ -3,16 +3,16 @@
 import numpy as np
 
 from kbroker.ipc.messages import TopicImage
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.topics import Topics
 from tests.net.colliding_names import colliding_names
-from tests.net.contexts import new_context
+from tests.net.tables import new_tables
 
 
 def test_chosen_names_have_places_of_their_own() -> None:
     """Clients may choose them; each search would read all of a long run."""
-    context: Context = new_context()
-    topics = Topics(context)
+    tables: NetworkTables = new_tables()
+    topics = Topics(tables)
     images = [
         TopicImage(name, number.to_bytes(16, "big"), False, ())
         for number, name in enumerate(colliding_names(1000), 1)

@@ -16,7 +16,7 @@ from kbroker.net.unfinished_requests import (
     UnfinishedRequests,
 )
 from kbroker.net.usage.request_counts import SHORT
-from tests.net.contexts import new_context
+from tests.net.tables import new_tables
 
 CHUNKS = 32
 BEGAN_NS = 10
@@ -27,11 +27,11 @@ class Scene:
     `free` chunks. A connection that is refused frees one. refused: the rows, in order."""
 
     def __init__(self, free: int = 1) -> None:
-        self.context = new_context()
+        self.tables = new_tables()
         self.refused: list[int] = []
-        self.process: Any = SimpleNamespace(context=self.context, connections={}, refuse=self._refuse)
+        self.process: Any = SimpleNamespace(tables=self.tables, connections={}, refuse=self._refuse)
         self.requests = UnfinishedRequests(self.process)
-        self.words = self.context.words
+        self.words = self.tables.words
         self.words[Context.CHUNK_COUNT] = CHUNKS
         self.words[Context.FREE_CHUNK_COUNT] = free
         self.words[Context.STALLED] = 0
@@ -42,8 +42,8 @@ class Scene:
         self.words[Context.FREE_CHUNK_COUNT] += 1
 
     def connection(self, host: str = "a", user: str = ANONYMOUS, size: int = 100, flags: int = 0) -> int:
-        row = self.context.take_row(0, flags, 0)
-        words = self.context.connections[row]
+        row = self.tables.take_row(0, flags, 0)
+        words = self.tables.connections[row]
         words[Connection.CHUNK], words[Connection.START], words[Connection.LIMIT] = 0, 50, 50 + size
         self.process.connections[row] = SimpleNamespace(
             row=row, user=user, accepted=SimpleNamespace(host=host)
@@ -51,7 +51,7 @@ class Scene:
         return row
 
     def set(self, row: int, word: int, value: int) -> None:
-        self.context.connections[row, word] = value
+        self.tables.connections[row, word] = value
 
     def close_after(self, age_ns: int) -> list[int]:
         """The rows that are closed when the requests have that age."""
@@ -155,7 +155,7 @@ def test_the_age_of_a_request_is_kept_when_the_table_of_connections_grows() -> N
     scene = Scene()
     row = scene.connection()
     scene.requests.update(BEGAN_NS)
-    scene.context.grow_connections(2 * len(scene.context.connections))
+    scene.tables.grow_connections(2 * len(scene.tables.connections))
     scene.requests.update(BEGAN_NS + 1)
     assert scene.close_after(GRACE_NS) == [row]
 

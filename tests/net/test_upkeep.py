@@ -11,7 +11,7 @@ from kbroker.ipc.ring import ring_push
 from kbroker.net import upkeep
 from kbroker.net.rows import Connection, Flag
 from kbroker.net.upkeep import Upkeep
-from tests.net.contexts import new_context
+from tests.net.tables import new_tables
 
 IDLE_NS = 600_000 * 1_000_000  # connections.max.idle.ms
 NOW_NS = 2 * IDLE_NS
@@ -26,7 +26,7 @@ class Scene:
         self.closed: list[tuple[int, str]] = []
         self.lost = 0
         self.late_requests = 0
-        self.context = new_context()
+        self.tables = new_tables()
         note = self._note
         self.slow = SimpleNamespace(on=True, tick=note("slow"))
         counts = SimpleNamespace(
@@ -36,7 +36,7 @@ class Scene:
             from_disk=note("disk"),
         )
         self.process: Any = SimpleNamespace(
-            context=self.context,
+            tables=self.tables,
             config=SimpleNamespace(get_int=lambda name: {"connections.max.idle.ms": idle_ms}[name]),
             connections={},
             counts=counts,
@@ -62,7 +62,7 @@ class Scene:
         return lambda *arguments: self.calls.append((name, *arguments) if arguments else name)
 
     def _settle_lost(self, address: int, results: int) -> int:
-        assert (address, results) == (self.context.address, len(self.context.results))
+        assert (address, results) == (self.tables.address, len(self.tables.results))
         return self.lost
 
     def tick(self, late_s: float) -> None:
@@ -71,7 +71,7 @@ class Scene:
 
     def connection(self, idle_ns: int = 0, flags: int = 0) -> int:
         """A connection whose last bytes are that old; its row."""
-        row = self.context.take_row(0, flags, NOW_NS - idle_ns)
+        row = self.tables.take_row(0, flags, NOW_NS - idle_ns)
         self.process.connections[row] = SimpleNamespace(row=row)
         return row
 
@@ -91,14 +91,14 @@ def test_an_idle_connection_is_closed_and_a_used_one_stays(scene: Scene) -> None
 def test_a_connection_that_waits_for_its_answer_is_not_idle(scene: Scene) -> None:
     scene.connection(IDLE_NS + 1, Flag.BUSY)
     produced = scene.connection(IDLE_NS + 1)
-    scene.context.connections[produced, Connection.HEAD] = 0
+    scene.tables.connections[produced, Connection.HEAD] = 0
     scene.tick(0)
     assert scene.closed == []
 
 
 def test_a_row_without_an_open_connection_is_not_idle(scene: Scene) -> None:
     shut = scene.connection(IDLE_NS + 1)
-    scene.context.connections[shut, Connection.FLAGS] &= ~Flag.OPEN
+    scene.tables.connections[shut, Connection.FLAGS] &= ~Flag.OPEN
     del scene.process.connections[scene.connection(IDLE_NS + 1)]
     scene.tick(0)
     assert scene.closed == []
@@ -151,8 +151,8 @@ def test_room_of_closed_requests_is_used_in_the_same_second(scene: Scene) -> Non
 
 def test_memory_of_a_burst_is_released_a_second_later(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(scene.context, "trim", lambda: calls.append("trim"))
-    monkeypatch.setattr(scene.context, "release_chunk", lambda: len(calls) < 2)
+    monkeypatch.setattr(scene.tables, "trim", lambda: calls.append("trim"))
+    monkeypatch.setattr(scene.tables, "release_chunk", lambda: len(calls) < 2)
     scene.tick(0)
     assert calls == ["trim"]
     assert scene.upkeep.release_memory()
@@ -161,10 +161,10 @@ def test_memory_of_a_burst_is_released_a_second_later(scene: Scene, monkeypatch:
 
 
 def test_appends_of_a_predecessor_are_waited_for(scene: Scene) -> None:
-    ring = scene.context.shared.append_ring(scene.context.client, 0)
+    ring = scene.tables.shared.append_ring(scene.tables.client, 0)
     assert not scene.upkeep.old_entries()
-    assert scene.calls == [("pump", scene.context.address)]
-    ring_push(ring, scene.context.shared.sizes.ring_entries, np.zeros(8, np.int64))
+    assert scene.calls == [("pump", scene.tables.address)]
+    ring_push(ring, scene.tables.shared.sizes.ring_entries, np.zeros(8, np.int64))
     assert scene.upkeep.old_entries()
 
 
@@ -172,7 +172,7 @@ def test_a_stopping_process_reads_from_no_connection(scene: Scene) -> None:
     rows = [scene.connection(flags=Flag.FETCH), scene.connection()]
     scene.upkeep.stop_reading()
     assert scene.calls == ["handoff stop", "quotas stop"]
-    flags = scene.context.connections[rows, Connection.FLAGS].tolist()
+    flags = scene.tables.connections[rows, Connection.FLAGS].tolist()
     assert flags == [Flag.OPEN | Flag.FETCH | Flag.MUTED, Flag.OPEN | Flag.MUTED]
 
 
@@ -182,9 +182,9 @@ def test_a_stopping_process_waits_for_each_open_connection_without_its_answer(sc
     scene.connection(flags=Flag.BUSY)
     scene.connection(flags=Flag.OUT_BLOCKED)
     produced = scene.connection()
-    scene.context.connections[produced, Connection.HEAD] = 0
+    scene.tables.connections[produced, Connection.HEAD] = 0
     assert scene.upkeep.unanswered() == 3
-    scene.context.connections[produced, Connection.FLAGS] &= ~Flag.OPEN
+    scene.tables.connections[produced, Connection.FLAGS] &= ~Flag.OPEN
     assert scene.upkeep.unanswered() == 2
 
 

@@ -8,11 +8,10 @@ from typing import Protocol
 from kbroker.kernels.libc import Epoll
 from kbroker.net.connections.connection import Connection, FilePart, Part, State
 from kbroker.net.connections.server import Server
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.pump_kernel import arm_row
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Flag
+from kbroker.net.rows import Context, Flag
 from kbroker.net.usage.quotas import Quotas
 from kbroker.net.usage.request_counts import RequestCounts
 
@@ -20,7 +19,7 @@ from kbroker.net.usage.request_counts import RequestCounts
 class Process(Protocol):
     """The part of the process that is used here."""
 
-    context: Context
+    tables: NetworkTables
     connections: dict[int, Connection]
     counts: RequestCounts
     quotas: Quotas
@@ -39,7 +38,7 @@ class Answers:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._context = process.context
+        self._tables = process.tables
         self._connections = process.connections
         self._counts = process.counts
         self._quotas = process.quotas
@@ -72,7 +71,7 @@ class Answers:
 
     def clear_busy(self, row: int) -> None:
         """The connection may read again: the answer to its request is sent."""
-        if self._context.connections[row, ConnectionRow.FLAGS] & Flag.OPEN:
+        if self._tables.connections[row, ConnectionRow.FLAGS] & Flag.OPEN:
             self._unblock(row, ~Flag.BUSY)
 
     # --- events of kernels ----------------------------------------------------------------------------
@@ -81,8 +80,8 @@ class Answers:
         """Event: the socket did not take all bytes of an answer."""
         if (connection := self._connections.get(row)) is None:
             return
-        start = address - int(self._context.words[ContextRow.OUT])
-        connection.unsent.append(self._context.out[start : start + length].tobytes())
+        start = address - int(self._tables.words[Context.OUT])
+        connection.unsent.append(self._tables.out[start : start + length].tobytes())
         self._hold_rest(connection)
 
     def on_unsent_file(self, row: int, segment: int, position: int, length: int) -> None:
@@ -105,7 +104,7 @@ class Answers:
 
     def _write(self, connection: Connection, parts: Sequence[Part]) -> bool:
         """False: the peer has disconnected, and the connection is closed."""
-        row = self._context.connections[connection.row]
+        row = self._tables.connections[connection.row]
         try:
             sent = connection.send(parts) if parts else connection.flush()
         except OSError as error:
@@ -127,13 +126,13 @@ class Answers:
 
     def _hold(self, connection: Connection, then: Callable[[], None]) -> None:
         connection.on_sent = then
-        self._context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.OUT_BLOCKED
-        arm_row(self._context.address, connection.row, Epoll.OUT)
+        self._tables.connections[connection.row, ConnectionRow.FLAGS] |= Flag.OUT_BLOCKED
+        arm_row(self._tables.address, connection.row, Epoll.OUT)
 
     def _unblock(self, row: int, keep: int = -1) -> None:
         """Let the kernel send again, unless older bytes still wait here. keep: flags that remain
         set."""
-        words = self._context.connections[row]
+        words = self._tables.connections[row]
         flags = int(words[ConnectionRow.FLAGS]) & keep
         if not self._connections[row].unsent and not flags & Flag.SENDING:
             flags &= ~Flag.OUT_BLOCKED

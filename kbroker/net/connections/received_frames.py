@@ -11,16 +11,16 @@ from typing import Protocol
 from kbroker.ipc.long_messages import LONG_BYTES
 from kbroker.net.connections.connection import Connection, State
 from kbroker.net.connections.server import Server
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rate_limited_log import bad_size, not_served
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Context
 from kbroker.net.rows.chunk_kernel import release_chunk
 
 
 class Process(Protocol):
     """The part of the process that is used here."""
 
-    context: Context
+    tables: NetworkTables
     connections: dict[int, Connection]
     server: Server
 
@@ -37,13 +37,13 @@ class ReceivedFrames:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._context = process.context
+        self._tables = process.tables
 
     def request(self, row: int, offset: int, length: int, chunk: int) -> None:
         """A request to be served."""
         connection = self._process.connections.get(row)
         if length > LONG_BYTES and connection is not None and connection.state is State.READY:
-            frame = memoryview(self._context.arena_bytes)[offset : offset + length]
+            frame = memoryview(self._tables.arena_bytes)[offset : offset + length]
             self._process.server.take_long(connection, frame, partial(self._release, chunk))
         else:
             self._serve(self._process.server.take, connection, offset, length, chunk)
@@ -66,15 +66,15 @@ class ReceivedFrames:
         length: int,
         chunk: int,
     ) -> None:
-        frame = bytes(self._context.arena_bytes[offset : offset + length])
-        release_chunk(self._context.address, chunk)
+        frame = bytes(self._tables.arena_bytes[offset : offset + length])
+        release_chunk(self._tables.address, chunk)
         if connection is not None:
             serve(connection, frame)
 
     def _release(self, chunk: int) -> None:
         """Requests that wait for room have a turn."""
-        release_chunk(self._context.address, chunk)
-        if self._context.words[ContextRow.STALLED] >= 0:
+        release_chunk(self._tables.address, chunk)
+        if self._tables.words[Context.STALLED] >= 0:
             self._process.request_turn()
 
 
@@ -83,11 +83,11 @@ class RefusedFrames:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._context = process.context
+        self._tables = process.tables
 
     def bad_size(self, row: int, size: int, *_: int) -> None:
         """A frame of an impossible size."""
-        self._refuse(row, bad_size(size, int(self._context.words[ContextRow.MAX_FRAME])))
+        self._refuse(row, bad_size(size, int(self._tables.words[Context.MAX_FRAME])))
 
     def unserved(self, row: int, api_key: int, version: int, _: int) -> None:
         """A request of an API or a version that the broker does not serve."""
@@ -95,8 +95,8 @@ class RefusedFrames:
 
     def bad_request(self, row: int, offset: int, length: int, chunk: int) -> None:
         """A Produce request that is not well formed."""
-        head = bytes(self._context.arena_bytes[offset : offset + min(length, 16)])
-        release_chunk(self._context.address, chunk)
+        head = bytes(self._tables.arena_bytes[offset : offset + min(length, 16)])
+        release_chunk(self._tables.address, chunk)
         version = int.from_bytes(head[2:4], "big", signed=True)
         self._refuse(row, f"a Produce request v{version} of {length} bytes cannot be parsed")
 

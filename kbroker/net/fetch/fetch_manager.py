@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Context
 from kbroker.net.fetch.answer import Selected
 from kbroker.net.fetch.fetch_session import (
     FINAL_EPOCH,
@@ -22,6 +21,7 @@ from kbroker.net.fetch.fetch_session import (
     requested_partitions,
 )
 from kbroker.net.fetch.session_table import SessionTable
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import FetchVersion
 from kbroker.net.topics import Topics
 from kbroker.protocol.errors import ErrorCode
@@ -59,10 +59,10 @@ class FetchManager:
     """Python takes a session back from the kernel for a request (`new_fetch`), and lends it again
     before the answer (`update` or `leave_unchanged`)."""
 
-    def __init__(self, context: Context, config: BrokerConfig, topics: Topics) -> None:
+    def __init__(self, tables: NetworkTables, config: BrokerConfig, topics: Topics) -> None:
         slots = config.get_int("max.incremental.fetch.session.cache.slots")
-        slots = min(MAX_SLOTS, -(-slots // max(1, context.shared.sizes.clients - 1)))
-        self._table = SessionTable(context, topics, slots)
+        slots = min(MAX_SLOTS, -(-slots // max(1, tables.shared.sizes.clients - 1)))
+        self._table = SessionTable(tables, topics, slots)
         self.cache = FetchSessionCache(slots, self._table.new_id, self._table.drop, self._table.used_ms)
 
     def new_fetch(

@@ -7,7 +7,7 @@ import asyncio
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import monotonic_ms
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows.topic_kernel import announce_waiter
 from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.purgatory.purgatory import Purgatory
@@ -19,11 +19,11 @@ class FetchPurgatory(Purgatory[int]):
 
     __slots__ = ("_client", "_counts", "_slots", "_timer", "_timer_ms")
 
-    def __init__(self, context: Context, config: BrokerConfig, counts: RequestCounts) -> None:
+    def __init__(self, tables: NetworkTables, config: BrokerConfig, counts: RequestCounts) -> None:
         interval = config.get_int("fetch.purgatory.purge.interval.requests")
         super().__init__(monotonic_ms(), interval, self._set_waiter_bit)
-        self._slots = context.shared.slots
-        self._client = context.client
+        self._slots = tables.shared.slots
+        self._client = tables.client
         self._counts = counts
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0

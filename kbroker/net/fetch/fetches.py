@@ -17,7 +17,6 @@ from kbroker.ipc.layout import Counter
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, FilePart
-from kbroker.net.context import Context
 from kbroker.net.fetch.answer import FetchAnswer, Selected
 from kbroker.net.fetch.cold_reads import ColdReads
 from kbroker.net.fetch.fetch_manager import Fetch, FetchManager
@@ -27,7 +26,8 @@ from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading
 from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.residency import Probe, by_cachestat
 from kbroker.net.fetch.senders import Senders
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.network_tables import NetworkTables
+from kbroker.net.rows import Context
 from kbroker.net.security.access import Access
 from kbroker.net.topics import Topics
 from kbroker.net.usage.quotas import Quotas
@@ -48,7 +48,7 @@ Delayed = DelayedFetch[int, FetchedPartition]
 class Process(Protocol):
     """The part of the process that is used here."""
 
-    context: Context
+    tables: NetworkTables
     topics: Topics
     counts: RequestCounts
     quotas: Quotas
@@ -64,8 +64,8 @@ class Fetches:
     """Serves fetch requests in Python."""
 
     def __init__(self, process: Process, config: BrokerConfig, probe: Probe) -> None:
-        context = process.context
-        shared = context.shared
+        tables = process.tables
+        shared = tables.shared
         self._process = process
         self._counts = process.counts
         self._quotas = process.quotas
@@ -74,15 +74,15 @@ class Fetches:
         self._node_id = config.node_id
         self._max_bytes = config.get_int("fetch.max.bytes")
         self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
-        self._manager = FetchManager(context, config, process.topics)
-        self.reads = ReadTable(context, process.senders)
+        self._manager = FetchManager(tables, config, process.topics)
+        self.reads = ReadTable(tables, process.senders)
         self.reader = PartitionReader(
             shared, process.topics, self.reads, LogDirErrors(config.log_dirs, shared)
         )
-        context.words[ContextRow.PROBE] = probe is by_cachestat
-        self.cold = ColdReads(shared, context.client, probe)
-        self.purgatory = FetchPurgatory(context, config, process.counts)
-        self._counters = shared.counters[context.client]
+        tables.words[Context.PROBE] = probe is by_cachestat
+        self.cold = ColdReads(shared, tables.client, probe)
+        self.purgatory = FetchPurgatory(tables, config, process.counts)
+        self._counters = shared.counters[tables.client]
 
     # --- requests -----------------------------------------------------------------------------------
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from kbroker.log import files
 from kbroker.log.open_files import OpenFile
 from kbroker.log.reader import LogReader
-from kbroker.net.context import Context
 from kbroker.net.fetch.senders import Senders
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Read, Segment
+from kbroker.net.network_tables import NetworkTables
+from kbroker.net.rows import Context, Read, Segment
 
 Words = NDArray[np.int64]
 SEGMENTS = 32768
@@ -35,16 +34,16 @@ class ReadTable:
     """reads[slot, READ_WORDS] and segments[SEGMENTS, SEGMENT_WORDS]; an open segment keeps its
     files open."""
 
-    def __init__(self, context: Context, senders: Senders) -> None:
-        slots = context.shared.sizes.max_partitions
+    def __init__(self, tables: NetworkTables, senders: Senders) -> None:
+        slots = tables.shared.sizes.max_partitions
         self.reads: Words = Read.table(slots)
         self.segments: Words = Segment.table(SEGMENTS)
         self._used = 0
         self._open: OrderedDict[int, OpenSegment] = OrderedDict()
         self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them
         self._senders = senders
-        context.words[ContextRow.READS] = self.reads.ctypes.data
-        context.words[ContextRow.SEGMENTS] = self.segments.ctypes.data
+        tables.words[Context.READS] = self.reads.ctypes.data
+        tables.words[Context.SEGMENTS] = self.segments.ctypes.data
 
     def source(self, segment: int) -> OpenFile:
         """The log file of a segment row that the kernel has just used."""

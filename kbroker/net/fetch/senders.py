@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from kbroker.ipc.scheduling import ask_for_slice
 from kbroker.kernels.libc import RUSAGE_BYTES
-from kbroker.net.context import Context, free_list
 from kbroker.net.fetch.outbox_kernel import serve_outboxes
-from kbroker.net.rows import Box, BoxPart
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.network_tables import NetworkTables, free_list
+from kbroker.net.rows import Box, BoxPart, Context
 
 THREADS = 3
 """While two of them wait for their disks, the readers of others continue; and fetches of 1 MiB over
@@ -30,12 +29,12 @@ class Senders:
     """The outboxes, and the threads from ``start`` to ``stop``; before and after it no outbox is
     lent."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, tables: NetworkTables) -> None:
         self.boxes: NDArray[np.int64] = Box.table(Box.ROWS)
         self._back = np.zeros(Box.BACK_BYTES, np.uint8)
         self._last = Box.row()
         self._last[Box.SOCKET] = -1
-        self._context = context
+        self._tables = tables
         self._closing: dict[int, int] = {}  # descriptors by row
         self._threads: list[threading.Thread] = []
         self._jobs_read, self._jobs = os.pipe2(os.O_CLOEXEC)
@@ -43,12 +42,12 @@ class Senders:
         os.set_blocking(self._jobs, False)
         os.set_blocking(self._sent, False)
         free_list(self.boxes, Box.FREE)
-        words = context.words
-        words[ContextRow.BOXES] = self.boxes.ctypes.data
-        words[ContextRow.BACK] = self._back.ctypes.data
-        words[ContextRow.JOBS] = self._jobs
-        words[ContextRow.SENT] = self._sent
-        words[ContextRow.SENDER_MIN_BYTES] = np.iinfo(np.int64).max
+        words = tables.words
+        words[Context.BOXES] = self.boxes.ctypes.data
+        words[Context.BACK] = self._back.ctypes.data
+        words[Context.JOBS] = self._jobs
+        words[Context.SENT] = self._sent
+        words[Context.SENDER_MIN_BYTES] = np.iinfo(np.int64).max
 
     def fileno(self) -> int:
         """Readable when senders have returned outboxes."""
@@ -61,11 +60,11 @@ class Senders:
         ]
         for thread in self._threads:
             thread.start()
-        self._context.words[ContextRow.SENDER_MIN_BYTES] = SENDER_MIN_BYTES
+        self._tables.words[Context.SENDER_MIN_BYTES] = SENDER_MIN_BYTES
 
     def stop(self) -> None:
         """End the threads, which finish what they were given."""
-        self._context.words[ContextRow.SENDER_MIN_BYTES] = np.iinfo(np.int64).max
+        self._tables.words[Context.SENDER_MIN_BYTES] = np.iinfo(np.int64).max
         os.set_blocking(self._jobs, True)
         for _ in self._threads:
             os.write(self._jobs, int(self._last.ctypes.data).to_bytes(8, "little"))
@@ -91,14 +90,14 @@ class Senders:
         """Close a connection that is lent once it is back: a sender may be in the middle of a
         system call with the descriptor, whose number must not become another's."""
         self._closing[row] = fd
-        self._context.epoll.unregister(fd)
+        self._tables.epoll.unregister(fd)
         with socket.socket(fileno=os.dup(fd)) as same, suppress(OSError):
             same.shutdown(socket.SHUT_RDWR)
 
     def on_returned(self, row: int, *_: int) -> None:
         """A connection of ``close_later`` is back."""
         os.close(self._closing.pop(row))
-        self._context.give_row(row)
+        self._tables.give_row(row)
 
     def _serve(self) -> None:
         ask_for_slice(SLICE_US)

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.kernels.memory import INT32_MAX
-from kbroker.net.context import Context
 from kbroker.net.fetch.fetch_session import FetchSession
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.network_tables import NetworkTables
+from kbroker.net.rows import Context, SessionEntry
 from kbroker.net.rows import Session as SessionRow
-from kbroker.net.rows import SessionEntry
 from kbroker.net.topics import Topics
 from kbroker.protocol.schema import ZERO_UUID
 
@@ -26,16 +25,16 @@ MAX_PARTITIONS = 2048
 class SessionTable:
     """Rows for at least ``slots`` sessions; the low bits of a session's id are its row."""
 
-    def __init__(self, context: Context, topics: Topics, slots: int, seed: int | None = None) -> None:
-        self._context = context
+    def __init__(self, tables: NetworkTables, topics: Topics, slots: int, seed: int | None = None) -> None:
+        self._tables = tables
         self._topics = topics
         size = 1 << max(4, slots.bit_length())
         self._rows: Words = SessionRow.table(size)
         self._free = list(range(size - 1, -1, -1))
         self._lent: dict[int, tuple[Words, Words]] = {}  # id -> entries, order
         self._random = random.Random(seed)
-        context.words[ContextRow.SESSIONS] = self._rows.ctypes.data
-        context.words[ContextRow.SESSION_MASK] = size - 1
+        tables.words[Context.SESSIONS] = self._rows.ctypes.data
+        tables.words[Context.SESSION_MASK] = size - 1
 
     def new_id(self) -> int:
         """An id for a session; its low bits are the number of the session's row."""
@@ -93,7 +92,7 @@ class SessionTable:
         row[SessionRow.ENTRIES] = entries.ctypes.data
         row[SessionRow.ORDER] = order.ctypes.data
         row[SessionRow.COUNT] = len(partitions)
-        row[SessionRow.TOPICS_VERSION] = self._context.words[ContextRow.TOPICS_VERSION]
+        row[SessionRow.TOPICS_VERSION] = self._tables.words[Context.TOPICS_VERSION]
         row[SessionRow.USED_MS] = session.last_used_ms
         row[SessionRow.ID] = session.id
 

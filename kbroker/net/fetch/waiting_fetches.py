@@ -10,10 +10,9 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Context
 from kbroker.net.fetch.fetch_kernel import plan_fetch, serve_fetch
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Outcome, Plan
+from kbroker.net.network_tables import NetworkTables
+from kbroker.net.rows import Context, Outcome, Plan
 from kbroker.purgatory.delayed_operation import DelayedOperation
 from kbroker.purgatory.purgatory import Purgatory
 
@@ -24,17 +23,17 @@ class WaitingFetch(DelayedOperation):
     """One request. ended(waiting, served): called when the kernel has answered it, or Python
     must."""
 
-    __slots__ = ("_address", "_context", "_ended", "_frame", "began_ns", "connection")
+    __slots__ = ("_address", "_ended", "_frame", "_tables", "began_ns", "connection")
 
     def __init__(
         self,
-        context: Context,
+        tables: NetworkTables,
         connection: Connection,
         frame: bytes,
         ended: "Callable[[WaitingFetch, bool], None]",
     ) -> None:
         super().__init__(0)
-        self._context = context
+        self._tables = tables
         self._frame = frame
         self._address = int(np.frombuffer(frame, np.uint8).ctypes.data)
         self._ended = ended
@@ -47,7 +46,7 @@ class WaitingFetch(DelayedOperation):
 
     def plan_again(self) -> int:
         """Plan again: WAITING, READY or TO_PYTHON."""
-        return plan_fetch(self._context.address, self.connection.row, self._address, len(self._frame))
+        return plan_fetch(self._tables.address, self.connection.row, self._address, len(self._frame))
 
     def can_complete(self) -> bool:
         return self.plan_again() != Outcome.WAITING
@@ -57,7 +56,7 @@ class WaitingFetch(DelayedOperation):
 
     def on_complete(self, expired: bool) -> None:  # noqa: ARG002  the answer has the bytes that exist
         row = self.connection.row
-        served = serve_fetch(self._context.address, row, self._address, len(self._frame), 1)
+        served = serve_fetch(self._tables.address, row, self._address, len(self._frame), 1)
         self._ended(self, served == Outcome.SERVED)
 
 
@@ -70,26 +69,26 @@ class WaitingFetches:
 
     def __init__(
         self,
-        context: Context,
+        tables: NetworkTables,
         purgatory: Purgatory[int],
         serve: Serve,
         ended: Callable[[Connection], None],
     ) -> None:
-        self._context = context
+        self._tables = tables
         self._purgatory = purgatory
         self._serve = serve
         self._on_ended = ended
 
     def take(self, connection: Connection, frame: bytes, now_ms: int) -> None:
         """Delay a request for which there are too few bytes."""
-        waiting = WaitingFetch(self._context, connection, frame, self._ended)
+        waiting = WaitingFetch(self._tables, connection, frame, self._ended)
         state = waiting.plan_again()
         if state == Outcome.TO_PYTHON:
             self._serve(connection, frame)
             return
-        words = self._context.words
-        waiting.expiry_ms = now_ms + int(words[ContextRow.PLAN_MAX_WAIT])
-        slots = self._context.plan[: int(words[ContextRow.PLAN_COUNT]), Plan.SLOT].tolist()
+        words = self._tables.words
+        waiting.expiry_ms = now_ms + int(words[Context.PLAN_MAX_WAIT])
+        slots = self._tables.plan[: int(words[Context.PLAN_COUNT]), Plan.SLOT].tolist()
         connection.on_close = lambda: self._cancel(waiting)
         if state == Outcome.READY:
             self._purgatory.complete(waiting)

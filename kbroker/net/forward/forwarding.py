@@ -16,11 +16,10 @@ from kbroker.ipc.block import FAILED, Peer, pack_peer, row_of
 from kbroker.ipc.link import AsyncLink
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, State
-from kbroker.net.context import Context, new_answer_table
 from kbroker.net.forward.forward_kernel import answer_forwarded
-from kbroker.net.rows import AnswerTable, Flag, ForwardedApi, ProduceVersion
+from kbroker.net.network_tables import NetworkTables, new_answer_table
+from kbroker.net.rows import AnswerTable, Context, Flag, ForwardedApi, ProduceVersion
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Context as ContextRow
 from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import flexible
@@ -89,7 +88,7 @@ def client_of(connection: Connection) -> Peer:
 class Process(Protocol):
     """The methods of the process that are used here."""
 
-    context: Context
+    tables: NetworkTables
     connections: dict[int, Connection]
     counts: RequestCounts
     answers: Answers
@@ -111,8 +110,8 @@ class Forwarding:
         self._connections = process.connections
         self._rest = process.counts.rest
         self._slow = process.counts.slow
-        self._context = process.context
-        self._words = process.context.words
+        self._tables = process.tables
+        self._words = process.tables.words
         self._serve = serve
         self._peers = PackedPeers()
         self._close = process.close
@@ -123,17 +122,17 @@ class Forwarding:
         self._serve_versions(0, ForwardedApi.APIS, ANY_VERSION)
         self._answers = bytearray()
         words = self._words
-        words[ContextRow.FORWARDED] = self._forwarded.ctypes.data
-        words[ContextRow.LINK_OUT] = self._out.ctypes.data
-        words[ContextRow.LINK_BYTES] = LINK_BYTES
-        shared = process.context.shared
-        self._tables = (
-            new_answer_table(words, ContextRow.ANSWERS, AnswerTable.MAX_ANSWERS),
-            new_answer_table(words, ContextRow.TOPIC_PARTS, AnswerTable.MAX_PARTS),
+        words[Context.FORWARDED] = self._forwarded.ctypes.data
+        words[Context.LINK_OUT] = self._out.ctypes.data
+        words[Context.LINK_BYTES] = LINK_BYTES
+        shared = process.tables.shared
+        self._answer_tables = (
+            new_answer_table(words, Context.ANSWERS, AnswerTable.MAX_ANSWERS),
+            new_answer_table(words, Context.TOPIC_PARTS, AnswerTable.MAX_PARTS),
         )
-        words[ContextRow.CACHED_ANSWERS] = shared.cached_answers.ctypes.data
-        words[ContextRow.DIR_ERRORS] = shared.log_dir_errors.ctypes.data
-        words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
+        words[Context.CACHED_ANSWERS] = shared.cached_answers.ctypes.data
+        words[Context.DIR_ERRORS] = shared.log_dir_errors.ctypes.data
+        words[Context.DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]]) -> None:
         """Set which APIs are served, and which may be forwarded: those that control serves."""
@@ -159,7 +158,7 @@ class Forwarding:
         on its requests are forwarded. Its peer is packed when the first of them comes."""
         if connection.state is not State.READY:
             return
-        row, accepted = self._context.connections[connection.row], connection.accepted
+        row, accepted = self._tables.connections[connection.row], connection.accepted
         row[ConnectionRow.ANSWER_SCOPE] = (
             connection.answer_scope << 16 | accepted.listener << 8 | accepted.site
         )
@@ -175,7 +174,7 @@ class Forwarding:
             return
         packed = pack_peer(client_of(connection))
         address = self._peers.put(connection, packed)
-        row = self._context.connections[number]
+        row = self._tables.connections[number]
         row[ConnectionRow.PEER] = address
         row[ConnectionRow.PEER_BYTES] = len(packed)
         row[ConnectionRow.FLAGS] &= ~Flag.PEER_DUE
@@ -184,15 +183,15 @@ class Forwarding:
     def forget_answers(self) -> None:
         """Clear the cached answers."""
         for first, (_, index, _) in zip(
-            (ContextRow.ANSWERS, ContextRow.TOPIC_PARTS), self._tables, strict=True
+            (Context.ANSWERS, Context.TOPIC_PARTS), self._answer_tables, strict=True
         ):
             self._words[first + AnswerTable.COUNT] = self._words[first + AnswerTable.POOL_USED] = 0
             index[:] = 0
 
     def flush(self) -> None:
         """Send control the requests that the pump has queued."""
-        used = int(self._words[ContextRow.LINK_USED])
-        self._words[ContextRow.LINK_USED] = 0
+        used = int(self._words[Context.LINK_USED])
+        self._words[Context.LINK_USED] = 0
         if self.link is not None:
             self.link.send_block(self._out[:used].tobytes())
 
@@ -206,17 +205,17 @@ class Forwarding:
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         position = 0
         while position < len(block):
-            self._words[ContextRow.EVENT_COUNT] = 0
-            position = answer_forwarded(self._context.address, address, position, len(block))
-            self._serve(0, int(self._words[ContextRow.EVENT_COUNT]))
+            self._words[Context.EVENT_COUNT] = 0
+            position = answer_forwarded(self._tables.address, address, position, len(block))
+            self._serve(0, int(self._words[Context.EVENT_COUNT]))
         self._answers = bytearray()
-        if self._words[ContextRow.STALLED] >= 0:
+        if self._words[Context.STALLED] >= 0:
             self.request_turn()
 
     def take_long_answer(self, call: int, answer: LongFrame) -> None:
         """Control has answered a request of a block with more bytes than a block may hold."""
         row = row_of(call)
-        words = self._context.connections[row]
+        words = self._tables.connections[row]
         connection = self._connections.get(row)
         if connection is None or words[ConnectionRow.CALL] != call:
             return
@@ -237,7 +236,7 @@ class Forwarding:
         if connection is None:
             return
         connection.unsent.append(bytes(self._answers[position : position + length]))
-        connection.api_key = int(self._context.connections[row, ConnectionRow.API]) & 0xFFFF
+        connection.api_key = int(self._tables.connections[row, ConnectionRow.API]) & 0xFFFF
         self._rest(connection)
         self._to_clients.wait_sent(connection)
 
@@ -256,6 +255,6 @@ class Forwarding:
         self.link = link
         if link is not None:
             return
-        self._words[ContextRow.FORWARDING] = 0
-        for row in np.flatnonzero(self._context.connections[:, ConnectionRow.CALL]).tolist():
+        self._words[Context.FORWARDING] = 0
+        for row in np.flatnonzero(self._tables.connections[:, ConnectionRow.CALL]).tolist():
             self._close(self._connections[row], "control went away before it answered")

@@ -4,18 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.net.api_versions import KnownRequest
-from kbroker.net.context import Context, new_answer_table
 from kbroker.net.local_answers.api_versions_kernel import forget_versions, know_versions
-from kbroker.net.rows import AnswerTable
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.network_tables import NetworkTables, new_answer_table
+from kbroker.net.rows import AnswerTable, Context
 
 
 class KnownVersions:
     """Runs in: network. Owner: Dispatch. Requests have the numbers that the kernel gives them."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._arrays = new_answer_table(context.words, ContextRow.VERSION_ANSWERS, AnswerTable.MAX_ANSWERS)
+    def __init__(self, tables: NetworkTables) -> None:
+        self._tables = tables
+        self._arrays = new_answer_table(tables.words, Context.VERSION_ANSWERS, AnswerTable.MAX_ANSWERS)
         self._known: dict[int, KnownRequest] = {}
 
     def add(self, frame: bytes, known: KnownRequest) -> None:
@@ -25,7 +24,7 @@ class KnownVersions:
         answer: NDArray[np.uint8] = np.frombuffer(known.answer, np.uint8)
         number = int(
             know_versions(
-                self._context.address, request.ctypes.data, len(frame), answer.ctypes.data, len(answer)
+                self._tables.address, request.ctypes.data, len(frame), answer.ctypes.data, len(answer)
             )
         )
         if number >= 0:
@@ -38,5 +37,5 @@ class KnownVersions:
     def forget(self) -> None:
         """Leave all requests to Python, until it has answered them again."""
         if self._known:
-            forget_versions(self._context.address)
+            forget_versions(self._tables.address)
             self._known.clear()

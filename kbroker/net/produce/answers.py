@@ -8,11 +8,10 @@ from typing import Final, Protocol
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, Part, State
 from kbroker.net.connections.server import Server
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import build_answer, pop_answered
-from kbroker.net.rows import AnswerBy, Request
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import AnswerBy, Context, Request
 from kbroker.net.usage.quotas import Quotas
 from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.frame import parse_request
@@ -26,7 +25,7 @@ LONG_BYTES: Final = 1 << 15
 class Process(Protocol):
     """The part of the process that is used here."""
 
-    context: Context
+    tables: NetworkTables
     connections: dict[int, Connection]
     answers: Answers
     checks: ProduceChecks
@@ -43,7 +42,7 @@ class ProduceAnswers:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._context = process.context
+        self._tables = process.tables
         self._checks = process.checks
         self._quotas = process.quotas
         self._counts = process.counts
@@ -53,7 +52,7 @@ class ProduceAnswers:
         """Event: a request at the head of a connection's queue is complete."""
         if (connection := self._process.connections.get(row)) is None:
             return
-        if self._context.requests[number, Request.BOUND] > LONG_BYTES:
+        if self._tables.requests[number, Request.BOUND] > LONG_BYTES:
             self._process.server.in_slices(connection, partial(self._send, connection, number))
         else:
             self._send(connection, number)
@@ -66,14 +65,14 @@ class ProduceAnswers:
             return
         if connection.state is State.CLOSED:  # closed meanwhile, and its request is freed
             return
-        pop_answered(self._context.address, connection.row)
+        pop_answered(self._tables.address, connection.row)
         self._counts.produced(sum(map(len, parts)))
         self._process.answers.send_produced(connection, parts)
 
     def _answer(self, connection: Connection, number: int) -> list[Part]:
         """The parts of the framed answer to a complete request; none for acks=0, or if the
         connection is closed meanwhile. Raises ProtocolError."""
-        request = self._context.requests[number].tolist()
+        request = self._tables.requests[number].tolist()
         throttle_ms = self._throttle_ms(connection, request) if self._quotas.active else 0
         if self._slow.on:
             self._slow.produced(connection, request, throttle_ms)
@@ -86,15 +85,15 @@ class ProduceAnswers:
 
     def _throttle_ms(self, connection: Connection, request: list[int]) -> int:
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
-        header, _ = parse_request(self._context.arena_bytes[start : start + size])
+        header, _ = parse_request(self._tables.arena_bytes[start : start + size])
         began_ns = request[Request.RECEIVED_NS] if request[Request.ACKS] else 0
         return self._quotas.produced(connection, header.client_id, size, began_ns)
 
     def _ordinary(self, number: int, throttle_ms: int) -> bytes:
         """The answer as the kernel builds it; empty when its scratch has no room."""
-        words = self._context.words
-        words[ContextRow.THROTTLE_MS] = throttle_ms
-        length = build_answer(self._context.address, number)
-        words[ContextRow.THROTTLE_MS] = 0
-        start = int(words[ContextRow.OUT_USED])
-        return self._context.out[start : start + length].tobytes()
+        words = self._tables.words
+        words[Context.THROTTLE_MS] = throttle_ms
+        length = build_answer(self._tables.address, number)
+        words[Context.THROTTLE_MS] = 0
+        start = int(words[Context.OUT_USED])
+        return self._tables.out[start : start + length].tobytes()

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from kbroker.ipc.layout import Slot
-from kbroker.net.context import CHUNK_BYTES, Context, Words
+from kbroker.net.network_tables import CHUNK_BYTES, NetworkTables, Words
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.produce.check_kernel import (
     CHECK_LATER,
@@ -62,12 +62,12 @@ class ProduceChecks:
 
     def __init__(
         self,
-        context: Context,
+        tables: NetworkTables,
         topics: Topics,
         on_settled: Callable[[int], None],
         request_turn: Callable[[], None],
     ) -> None:
-        self._context = context
+        self._tables = tables
         self._topics = topics
         self._on_settled = on_settled
         self._request_turn = request_turn
@@ -79,8 +79,8 @@ class ProduceChecks:
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
         self.undecided: dict[int, int] = {}
         """Results that are not decided, by request."""
-        self.refusals = Refusals(context)
-        self._schemas = RegisteredSchemas(context.shared.slots, topics, time.monotonic)
+        self.refusals = Refusals(tables)
+        self._schemas = RegisteredSchemas(tables.shared.slots, topics, time.monotonic)
 
     @property
     def waiting(self) -> bool:
@@ -100,7 +100,7 @@ class ProduceChecks:
         batches = events[is_batch][:, (Event.A, Event.B)]
         if not len(batches):
             return events
-        found = np.unique(self._context.results[batches[:, 0], Result.REQUEST], return_counts=True)
+        found = np.unique(self._tables.results[batches[:, 0], Result.REQUEST], return_counts=True)
         for request, count in zip(*(words.tolist() for words in found), strict=True):
             self.undecided[request] = self.undecided.get(request, 0) + count
         self._unsorted.append(batches)
@@ -141,16 +141,16 @@ class ProduceChecks:
 
     def _check_batch(self, result: int, reason: int, now_ms: int) -> None:
         request = self._request(result)
-        words = self._context.results[result]
+        words = self._tables.results[result]
         if reason == CHECK_LATER:
-            reason = late_check_result(self._context.address, result)
+            reason = late_check_result(self._tables.address, result)
         if reason == CHECKED:
             self._waiting.append(result)
             return
         if reason == UNKNOWN_TOPIC:
             start, end = int(words[Result.ADDRESS]), int(words[Result.ADDRESS] + words[Result.LENGTH])
-            row = int(self._context.requests[request, Request.CONNECTION])
-            allowed = self.may_write(row, bytes(self._context.arena_bytes[start:end]))
+            row = int(self._tables.requests[request, Request.CONNECTION])
+            allowed = self.may_write(row, bytes(self._tables.arena_bytes[start:end]))
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
             self._settle(result, code, -1)
             return
@@ -161,12 +161,12 @@ class ProduceChecks:
             self._settle(result, reason, int(words[Result.LOG_START]))
             return
         address, length, slot = (int(words[i]) for i in (Result.ADDRESS, Result.LENGTH, Result.SLOT))
-        data: bytes | memoryview = self._context.arena_bytes[address : address + length]
+        data: bytes | memoryview = self._tables.arena_bytes[address : address + length]
         if length <= LONG_BYTES:  # a longer one stays where it is: its request holds the place
             data = bytes(data)
         known = self._topics.by_slot.get(slot)
         name = f"{known[0].name}-{known[1].index}" if known else "?"
-        rules = Rules.of_slot(name, self._context.shared.slots[slot].tolist())
+        rules = Rules.of_slot(name, self._tables.shared.slots[slot].tolist())
         topic = known[0].name if known else ""
         registered = self._schemas.at_once() if rules.schemas is not None else None
         if length <= AT_ONCE_BYTES and (rules.schemas is None or registered is not None):
@@ -214,7 +214,7 @@ class ProduceChecks:
         self._waiting.append(result)
 
     def _is_in_transaction(self, result: int) -> bool:
-        start, arena = int(self._context.results[result, Result.ADDRESS]), self._context.arena_bytes
+        start, arena = int(self._tables.results[result, Result.ADDRESS]), self._tables.arena_bytes
         without_id = arena[start + rb.PRODUCER_ID] & 0x80
         return bool(arena[start + rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL and not without_id)
 
@@ -235,12 +235,12 @@ class ProduceChecks:
                 break
             result = self._waiting.popleft()
             request = self._request(result)
-            if not self._placed(result) or not push_checked(self._context.address, result):
+            if not self._placed(result) or not push_checked(self._tables.address, result):
                 kept.append(result)
             else:
                 self._decided(request)
         self._waiting.extendleft(reversed(kept))
-        wake_workers(self._context.address)
+        wake_workers(self._tables.address)
         return late
 
     def close(self) -> None:
@@ -248,18 +248,18 @@ class ProduceChecks:
         self._long.close()
 
     def _request(self, result: int) -> int:
-        return int(self._context.results[result, Result.REQUEST])
+        return int(self._tables.results[result, Result.REQUEST])
 
     def _placed(self, result: int) -> bool:
         """Whether the batch is in the arena, where the IO worker reads it."""
         data = self._rewritten.get(result)
         if data is None:
             return True
-        offset = reserve_bytes(self._context.address, len(data))
+        offset = reserve_bytes(self._tables.address, len(data))
         if offset < 0:
             return False
-        self._context.arena_bytes[offset : offset + len(data)] = data
-        words = self._context.results[result]
+        self._tables.arena_bytes[offset : offset + len(data)] = data
+        words = self._tables.results[result]
         words[Result.ADDRESS] = offset
         words[Result.LENGTH] = len(data)
         words[Result.CHUNK] = offset // CHUNK_BYTES
@@ -269,28 +269,28 @@ class ProduceChecks:
     def _refuse(self, result: int, validation: ValidationResult) -> None:
         if validation.message is not None:
             self.refusals.add(result, validation)
-        slot = int(self._context.results[result, Result.SLOT])
+        slot = int(self._tables.results[result, Result.SLOT])
         known = validation.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
-        log_start = int(self._context.shared.slots[slot, Slot.LOG_START]) if known else -1
+        log_start = int(self._tables.shared.slots[slot, Slot.LOG_START]) if known else -1
         self._settle(result, int(validation.error), log_start)
 
     def _settle(self, result: int, code: int, log_start: int) -> None:
         """The batch is refused, and decided."""
         request = self._request(result)
-        settle_refused(self._context.address, result, code, log_start)
+        settle_refused(self._tables.address, result, code, log_start)
         self._decided(request)
 
     def refuse_unverified(self, result: int, code: int, text: str | None) -> None:
         """Refuse a batch: control does not let it begin a transaction."""
         if text is not None:
             self.refusals.add(result, ValidationResult(ErrorCode(code), text))
-        settle_refused(self._context.address, result, code, -1)
+        settle_refused(self._tables.address, result, code, -1)
 
     def _decided(self, request: int) -> None:
         self.undecided[request] -= 1
         if not self.undecided[request]:
             del self.undecided[request]
-            row = int(self._context.requests[request, Request.CONNECTION])
+            row = int(self._tables.requests[request, Request.CONNECTION])
             if row >= 0:  # else the connection is closed, and its row may belong to another one
                 self._on_settled(row)
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.produce.record_checks import ValidationResult
 from kbroker.net.rows import AnswerBy, Request, Result
 from kbroker.protocol import batch_layout as rb
@@ -28,23 +28,21 @@ from kbroker.protocol.slices import is_sliced
 class Refusals:
     """The messages of refused results until their request is answered."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, tables: NetworkTables) -> None:
+        self._tables = tables
         self._validations: dict[int, ValidationResult] = {}
 
     def add(self, result: int, validation: ValidationResult) -> None:
         """The answer to the result's request has this message."""
         self._validations[result] = validation
-        self._context.requests[self._context.results[result, Result.REQUEST], Request.ANSWER] = (
-            AnswerBy.PYTHON
-        )
+        self._tables.requests[self._tables.results[result, Result.REQUEST], Request.ANSWER] = AnswerBy.PYTHON
 
     def answer(self, number: int, throttle_ms: int, gone: Callable[[], bool]) -> Frame:
         """The framed answer to a complete request. In slices it ends early, with no answer, once
         the connection is gone: the request's rows and its frame may have been reused."""
-        request = self._context.requests[number].tolist()
+        request = self._tables.requests[number].tolist()
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
-        frame = self._context.arena_bytes[start : start + size]
+        frame = self._tables.arena_bytes[start : start + size]
         header, body = parse_request(frame)
         produce, _ = decode(ProduceRequest, header.api_version, frame, body)
         response = ProduceResponse(throttle_time_ms=throttle_ms)
@@ -56,14 +54,14 @@ class Refusals:
                 if gone():
                     return b""
                 shown.partition_responses.append(self._partition(result, part.index, damage))
-                result = int(self._context.results[result, Result.NEXT])
+                result = int(self._tables.results[result, Result.NEXT])
             if shown.partition_responses:  # Kafka lists no topic without partitions
                 response.responses.append(shown)
         encoded = encode_long_response if is_sliced() else encode_response
         return encoded(header.api_key, header.api_version, header.correlation_id, response)
 
     def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
-        words = self._context.results[result].tolist()
+        words = self._tables.results[result].tolist()
         validation = self._validations.pop(result, ValidationResult())
         return PartitionProduceResponse(
             index,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kbroker.ipc.layout import Operation
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import PRODUCE_ADDS_FROM, VerifyTransaction
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.rows import Connection, ProduceVersion, Request, Result, ResultState
@@ -74,12 +74,12 @@ class TransactionChecks:
 
     def __init__(
         self,
-        context: Context,
+        tables: NetworkTables,
         topics: Topics,
         refuse: Callable[[int, int, str | None], None],
         on_released: Callable[[int], None],
     ) -> None:
-        self._context = context
+        self._tables = tables
         self._topics = topics
         self._refuse_batch = refuse
         self._on_released = on_released
@@ -99,8 +99,8 @@ class TransactionChecks:
     def take(self, row: int, result: int, verified_at: int) -> None:
         """An IO worker requires control's consent for a batch. row: its connection, -1 when that is
         closed."""
-        words = self._context.results[result]
-        holder = (row, int(self._context.connections[row, Connection.GENERATION]) if row >= 0 else 0)
+        words = self._tables.results[result]
+        holder = (row, int(self._tables.connections[row, Connection.GENERATION]) if row >= 0 else 0)
         self.held[holder] = self.held.get(holder, 0) + 1
         known = self._topics.by_slot.get(int(words[Result.SLOT]))
         words[Result.TRIES] += 1
@@ -122,7 +122,7 @@ class TransactionChecks:
 
     def consent(self, result: int, then: Callable[[int, str | None], None]) -> None:
         """Ask about a batch that is refused: its partition joins nevertheless, as in Kafka."""
-        known = self._topics.by_slot.get(int(self._context.results[result, Result.SLOT]))
+        known = self._topics.by_slot.get(int(self._tables.results[result, Result.SLOT]))
         try:
             claim = self._claim(result)
         except ProtocolError:
@@ -145,9 +145,9 @@ class TransactionChecks:
         task.add_done_callback(self._tasks.discard)
 
     def _claim(self, result: int) -> Claim:
-        words = self._context.results[result].tolist()
-        request = self._context.requests[words[Result.REQUEST]].tolist()
-        arena = self._context.arena_bytes
+        words = self._tables.results[result].tolist()
+        request = self._tables.requests[words[Result.REQUEST]].tolist()
+        arena = self._tables.arena_bytes
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
         head = bytes(arena[start : start + min(size, HEAD_BYTES)])
         header, body = parse_request(head)
@@ -187,16 +187,16 @@ class TransactionChecks:
         return ((int(ErrorCode.NOT_ENOUGH_REPLICAS), None),) * len(message.partitions)
 
     def _allow(self, held: Held, version: int) -> None:
-        words = self._context.results[held.result]
+        words = self._tables.results[held.result]
         adds = version >= PRODUCE_ADDS_FROM
         words[Result.OPERATION] = Operation.APPEND_ADDED if adds else Operation.APPEND_VERIFIED
         start = int(words[Result.ADDRESS]) + rb.BASE_OFFSET
-        self._context.arena_bytes[start : start + BASE_OFFSET.size] = BASE_OFFSET.pack(held.verified_at)
+        self._tables.arena_bytes[start : start + BASE_OFFSET.size] = BASE_OFFSET.pack(held.verified_at)
         self._allowed.append(held)
 
     def push_allowed(self) -> None:
         """Push what has room now, in order; release what was pushed and is answered."""
-        results = self._context.results
+        results = self._tables.results
         pushed, self._pushed = self._pushed, []
         for held, number in pushed:
             row = results[held.result]
@@ -204,10 +204,10 @@ class TransactionChecks:
                 self._pushed.append((held, number))
             else:
                 self._release(held)
-        while self._allowed and push_checked(self._context.address, self._allowed[0].result):
+        while self._allowed and push_checked(self._tables.address, self._allowed[0].result):
             held = self._allowed.pop(0)
             self._pushed.append((held, int(results[held.result, Result.NUMBER])))
-        wake_workers(self._context.address)
+        wake_workers(self._tables.address)
 
     def _refuse(self, held: Held, answer: Answer) -> None:
         self._refuse_batch(held.result, *answer)
@@ -219,7 +219,7 @@ class TransactionChecks:
             return
         del self.held[held.holder]
         row, generation = held.holder
-        if row >= 0 and self._context.connections[row, Connection.GENERATION] == generation:
+        if row >= 0 and self._tables.connections[row, Connection.GENERATION] == generation:
             self._on_released(row)
 
 

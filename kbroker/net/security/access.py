@@ -19,8 +19,8 @@ from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AclDelta
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Context
 from kbroker.net.forward.forwarding import Forwarding
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.rows import Access as AccessRow
 from kbroker.net.rows import Connection as ConnectionRow
@@ -35,7 +35,7 @@ MAX_ANSWER_SCOPES: Final = 1 << 13
 class Process(Protocol):
     """The part of the process that is used here."""
 
-    context: Context
+    tables: NetworkTables
     topics: Topics
     connections: dict[int, Connection]
     forwarding: Forwarding
@@ -47,13 +47,13 @@ class Access:
     """Runs in: network. Owner: the process."""
 
     def __init__(self, process: Process, config: BrokerConfig) -> None:
-        self._context = process.context
+        self._tables = process.tables
         self._topics = process.topics
         self._connections = process.connections
         self._know_answer_scope = process.forwarding.know
         self._forget_answers = process.forwarding.forget_answers
         self._answers = process.answers
-        self.audit = Audit(process.context, config, process.connections)
+        self.audit = Audit(process.tables, config, process.connections)
         process.checks.may_write = self.may_write
         self._authorizer = Authorizer.of(config)
         self._grants: dict[Who, Grant] = {}
@@ -77,7 +77,7 @@ class Access:
             row: NDArray[np.int64] = AccessRow.row()
             row[AccessRow.GRANT] = grant.words.ctypes.data
             connection.access = row, b""
-            self._context.connections[connection.row, ConnectionRow.ACCESS] = row.ctypes.data
+            self._tables.connections[connection.row, ConnectionRow.ACCESS] = row.ctypes.data
         self._know_answer_scope(connection)
 
     def authenticated(self, connection: Connection) -> None:
@@ -94,7 +94,7 @@ class Access:
         """Forget the permissions of a connection that is closed, or whose row has a new
         connection."""
         grant, connection.grant = connection.grant, None
-        self._context.connections[connection.row, ConnectionRow.ACCESS] = 0
+        self._tables.connections[connection.row, ConnectionRow.ACCESS] = 0
         connection.access = None
         if grant is not None:
             grant.users -= 1
@@ -188,7 +188,7 @@ class Access:
         if connection is None:
             return
         if connection.access is not None and connection.grant is not None:
-            name = bytes(self._context.arena_bytes[offset : offset + length])
+            name = bytes(self._tables.arena_bytes[offset : offset + length])
             words = connection.access[0]
             kept: NDArray[np.uint8] = np.frombuffer(name + b"\0", np.uint8)
             connection.access = words, kept

@@ -15,7 +15,7 @@ from kbroker.config.principals import user_principal
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import AuditEvent, AuditEvents
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.failed_logins import FailedLogins
 
@@ -41,11 +41,13 @@ class Audit:
     """Runs in: network. Owner: Access. send: gives events to control; without an audit log
     nothing is kept."""
 
-    def __init__(self, context: Context, config: BrokerConfig, connections: dict[int, Connection]) -> None:
+    def __init__(
+        self, tables: NetworkTables, config: BrokerConfig, connections: dict[int, Connection]
+    ) -> None:
         self.on = bool(config.get_optional_str("kbroker.audit.log.dir"))
         self.send: Callable[[AuditEvents], None] = lambda _: None
         self._per_second = config.get_int("kbroker.audit.sample.per.second")
-        self._context = context
+        self._tables = tables
         self._connections = connections
         self._events: list[AuditEvent] = []
         self._refused: dict[tuple[Who, str, str], Refused] = {}
@@ -123,7 +125,7 @@ class Audit:
         found = []
         for row in chosen:
             connection = self._connections[row]
-            words = self._context.connections[row]
+            words = self._tables.connections[row]
             bytes_in, bytes_out = int(words[ConnectionRow.BYTES_IN]), int(words[ConnectionRow.BYTES_OUT])
             before = self._sampled.get(row)
             seen_in, seen_out = before[1:] if before is not None and before[0] is connection else (0, 0)

@@ -290,13 +290,13 @@ class Logins:
         """From now on the client must log in again before anything else."""
         login.expired = True
         if connection.state is State.READY:
-            self._process.context.connections[connection.row, ConnectionRow.FLAGS] &= ~(
+            self._process.tables.connections[connection.row, ConnectionRow.FLAGS] &= ~(
                 Flag.AUTHENTICATED | Flag.FETCH
             )
 
     def _set_state(self, connection: Connection, state: State) -> None:
         connection.state = state
-        words = self._process.context.connections[connection.row]
+        words = self._process.tables.connections[connection.row]
         words[ConnectionRow.FLAGS] &= ~(Flag.AUTHENTICATED | Flag.FETCH)
         if state is State.READY:
             words[ConnectionRow.FLAGS] |= Flag.AUTHENTICATED | Flag.FETCH

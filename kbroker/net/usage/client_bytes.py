@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kbroker.ipc.client_messages import OTHER, MovedBytes
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
 
 MAX_REPORTED: Final = 200
@@ -34,8 +34,8 @@ class ClientBytes:
     """Runs in: network. Owner: ClientUse. Client ids have numbers; 0 is that of clients without
     one."""
 
-    def __init__(self, context: Context, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._context = context
+    def __init__(self, tables: NetworkTables, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._tables = tables
         self._clock_s = clock_s
         self._rated_at_s = clock_s()
         self._names = [""]
@@ -74,7 +74,7 @@ class ClientBytes:
     def take(self) -> tuple[MovedBytes, ...]:
         """The moved bytes; the next report starts from zero."""
         self._grow()
-        now = np.array(self._context.connections[:, WORDS])
+        now = np.array(self._tables.connections[:, WORDS])
         self._rate(now)
         moved = now - self._seen
         self._seen = now
@@ -100,7 +100,7 @@ class ClientBytes:
             self._rated, self._rated_at_s = now.copy(), at_s
 
     def _grow(self) -> None:
-        more = len(self._context.connections) - len(self._seen)
+        more = len(self._tables.connections) - len(self._seen)
         if more > 0:
             self._seen = np.concatenate([self._seen, np.zeros((more, 2), np.int64)])
             self._of_row = np.concatenate([self._of_row, np.zeros(more, np.int64)])
@@ -108,7 +108,7 @@ class ClientBytes:
             self._rates = np.concatenate([self._rates, np.zeros((more, 2))])
 
     def _settle(self, row: int, name: str) -> None:
-        words = self._context.connections[row]
+        words = self._tables.connections[row]
         received, sent = int(words[ConnectionRow.BYTES_IN]), int(words[ConnectionRow.BYTES_OUT])
         received_before, sent_before = self._seen[row].tolist()
         self._add(name, received - received_before, sent - sent_before)

@@ -11,7 +11,7 @@ from typing import Final
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.client_messages import OTHER, ClientReport, ConnectedClients, SoftwareConnections
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.usage.client_bytes import ClientBytes
 from kbroker.net.usage.connected_clients import connected_clients
 from kbroker.net.usage.quota_use import QuotaUse
@@ -33,11 +33,11 @@ class ClientUse:
     """Runs in: network. Owner: RequestCounts. send: gives a report to control; nothing is reported
     where nothing serves /metrics."""
 
-    def __init__(self, context: Context, config: BrokerConfig) -> None:
+    def __init__(self, tables: NetworkTables, config: BrokerConfig) -> None:
         self.send: Callable[[ClientReport], None] = lambda _: None
         self._on = bool(config.get_str("kbroker.http.listen"))
         self._linked = False
-        self._bytes = ClientBytes(context)
+        self._bytes = ClientBytes(tables)
         self._software: Counter[Software] = Counter()
         self._changed = False
 

@@ -28,7 +28,7 @@ from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.sensors import NS_PER_PERCENT, Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
 from kbroker.net.connections.connection import Connection, FilePart, Part, State
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
 from kbroker.net.usage.quota_use import QuotaUse
@@ -60,10 +60,12 @@ class Limits(NamedTuple):
 class Quotas:
     """Runs in: network. Owner: the process. resume_row(row): resumes a connection."""
 
-    def __init__(self, context: Context, config: BrokerConfig, resume_row: Callable[[int], None]) -> None:
+    def __init__(
+        self, tables: NetworkTables, config: BrokerConfig, resume_row: Callable[[int], None]
+    ) -> None:
         window_ms = config.get_int("quota.window.size.seconds") * 1000
-        self._context = context
-        self._sensors = Sensors(context.shared, context.client, window_ms)
+        self._tables = tables
+        self._sensors = Sensors(tables.shared, tables.client, window_ms)
         self._resume_row = resume_row
         self._table = QuotaTable({})
         self._known: dict[tuple[str, str], Limits] = {}
@@ -126,7 +128,7 @@ class Quotas:
         )
 
     def _mark(self, connection: Connection, produce: bool, fetch: bool) -> None:
-        words = self._context.connections[connection.row]
+        words = self._tables.connections[connection.row]
         flags = int(words[ConnectionRow.FLAGS]) & ~(Flag.QUOTA | Flag.FETCH) | Flag.AUTHENTICATED
         words[ConnectionRow.FLAGS] = flags | (Flag.QUOTA if produce else 0) | (0 if fetch else Flag.FETCH)
 
@@ -199,18 +201,18 @@ class Quotas:
         connection.throttle_ms = max(0, throttle_ms)
         if throttle_ms <= 0:
             return throttle_ms
-        self._context.metrics.words[THROTTLED[quota]] += 1
+        self._tables.metrics.words[THROTTLED[quota]] += 1
         bound = self._table.bound(KEYS[quota], connection.user, connection.client_id)
         if bound is not None:
             self.use.throttled(KEYS[quota], bound, throttle_ms)
-        self._context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.MUTED
+        self._tables.connections[connection.row, ConnectionRow.FLAGS] |= Flag.MUTED
         asyncio.get_running_loop().call_later(throttle_ms / 1000, self._resume, connection)
         return throttle_ms
 
     def _resume(self, connection: Connection) -> None:
         if connection.state is State.CLOSED or self._stopping:
             return
-        self._context.connections[connection.row, ConnectionRow.FLAGS] &= ~Flag.MUTED
+        self._tables.connections[connection.row, ConnectionRow.FLAGS] &= ~Flag.MUTED
         self._resume_row(connection.row)
 
     def stop(self) -> None:

@@ -11,9 +11,9 @@ from kbroker.metrics import layout as slot
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
 from kbroker.net.connections.connection import Connection, FilePart, Part
-from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.network_tables import CHUNK_BYTES, NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Context
 from kbroker.net.rows.count_kernel import count_answer, count_sent_late
 from kbroker.net.usage.client_use import ClientUse
 from kbroker.net.usage.slow_requests import SlowRequests
@@ -40,13 +40,13 @@ SHORT = "half a request while memory for requests is short"
 REASONS = {"closed by the client": "peer", "idle": "idle", "the broker stops": "stop", SHORT: "memory"}
 WHY = {why: number for number, why in enumerate(VALUES["why"])}
 PUMPED = {
-    ContextRow.STAT_TURNS: slot.NETWORK_TURNS,
-    ContextRow.STAT_STALLS: slot.NETWORK_STALLS,
-    ContextRow.STAT_BYTES_IN: RECEIVED_BYTES,
-    ContextRow.STAT_BYTES_OUT: SENT_BYTES,
-    ContextRow.STAT_SENDER_BYTES: bind("kbroker_sender_sent_bytes_total"),
-    ContextRow.STAT_SENDER_ANSWERS: bind("kbroker_sender_answers_total"),
-    ContextRow.STAT_SENDER_DISK: READ_AHEAD_BYTES,
+    Context.STAT_TURNS: slot.NETWORK_TURNS,
+    Context.STAT_STALLS: slot.NETWORK_STALLS,
+    Context.STAT_BYTES_IN: RECEIVED_BYTES,
+    Context.STAT_BYTES_OUT: SENT_BYTES,
+    Context.STAT_SENDER_BYTES: bind("kbroker_sender_sent_bytes_total"),
+    Context.STAT_SENDER_ANSWERS: bind("kbroker_sender_answers_total"),
+    Context.STAT_SENDER_DISK: READ_AHEAD_BYTES,
 }
 
 
@@ -54,12 +54,12 @@ class RequestCounts:
     """Runs in: network. Owner: the process. clients: reports to control.
     slow: the log of slow requests."""
 
-    def __init__(self, context: Context, config: BrokerConfig) -> None:
-        self.clients = ClientUse(context, config)
-        self.slow = SlowRequests(context, config)
-        self.slots = context.metrics
+    def __init__(self, tables: NetworkTables, config: BrokerConfig) -> None:
+        self.clients = ClientUse(tables, config)
+        self.slow = SlowRequests(tables, config)
+        self.slots = tables.metrics
         self._words = self.slots.words
-        self._context = context
+        self._tables = tables
         self._pumped = dict.fromkeys(PUMPED, 0)
         self._evictions = 0
 
@@ -71,10 +71,10 @@ class RequestCounts:
         connection.request_bytes = size
         connection.began_ns = time.monotonic_ns()
         if connection.earlier_ns:
-            row = self._context.connections[connection.row]
+            row = self._tables.connections[connection.row]
             connection.queued_ns = int(row[ConnectionRow.QUEUED_NS])
         else:
-            connection.queued_ns = connection.began_ns - int(self._context.words[ContextRow.NOW_NS])
+            connection.queued_ns = connection.began_ns - int(self._tables.words[Context.NOW_NS])
 
     def answered(self, connection: Connection, parts: Sequence[Part]) -> None:
         """Its answer is ready, and sending begins."""
@@ -118,7 +118,7 @@ class RequestCounts:
         connection.answered_ns = connection.purgatory_ns = connection.cold_ns = connection.earlier_ns = 0
 
     def _count_sent_late(self, connection: Connection) -> None:
-        row = self._context.connections[connection.row]
+        row = self._tables.connections[connection.row]
         before_ns = int(row[ConnectionRow.QUEUED_NS])
         sending_ns = time.monotonic_ns() - connection.answered_ns
         connection.answered_ns = 0
@@ -167,16 +167,16 @@ class RequestCounts:
     def tick(self, late_s: float, outboxes: int) -> None:
         """Take over the pump's counts, and set the gauges. late_s: the delay of the timer.
         outboxes: in use."""
-        words = self._context.words
+        words = self._tables.words
         for source, target in PUMPED.items():
             now = int(words[source])
             self._words[target] += now - self._pumped[source]
             self._pumped[source] = now
-        used = int(words[ContextRow.CHUNK_COUNT] - words[ContextRow.FREE_CHUNK_COUNT])
+        used = int(words[Context.CHUNK_COUNT] - words[Context.FREE_CHUNK_COUNT])
         self._words[ARENA_BYTES] = used * CHUNK_BYTES
         self._words[OUTBOXES] = outboxes
         self.slots.observe(LOOP_LAG, int(late_s * 1e9))
-        line = self._context.shared.processes[self._context.client]
+        line = self._tables.shared.processes[self._tables.client]
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
 
     def from_disk(self, size: int) -> None:

@@ -24,7 +24,7 @@ from kbroker.metrics.bounds import UPPER_NS
 from kbroker.metrics.labels import STAGES
 from kbroker.metrics.slots import bind
 from kbroker.net.connections.connection import Connection
-from kbroker.net.context import Context
+from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag, Request
 from kbroker.net.usage.client_bytes import MAX_CLIENT_ID
@@ -43,10 +43,10 @@ class SlowRequests:
     """Runs in: network. Owner: RequestCounts. on: whether the log is enabled; if not, no method may
     be called."""
 
-    def __init__(self, context: Context, config: BrokerConfig) -> None:
+    def __init__(self, tables: NetworkTables, config: BrokerConfig) -> None:
         self._limit_ns = config.get_int("kbroker.slow.request.ms") * 1_000_000
         self.on = self._limit_ns > 0
-        self._context = context
+        self._tables = tables
         self._lines = self._left_out = 0
         self._sampled: dict[int, int] = {}
         self._first = min(bisect_left(UPPER_NS, self._limit_ns) + 1, slot.HISTOGRAM_BUCKETS - 1)
@@ -74,7 +74,7 @@ class SlowRequests:
     def forwarded(self, block: bytearray, connections: Mapping[int, Connection]) -> None:
         """Control's answers are about to be sent. local: from its block to the answer."""
         now_ns = time.monotonic_ns()
-        rows = self._context.connections
+        rows = self._tables.connections
         for _, call, _, _ in heads(block):
             number = row_of(call)
             connection = connections.get(number)
@@ -128,7 +128,7 @@ class SlowRequests:
     def _unfinished(self, connections: Mapping[int, Connection]) -> None:
         """Produce requests that wait: of each connection the oldest, once."""
         now_ns = time.monotonic_ns()
-        rows, requests = self._context.connections, self._context.requests
+        rows, requests = self._tables.connections, self._tables.requests
         heads = rows[:, ConnectionRow.HEAD]
         waiting = np.flatnonzero((rows[:, ConnectionRow.FLAGS] & Flag.OPEN != 0) & (heads >= 0))
         received = requests[heads[waiting], Request.RECEIVED_NS]
@@ -145,7 +145,7 @@ class SlowRequests:
 
     def _counts(self) -> dict[tuple[str, str], int]:
         """Requests whose stage was slow, by API and stage."""
-        words = self._context.metrics.words
+        words = self._tables.metrics.words
         found = {}
         for api, phases in STAGES.items():
             for phase in phases:
@@ -158,7 +158,7 @@ class SlowRequests:
 
     def _produce(self, connection: Connection, request: list[int]) -> Fields:
         start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
-        header, _ = parse_request(self._context.arena_bytes[start : start + size])
+        header, _ = parse_request(self._tables.arena_bytes[start : start + size])
         client_id = (header.client_id or "")[:MAX_CLIENT_ID]
         return _request(connection, ApiKey.PRODUCE, request[Request.VERSION], client_id)
 

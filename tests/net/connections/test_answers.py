@@ -11,7 +11,7 @@ from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, State
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
-from tests.net.contexts import new_context
+from tests.net.tables import new_tables
 
 LONG = bytes(range(256)) * 4000
 
@@ -22,12 +22,12 @@ class Scene:
     def __init__(self) -> None:
         self.client, self.ours = socket.socketpair()
         self.ours.setblocking(False)
-        self.context = new_context(arena_bytes=1 << 20)
-        row = self.context.take_row(self.ours.fileno(), Flag.OPEN | Flag.BUSY, 1)
+        self.tables = new_tables(arena_bytes=1 << 20)
+        row = self.tables.take_row(self.ours.fileno(), Flag.OPEN | Flag.BUSY, 1)
         self.connection = Connection(cast(Any, None), self.ours.fileno(), row, cast(Any, None))
         self.calls: list[Any] = []
         self.process: Any = SimpleNamespace(
-            context=self.context,
+            tables=self.tables,
             connections={row: self.connection},
             counts=SimpleNamespace(
                 answered=lambda *_: None, sent=lambda _: None, answer_sent=lambda _: self.calls.append("sent")
@@ -40,7 +40,7 @@ class Scene:
 
     @property
     def words(self) -> Any:
-        return self.context.connections[self.connection.row]
+        return self.tables.connections[self.connection.row]
 
     def receive(self, size: int) -> bytes:
         """All bytes of a long answer, with as many turns as it takes."""

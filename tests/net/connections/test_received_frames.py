@@ -9,7 +9,7 @@ from kbroker.ipc.long_messages import LONG_BYTES
 from kbroker.net.connections import received_frames
 from kbroker.net.connections.connection import State
 from kbroker.net.connections.received_frames import ReceivedFrames, RefusedFrames
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Context
 
 ROW, CHUNK = 3, 8
 FRAME = b"\0\x03\0\x0c" + bytes(20)
@@ -21,14 +21,14 @@ class Scene:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.connection = SimpleNamespace(state=State.READY)
-        words = ContextRow.row()
-        words[ContextRow.STALLED], words[ContextRow.MAX_FRAME] = -1, 1000
+        words = Context.row()
+        words[Context.STALLED], words[Context.MAX_FRAME] = -1, 1000
         arena = bytearray(LONG_BYTES + 1)
         arena[: len(FRAME)] = FRAME
         self.words = words
         note = self.note
         self.process: Any = SimpleNamespace(
-            context=SimpleNamespace(arena_bytes=arena, address=0, words=words),
+            tables=SimpleNamespace(arena_bytes=arena, address=0, words=words),
             connections={ROW: self.connection},
             server=SimpleNamespace(take=note("take"), take_long=note("long"), wait=note("wait")),
             request_turn=note("turn"),
@@ -63,7 +63,7 @@ def test_a_long_frame_stays_in_the_arena_until_it_is_released(scene: Scene) -> N
     ReceivedFrames(scene.process).request(ROW, 0, LONG_BYTES + 1, CHUNK)
     ((name, connection, frame, release),) = scene.calls
     assert (name, connection, len(frame)) == ("long", scene.connection, LONG_BYTES + 1)
-    scene.words[ContextRow.STALLED] = 5
+    scene.words[Context.STALLED] = 5
     release()
     assert scene.calls[1:] == [("release", CHUNK), ("turn",)], "a request waits for room"
 

@@ -24,14 +24,13 @@ from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.residency import by_cachestat
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.fetch.session_table import SessionTable
-from kbroker.net.rows import Connection, Flag, Outcome, ReadEnd
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Connection, Context, Flag, Outcome, ReadEnd
 from kbroker.net.topics import Topics
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.records import build_batch
-from tests.net.contexts import new_context
 from tests.net.doubles import read_frame
 from tests.net.requests import TOPIC_ID, fetch_frame, read_fetch
+from tests.net.tables import new_tables
 
 GENERATION = 5
 EPOCH = 3
@@ -101,11 +100,11 @@ class KernelScene:
     """The logs of a topic's partitions, and one client."""
 
     def __init__(self, root: Path, seeds: list[int]) -> None:
-        self.context = new_context({"kbroker.sendfile.min.bytes": str(SENDFILE_MIN)})
-        self.shared = self.context.shared
-        self.senders = Senders(self.context)
-        self.table = ReadTable(self.context, self.senders)
-        self.context.words[ContextRow.PROBE] = 1
+        self.tables = new_tables({"kbroker.sendfile.min.bytes": str(SENDFILE_MIN)})
+        self.shared = self.tables.shared
+        self.senders = Senders(self.tables)
+        self.table = ReadTable(self.tables, self.senders)
+        self.tables.words[Context.PROBE] = 1
         self.logs = [KernelLog(root / f"t-{n}", seed) for n, seed in enumerate(seeds)]
         parts = []
         for number, log in enumerate(self.logs):
@@ -119,16 +118,16 @@ class KernelScene:
             words[Slot.LAST_ABORTED] = -1
             self.set_mark(number, log.end)
             parts.append(PartitionImage(number, FIRST_SLOT + number, GENERATION, str(log.folder)))
-        self.topics = Topics(self.context)
+        self.topics = Topics(self.tables)
         mirrored = tuple(structs.replace(part, index=at) for at, part in enumerate(reversed(parts)))
         other = TopicImage("u", b"u" * 16, False, mirrored)  # of the same logs, the last one first
         self.topics.apply([other, TopicImage("t", TOPIC_ID, False, tuple(parts))], (), True, 1)
-        self.sessions = SessionTable(self.context, self.topics, 10, seed=1)
+        self.sessions = SessionTable(self.tables, self.topics, 10, seed=1)
         self.client, self.served = socket.socketpair()
         self.client.settimeout(5)
         self.served.setblocking(False)
         flags = Flag.AUTHENTICATED | Flag.FETCH
-        self.row = self.context.take_row(self.served.fileno(), flags, 0)
+        self.row = self.tables.take_row(self.served.fileno(), flags, 0)
         self._readers = [LogReader(str(log.folder), OpenFiles()) for log in self.logs]
 
     def slot(self, number: int) -> NDArray[np.int64]:
@@ -150,7 +149,7 @@ class KernelScene:
 
     def forget(self) -> None:
         """Have the kernel not know where the client's last read ended."""
-        self.context.connections[self.row, Connection.LAST_READ + ReadEnd.SLOT] = 0
+        self.tables.connections[self.row, Connection.LAST_READ + ReadEnd.SLOT] = 0
 
     def last_batches(self) -> tuple[dict[int, int], int]:
         """Where the last batch of each partition begins, and the bytes of all of them."""
@@ -181,10 +180,10 @@ class KernelScene:
         """Outcome of a request, and its answer. frame: without its size. out_used: bytes of
         Context.OUT that are in use."""
         view = np.frombuffer(frame, np.uint8).copy()
-        self.context.out[: 1 << 16] = 0xEE  # what an earlier answer left there
-        self.context.words[[ContextRow.OUT_USED, ContextRow.EVENT_COUNT]] = out_used, 0
+        self.tables.out[: 1 << 16] = 0xEE  # what an earlier answer left there
+        self.tables.words[[Context.OUT_USED, Context.EVENT_COUNT]] = out_used, 0
         address = int(view.ctypes.data)
-        outcome = serve_fetch(self.context.address, self.row, address, len(frame), int(force))
+        outcome = serve_fetch(self.tables.address, self.row, address, len(frame), int(force))
         return outcome, read_fetch(read_frame(self.client), version) if outcome == Outcome.SERVED else None
 
     def expected(self, number: int, offset: int, end: int, left: int, most: int, first: bool) -> bytes:

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.net.fetch import fetch_kernel
 from kbroker.net.fetch.residency import by_cachestat
-from kbroker.net.rows import Access, Connection, Grant, May, Outcome, Read, ReadEnd, Segment
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Access, Connection, Context, Grant, May, Outcome, Read, ReadEnd, Segment
 from kbroker.protocol.records import build_batch
 from tests.net.fetch.kernel_scene import EPOCH, FIRST_SLOT, KernelScene, opened
 from tests.net.requests import fetch_frame
@@ -75,7 +74,7 @@ def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
 @pytest.mark.parametrize("sendfile", [False, True])
 def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfile: bool) -> None:
     """Without the list of segments, this is the only read that the kernel can do."""
-    scene.context.words[ContextRow.SENDFILE_MIN] = 0 if sendfile else 1 << 20
+    scene.tables.words[Context.SENDFILE_MIN] = 0 if sendfile else 1 << 20
     scene.show()
     log = scene.logs[0]
     segment = log.batches[-1].segment
@@ -93,7 +92,7 @@ def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfi
     def ask(offset: int, partition: int = 0) -> int:
         return scene.outcome(partitions={partition: offset})
 
-    memory = scene.context.connections[scene.row, Connection.LAST_READ : Connection.LAST_READ + ReadEnd.WORDS]
+    memory = scene.tables.connections[scene.row, Connection.LAST_READ : Connection.LAST_READ + ReadEnd.WORDS]
     kept = memory.copy()
     assert kept[ReadEnd.POSITION] == before
     assert ask(start) == Outcome.TO_PYTHON, "not where it ended"
@@ -136,7 +135,7 @@ def _closed(scene: KernelScene) -> None:
 
 
 def _unknown_residency(scene: KernelScene) -> None:
-    scene.context.words[ContextRow.PROBE] = 0
+    scene.tables.words[Context.PROBE] = 0
 
 
 @pytest.mark.parametrize(
@@ -244,13 +243,13 @@ def test_an_uncommon_request_is_left_to_python(scene: KernelScene, how: dict[str
 def test_an_answer_that_has_no_room_is_left_to_python(scene: KernelScene) -> None:
     """Small ranges are copied after their headers. The limit allows for the longest headers, and
     the smallest space that the kernel accepts has room for them."""
-    scene.context.words[ContextRow.SENDFILE_MIN] = 1 << 20
+    scene.tables.words[Context.SENDFILE_MIN] = 1 << 20
     scene.show()
     expected, size = scene.last_batches()
     rooms = range(size, size + 2000)
 
     def served(room: int, used: int = 0) -> bool:
-        scene.context.words[ContextRow.OUT_BYTES] = room + used
+        scene.tables.words[Context.OUT_BYTES] = room + used
         return scene.outcome(partitions=expected, out_used=used) == Outcome.SERVED
 
     least = next(room for room in rooms if served(room))
@@ -267,7 +266,7 @@ def test_topics_that_the_client_may_not_read_are_left_to_python(scene: KernelSce
     access, grant = Access.row(), Grant.row()
     grant[Grant.TOPICS] = may.ctypes.data
     access[Access.GRANT] = grant.ctypes.data
-    scene.context.connections[scene.row, Connection.ACCESS] = access.ctypes.data
+    scene.tables.connections[scene.row, Connection.ACCESS] = access.ctypes.data
     starts = [log.start for log in scene.logs]
     offsets = {"t": dict(enumerate(starts)), "u": dict(enumerate(reversed(starts)))}
 

@@ -37,9 +37,9 @@ class Scene:
     def __init__(self) -> None:
         self.slots = Slot.table(4)
         self.expired: list[int] = []
-        context: Any = SimpleNamespace(shared=SimpleNamespace(slots=self.slots), client=CLIENT)
+        tables: Any = SimpleNamespace(shared=SimpleNamespace(slots=self.slots), client=CLIENT)
         counts: Any = SimpleNamespace(fetch_expired=self.expired.append)
-        self.purgatory = FetchPurgatory(context, BrokerConfig({"log.dirs": "/d"}), counts)
+        self.purgatory = FetchPurgatory(tables, BrokerConfig({"log.dirs": "/d"}), counts)
 
     @property
     def asks(self) -> bool:

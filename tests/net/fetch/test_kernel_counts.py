@@ -6,17 +6,16 @@ import pytest
 
 from kbroker.ipc.layout import Counter
 from kbroker.metrics import layout as ml
-from kbroker.net.rows import Connection, Outcome
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Connection, Context, Outcome
 from kbroker.protocol.api_keys import ApiKey
 from tests.net.fetch.kernel_scene import FIRST_SLOT, KernelScene
 
 
 @pytest.mark.parametrize("sendfile", [False, True])
 def test_metrics_count_requests_records_and_how_they_were_sent(scene: KernelScene, sendfile: bool) -> None:
-    scene.context.words[ContextRow.SENDFILE_MIN] = 0 if sendfile else 1 << 20
+    scene.tables.words[Context.SENDFILE_MIN] = 0 if sendfile else 1 << 20
     scene.show()
-    words = scene.context.metrics.words
+    words = scene.tables.metrics.words
     names = (
         ml.FETCHED_BYTES,
         ml.SENT_BY_SENDFILE,
@@ -33,7 +32,7 @@ def test_metrics_count_requests_records_and_how_they_were_sent(scene: KernelScen
 
 def test_the_time_that_a_fetch_waited_is_its_purgatorys(scene: KernelScene) -> None:
     scene.show()
-    row = scene.context.connections[scene.row]
+    row = scene.tables.connections[scene.row]
     how: dict[str, Any] = {"partitions": {0: scene.logs[0].start}, "min_bytes": 1 << 20, "max_wait_ms": 100}
     row[[Connection.BEGAN_NS, Connection.QUEUED_NS]] = 0
     assert scene.outcome(**how) == Outcome.WAITING

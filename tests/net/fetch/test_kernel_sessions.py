@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kbroker.ipc.layout import Slot
 from kbroker.net.fetch.fetch_session import FetchedPartition, FetchSession, Key
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Outcome, SessionEntry
+from kbroker.net.rows import Context, Outcome, SessionEntry
 from kbroker.net.rows import Session as SessionRow
 from tests.net.fetch.kernel_scene import KernelScene, opened
 from tests.net.requests import TOPIC_ID
@@ -114,7 +113,7 @@ def test_a_session_that_differs_from_the_request_is_left_to_python(scene: Kernel
             version = 13
         case "topics":
             scene.topics.apply([], ("another",), False, 2)
-            scene.context.words[ContextRow.TOPICS_VERSION] += 1
+            scene.tables.words[Context.TOPICS_VERSION] += 1
         case "unplanned":
             entries, _ = scene.sessions._lent[model.session.id]
             entries[1, SessionEntry.INDEX] = 0

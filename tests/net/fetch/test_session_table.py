@@ -7,9 +7,8 @@ from kbroker.config.setting import INT_MAX
 from kbroker.net.fetch import session_table as module
 from kbroker.net.fetch.fetch_manager import MAX_SLOTS, FetchManager
 from kbroker.net.fetch.fetch_session import FetchedPartition, FetchSession, Key
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Context, SessionEntry
 from kbroker.net.rows import Session as SessionRow
-from kbroker.net.rows import SessionEntry
 from tests.net.fetch.kernel_scene import EPOCH, KernelScene
 from tests.net.requests import TOPIC_ID
 
@@ -130,7 +129,7 @@ def test_fields_of_a_request_in_the_session_are_taken_back(scene: KernelScene) -
     first, second = session.partitions.values()
     first.fetch_offset, second.fetch_offset = log.start, other.end
     scene.sessions.lend(session)
-    scene.context.words[ContextRow.NOW_MS] = 123
+    scene.tables.words[Context.NOW_MS] = 123
     how = {"partition_max_bytes": 77, "epoch": EPOCH, "min_bytes": 0}
     answer = scene.answer(11, partitions={0: log.start}, session=(session.id, 1), **how)
     assert answer.responses[0].partitions[0].records
@@ -146,7 +145,7 @@ def test_fields_of_a_request_in_the_session_are_taken_back(scene: KernelScene) -
 def test_the_largest_cache_has_room_and_random_ids(scene: KernelScene) -> None:
     """Kafka has no upper bound for the setting."""
     config = BrokerConfig({"max.incremental.fetch.session.cache.slots": str(INT_MAX)})
-    manager = FetchManager(scene.context, config, scene.topics)
+    manager = FetchManager(scene.tables, config, scene.topics)
     rows = len(manager._table._rows)
     assert rows > MAX_SLOTS
     assert len({manager._table.new_id() // rows for _ in range(100)}) > 50

@@ -16,7 +16,7 @@ from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.metrics import layout as ml
 from kbroker.net.connections.connection import Connection
 from kbroker.net.forward.forwarding import PLACE_BYTES, PLACES, Forwarding, PackedPeers
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Context
 from tests.net.conftest import NodeFactory
 from tests.net.forward.forwarded import METADATA, asking, framed, read
 from tests.net.requests import is_closed
@@ -154,9 +154,9 @@ def test_answers_give_connections_that_wait_for_room_a_turn(stalled: int, turns:
     requested: list[bool] = []
     forwarding = Forwarding.__new__(Forwarding)
     forwarding._slow = SimpleNamespace(on=False)  # type: ignore[assignment]
-    forwarding._context = SimpleNamespace(address=0)  # type: ignore[assignment]
-    forwarding._words = ContextRow.row()
-    forwarding._words[ContextRow.STALLED] = stalled
+    forwarding._tables = SimpleNamespace(address=0)  # type: ignore[assignment]
+    forwarding._words = Context.row()
+    forwarding._words[Context.STALLED] = stalled
     forwarding.request_turn = lambda: requested.append(True)
     forwarding.take_answers(nothing, bytearray())
     assert len(requested) == turns

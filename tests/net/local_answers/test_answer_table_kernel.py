@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.net.context import new_answer_table
 from kbroker.net.local_answers.answer_table_kernel import find_cached, row_for
+from kbroker.net.network_tables import new_answer_table
 from kbroker.net.rows import AnswerTable
 from tests.net.colliding_names import colliding_names
 

@@ -8,7 +8,7 @@ from kbroker.net.rows import AnswerTable
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
-from tests.net.contexts import new_context
+from tests.net.tables import new_tables
 
 
 def request(software: str, number: int = 1) -> bytes:
@@ -22,7 +22,7 @@ def known(software: str) -> KnownRequest:
 
 @pytest.fixture
 def versions() -> KnownVersions:
-    return KnownVersions(new_context())
+    return KnownVersions(new_tables())
 
 
 def test_a_request_keeps_its_number_whatever_its_correlation_id(versions: KnownVersions) -> None:

@@ -8,15 +8,14 @@ from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.kernels.crc32c import crc32c
 from kbroker.metrics import layout as ml
 from kbroker.net.produce.check_kernel import FOREVER, NEEDS_PYTHON, REFUSED, late_check_result
-from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows import Result
+from kbroker.net.rows import Context, Result
 from kbroker.net.rows.connection_kernel import CODEC_WEIGHT, GZIP_WEIGHT, MAX_TURN_BYTES
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch
-from tests.net.contexts import new_context
 from tests.net.produce.produce_cases import CASES, resealed
+from tests.net.tables import new_tables
 
 NOW = 1_700_000_000_000
 SLOT, RESULT, GENERATION, AT = 5, 3, 9, 4096
@@ -32,28 +31,28 @@ class Scene:
     """A partition that keeps what producers choose, and one produced batch."""
 
     def __init__(self) -> None:
-        self.context = new_context()
-        self.context.words[ContextRow.NOW_MS] = NOW
-        self.slot = self.context.shared.slots[SLOT]
+        self.tables = new_tables()
+        self.tables.words[Context.NOW_MS] = NOW
+        self.slot = self.tables.shared.slots[SLOT]
         self.slot[Slot.STATE] = SlotState.ONLINE
         self.slot[Slot.GENERATION] = GENERATION
         self.slot[Slot.COMPRESSION] = -1
         self.slot[Slot.MAX_MESSAGE_BYTES] = 1 << 20
         self.slot[Slot.TIMESTAMP_BEFORE_MAX_MS] = self.slot[Slot.TIMESTAMP_AFTER_MAX_MS] = FOREVER
-        self.result = self.context.results[RESULT]
+        self.result = self.tables.results[RESULT]
         self.length = 0
 
     def error(self, data: bytes) -> int:
         self.length = len(data)
-        self.context.arena_bytes[AT : AT + len(data)] = data
+        self.tables.arena_bytes[AT : AT + len(data)] = data
         self.result[[Result.ADDRESS, Result.LENGTH, Result.SLOT]] = AT, len(data), SLOT
         self.result[[Result.GENERATION, Result.LOG_START]] = GENERATION, LOG_START
-        return late_check_result(self.context.address, RESULT)
+        return late_check_result(self.tables.address, RESULT)
 
     @property
     def kept(self) -> bytes:
         """The batch as it is now."""
-        return bytes(self.context.arena_bytes[AT : AT + self.length])
+        return bytes(self.tables.arena_bytes[AT : AT + self.length])
 
 
 @pytest.fixture
@@ -95,14 +94,14 @@ def test_compressed_records_that_are_damaged_are_pythons(scene: Scene, codec: Co
 
 def test_a_batch_may_be_as_large_as_the_topic_says(scene: Scene) -> None:
     data = batch()
-    rejected = scene.context.metrics.words[ml.REJECTED_BYTES]
+    rejected = scene.tables.metrics.words[ml.REJECTED_BYTES]
     scene.slot[Slot.MAX_MESSAGE_BYTES] = len(data)
     assert scene.error(data) == ErrorCode.NONE
-    assert scene.context.metrics.words[ml.REJECTED_BYTES] == rejected
+    assert scene.tables.metrics.words[ml.REJECTED_BYTES] == rejected
     scene.slot[Slot.MAX_MESSAGE_BYTES] = len(data) - 1
     assert scene.error(data) == ErrorCode.MESSAGE_TOO_LARGE
     assert scene.result[Result.LOG_START] == -1
-    assert scene.context.metrics.words[ml.REJECTED_BYTES] == rejected + len(data)
+    assert scene.tables.metrics.words[ml.REJECTED_BYTES] == rejected + len(data)
 
 
 @pytest.mark.parametrize("target", list(Codec))
@@ -191,4 +190,4 @@ def test_checked_items_are_counted_as_work(scene: Scene, codec: Codec, weight: i
     data = batch(stamps=(NOW,) * 100, codec=codec)
     plain = len(batch(stamps=(NOW,) * 100)) - rb.RECORDS
     assert scene.error(data) == ErrorCode.NONE
-    assert scene.context.words[ContextRow.WORK_LEFT] == MAX_TURN_BYTES - len(data) - weight * plain
+    assert scene.tables.words[Context.WORK_LEFT] == MAX_TURN_BYTES - len(data) - weight * plain

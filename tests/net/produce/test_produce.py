@@ -10,7 +10,7 @@ import pytest
 
 from kbroker.ipc.layout import AppendEntry, Slot, SlotFlag, SlotState
 from kbroker.ipc.ring import ring_length, ring_take, wake_process
-from kbroker.net.context import EVENTS
+from kbroker.net.network_tables import EVENTS
 from kbroker.net.rows import Token
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec

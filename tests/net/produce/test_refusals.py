@@ -67,8 +67,8 @@ def test_an_answer_has_the_message_of_each_refused_batch_once() -> None:
     requests[0, Request.FRAME_BYTES], requests[0, Request.RESULT] = len(frame), 1
     results[1, Result.NEXT], results[0, Result.NEXT] = 0, -1
     results[0, Result.ERROR] = ErrorCode.INVALID_RECORD
-    context: Any = SimpleNamespace(requests=requests, results=results, arena_bytes=memoryview(frame))
-    refusals = Refusals(context)
+    tables: Any = SimpleNamespace(requests=requests, results=results, arena_bytes=memoryview(frame))
+    refusals = Refusals(tables)
     refusals.add(0, ValidationResult(ErrorCode.INVALID_RECORD, "one is wrong", record_errors=((3, "why"),)))
     assert requests[0, Request.ANSWER] == AnswerBy.PYTHON
     for message, why in (("one is wrong", [(3, "why")]), (None, [])):
@@ -84,5 +84,5 @@ def test_a_gone_connection_ends_its_answer() -> None:
     frame = encode_request(ApiKey.PRODUCE, VERSION, 5, "client", produce(batch()))[4:]
     requests, results = Request.table(1), Result.table(1)
     requests[0, Request.FRAME_BYTES] = len(frame)
-    context: Any = SimpleNamespace(requests=requests, results=results, arena_bytes=memoryview(frame))
-    assert Refusals(context).answer(0, 0, lambda: True) == b""
+    tables: Any = SimpleNamespace(requests=requests, results=results, arena_bytes=memoryview(frame))
+    assert Refusals(tables).answer(0, 0, lambda: True) == b""

@@ -77,7 +77,7 @@ class Scene:
         audit = SimpleNamespace(login=self._audit)
         process: Any = SimpleNamespace(
             config=BrokerConfig({**SETTINGS, **settings}),
-            context=SimpleNamespace(connections=self.rows),
+            tables=SimpleNamespace(connections=self.rows),
             access=SimpleNamespace(know=self._know, audit=audit),
             quotas=SimpleNamespace(active=False),
             counts=SimpleNamespace(begun=lambda *_: None),

@@ -43,7 +43,7 @@ class Scene:
         self.connections: dict[int, Any] = {}
         self.topics = SimpleNamespace(rows={"t": 0}, capacity=8, name_at=lambda number: "tuv"[number])
         process: Any = SimpleNamespace(
-            context=SimpleNamespace(connections=self.rows, arena_bytes=np.frombuffer(ARENA, np.uint8)),
+            tables=SimpleNamespace(connections=self.rows, arena_bytes=np.frombuffer(ARENA, np.uint8)),
             topics=self.topics,
             connections=self.connections,
             forwarding=SimpleNamespace(know=self._know, forget_answers=self._forget_answers),

@@ -14,11 +14,11 @@ class Scene:
     """Connection rows, whose bytes the test moves."""
 
     def __init__(self, rows: int = 4) -> None:
-        self.context: Any = SimpleNamespace(connections=ConnectionRow.table(rows))
-        self.bytes = ClientBytes(self.context)
+        self.tables: Any = SimpleNamespace(connections=ConnectionRow.table(rows))
+        self.bytes = ClientBytes(self.tables)
 
     def open(self, row: int, client_id: str | None = None) -> Any:
-        self.context.connections[row] = 0
+        self.tables.connections[row] = 0
         made: Any = SimpleNamespace(row=row, bytes_of=None)
         self.bytes.opened(made)
         if client_id is not None:
@@ -26,8 +26,8 @@ class Scene:
         return made
 
     def move(self, row: int, received: int, sent: int = 0) -> None:
-        self.context.connections[row, ConnectionRow.BYTES_IN] += received
-        self.context.connections[row, ConnectionRow.BYTES_OUT] += sent
+        self.tables.connections[row, ConnectionRow.BYTES_IN] += received
+        self.tables.connections[row, ConnectionRow.BYTES_OUT] += sent
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def test_rows_that_are_added_later_count(scene: Scene) -> None:
     scene.open(0, "a")
     scene.move(0, 1)
     wider = ConnectionRow.table(8)
-    wider[:4] = scene.context.connections
-    scene.context.connections = wider
+    wider[:4] = scene.tables.connections
+    scene.tables.connections = wider
     scene.open(7, "b")
     scene.move(7, 2)
     assert set(scene.bytes.take()) == {MovedBytes("a", 1, 0), MovedBytes("b", 2, 0)}
@@ -126,7 +126,7 @@ def test_long_client_ids_are_cut(scene: Scene) -> None:
 def test_a_connection_has_a_rate_that_follows_its_bytes() -> None:
     now = [0.0]
     scene = Scene()
-    scene.bytes = ClientBytes(scene.context, lambda: now[0])
+    scene.bytes = ClientBytes(scene.tables, lambda: now[0])
     scene.open(0, "a")
     busy = scene.open(1, "b")
     for _ in range(20):

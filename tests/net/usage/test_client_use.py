@@ -16,8 +16,8 @@ class Scene:
 
     def __init__(self, **settings: str) -> None:
         config, _ = BrokerConfig.load({"log.dirs": "/d", **settings})
-        context: Any = SimpleNamespace(connections=ConnectionRow.table(256))
-        self.use = ClientUse(context, config)
+        tables: Any = SimpleNamespace(connections=ConnectionRow.table(256))
+        self.use = ClientUse(tables, config)
         self.quotas = QuotaUse()
         self.got: list[ClientReport] = []
         self.use.send = self.got.append

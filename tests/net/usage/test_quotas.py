@@ -50,14 +50,14 @@ class Scene:
         self.let_go: list[int] = []
         self.rows = ConnectionRow.table(2)
         self.throttled: Counter[int] = Counter()
-        context: Any = SimpleNamespace(
+        tables: Any = SimpleNamespace(
             shared=Shared(Sizes(1, 1, 1, 8, 4096, quota_samples=4)),
             client=0,
             connections=self.rows,
             metrics=SimpleNamespace(words=self.throttled),
         )
         config: Any = SimpleNamespace(get_int=lambda name: 1)
-        self.quotas = Quotas(context, config, self.let_go.append)
+        self.quotas = Quotas(tables, config, self.let_go.append)
         self.connection: Any = SimpleNamespace(
             row=ROW, state=State.READY, user="u", client_id="", quota_known=False, api_key=-1, api_version=4,
             began_ns=0, purgatory_ns=0, cold_ns=0, earlier_ns=0,

@@ -10,10 +10,10 @@ import pytest
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.layout import ProcessLine
 from kbroker.metrics.slots import bind, private
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Context
 from kbroker.net.usage.request_counts import SHORT, RequestCounts
 
-BYTES_IN = ContextRow.STAT_BYTES_IN
+BYTES_IN = Context.STAT_BYTES_IN
 RECEIVED = bind("kbroker_received_bytes_total")
 EVICTIONS = bind("kbroker_fetch_session_evictions_total")
 
@@ -22,12 +22,12 @@ class Scene:
     def __init__(self) -> None:
         config, _ = BrokerConfig.load({"log.dirs": "/d"})
         self.slots = private()
-        self.words = ContextRow.row()
+        self.words = Context.row()
         self.lines = np.zeros((1, ProcessLine.WORDS), np.int64)
-        context: Any = SimpleNamespace(
+        tables: Any = SimpleNamespace(
             metrics=self.slots, words=self.words, client=0, shared=SimpleNamespace(processes=self.lines)
         )
-        self.counts = RequestCounts(context, config)
+        self.counts = RequestCounts(tables, config)
 
 
 def test_a_tick_takes_over_each_byte_once() -> None:

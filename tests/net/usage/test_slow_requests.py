@@ -34,13 +34,13 @@ class Scene:
         self.rows[:, ConnectionRow.HEAD] = -1
         self.requests = Request.table(2)
         self.frame = produce_frame(batch())[4:]
-        self.context: Any = SimpleNamespace(
+        self.tables: Any = SimpleNamespace(
             connections=self.rows,
             requests=self.requests,
             metrics=self.slots,
             arena_bytes=memoryview(self.frame),
         )
-        self.slow = SlowRequests(self.context, config)
+        self.slow = SlowRequests(self.tables, config)
         self.connection: Any = SimpleNamespace(
             api_key=ApiKey.METADATA, api_version=12, bytes_of="etl", principal="User:u", peer="::1:5000",
             listener=SimpleNamespace(listener="SSL"), queued_ns=0, purgatory_ns=0, cold_ns=0, throttle_ms=0,
@@ -170,7 +170,7 @@ def test_lines_are_limited_and_those_left_out_are_counted(scene: Scene) -> None:
 def test_a_client_id_is_cut(scene: Scene) -> None:
     long = "c" * 1000
     head = struct.pack(">hhih", ApiKey.PRODUCE, 7, 1, len(long)) + long.encode()
-    scene.context.arena_bytes = memoryview(head)
+    scene.tables.arena_bytes = memoryview(head)
     scene.frame = head
     scene.produces(1000)
     scene.slow.tick({ROW: scene.connection})
@@ -179,7 +179,7 @@ def test_a_client_id_is_cut(scene: Scene) -> None:
 
 def test_it_is_off_by_default(caplog: pytest.LogCaptureFixture) -> None:
     config, _ = BrokerConfig.load({"log.dirs": "/d"})
-    assert not SlowRequests(Scene(caplog).context, config).on
+    assert not SlowRequests(Scene(caplog).tables, config).on
     assert Scene(caplog).slow.on
 
 

@@ -4,24 +4,23 @@ requests."""
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.net.context import chunks_of, new_answer_table
-from kbroker.net.rows import Answer, AnswerTable, Connection, Flag
-from kbroker.net.rows import Context as ContextRow
+from kbroker.net.network_tables import chunks_of, new_answer_table
+from kbroker.net.rows import Answer, AnswerTable, Connection, Context, Flag
 from kbroker.net.rows.chunk_kernel import reserve_bytes
-from tests.net.contexts import new_context
+from tests.net.tables import new_tables
 
 
 def test_a_row_that_is_used_again_keeps_its_lists_and_nothing_else() -> None:
-    context = new_context()
-    number = context.take_row(7, Flag.AUTHENTICATED, 11)
-    row = context.connections[number]
+    tables = new_tables()
+    number = tables.take_row(7, Flag.AUTHENTICATED, 11)
+    row = tables.connections[number]
     first = int(row[Connection.GENERATION])
     row[:] = 99
     row[Connection.GENERATION] = first
     row[Connection.FLAGS] = Flag.DIRTY | Flag.STALLED | Flag.BUSY
     row[Connection.DIRTY_NEXT], row[Connection.STALLED_NEXT] = 5, 6
-    context.give_row(number)
-    assert context.take_row(8, Flag.FETCH, 12) == number
+    tables.give_row(number)
+    assert tables.take_row(8, Flag.FETCH, 12) == number
     expected = Connection.row()
     expected[Connection.FD] = 8
     expected[Connection.FLAGS] = Flag.FETCH | Flag.OPEN | Flag.DIRTY | Flag.STALLED
@@ -29,13 +28,13 @@ def test_a_row_that_is_used_again_keeps_its_lists_and_nothing_else() -> None:
     expected[Connection.DIRTY_NEXT], expected[Connection.STALLED_NEXT] = 5, 6
     expected[Connection.LAST_NS] = 12
     expected[Connection.GENERATION] = first + 1
-    assert context.connections[number].tolist() == expected.tolist()
+    assert tables.connections[number].tolist() == expected.tolist()
 
 
 def test_the_words_of_a_new_answer_table_describe_its_arrays() -> None:
-    words = new_context().words
-    rows, index, pool = new_answer_table(words, ContextRow.TOPIC_PARTS, 16)
-    table = words[ContextRow.TOPIC_PARTS : ContextRow.TOPIC_PARTS + AnswerTable.WORDS]
+    words = new_tables().words
+    rows, index, pool = new_answer_table(words, Context.TOPIC_PARTS, 16)
+    table = words[Context.TOPIC_PARTS : Context.TOPIC_PARTS + AnswerTable.WORDS]
     assert rows.shape == (16, Answer.WORDS)
     assert table[AnswerTable.CAPACITY] == 16
     assert table[AnswerTable.ROWS] == rows.ctypes.data
@@ -75,9 +74,9 @@ def test_requests_take_no_more_than_the_bytes_that_may_wait() -> None:
         "queued.max.request.bytes": str(8 * MIB),
         "socket.request.max.bytes": str(2 * MIB),
     }
-    context = new_context(settings)
-    assert context.words[ContextRow.MAX_FRAME] == 2 * MIB
-    taken = [reserve_bytes(context.address, 2 * MIB) for _ in range(5)]
+    tables = new_tables(settings)
+    assert tables.words[Context.MAX_FRAME] == 2 * MIB
+    taken = [reserve_bytes(tables.address, 2 * MIB) for _ in range(5)]
     assert [offset >= 0 for offset in taken] == [True] * 4 + [False]
-    without = new_context({"num.network.threads": "1"})
+    without = new_tables({"num.network.threads": "1"})
     assert all(reserve_bytes(without.address, 2 * MIB) >= 0 for _ in range(32))

@@ -24,6 +24,7 @@ from kbroker.net.rows import (
     AnswerTable,
     Chunk,
     Connection,
+    Context,
     Event,
     Part,
     PartialRecord,
@@ -33,7 +34,6 @@ from kbroker.net.rows import (
     Worker,
     signed,
 )
-from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 from kbroker.net.rows.connection_kernel import begin_row
 
@@ -89,15 +89,15 @@ def new_answer_table(words: NDArray[np.int64], first: int, capacity: int) -> lis
     return [rows, index, pool]
 
 
-class Context:
+class NetworkTables:
     """The arrays that a context row names, and the row itself (``words``; ``address`` is what
     kernels take)."""
 
     def __init__(self, shared: Shared, client: int, config: BrokerConfig) -> None:
         self.shared = shared
         self.client = client
-        self.words: Words = ContextRow.row()
-        self.words[ContextRow.NAME_KEY] = random_key()
+        self.words: Words = Context.row()
+        self.words[Context.NAME_KEY] = random_key()
         self.address = int(self.words.ctypes.data)
         self.metrics = Slots(shared.metrics[client])
         self.arena = shared.arenas[client]
@@ -127,14 +127,12 @@ class Context:
         self.chunks: Words = Chunk.table(count)
         self.free_chunks: Words = np.arange(count - 1, -1, -1, dtype=np.int64)
         words = self.words
-        words[ContextRow.CHUNKS] = self.chunks.ctypes.data
-        words[ContextRow.FREE_CHUNKS] = self.free_chunks.ctypes.data
-        words[ContextRow.FREE_CHUNK_COUNT] = words[ContextRow.FREE_CHUNK_LOW] = words[
-            ContextRow.CHUNK_COUNT
-        ] = count
-        words[ContextRow.CHUNK_BYTES] = CHUNK_BYTES
-        words[ContextRow.ARENA] = self.arena.address
-        words[ContextRow.CURRENT] = -1
+        words[Context.CHUNKS] = self.chunks.ctypes.data
+        words[Context.FREE_CHUNKS] = self.free_chunks.ctypes.data
+        words[Context.FREE_CHUNK_COUNT] = words[Context.FREE_CHUNK_LOW] = words[Context.CHUNK_COUNT] = count
+        words[Context.CHUNK_BYTES] = CHUNK_BYTES
+        words[Context.ARENA] = self.arena.address
+        words[Context.CURRENT] = -1
 
     def _start_words(self, config: BrokerConfig) -> None:
         free_list(self.requests, Request.NEXT)
@@ -158,29 +156,29 @@ class Context:
     def _own_tables(self) -> dict[int, int]:
         """Set the words that describe tables of this process."""
         return {
-            ContextRow.REQUESTS: self.requests.ctypes.data,
-            ContextRow.RESULTS: self.results.ctypes.data,
-            ContextRow.EVENTS: self.events.ctypes.data,
-            ContextRow.EVENT_CAPACITY: EVENTS,
-            ContextRow.WORKERS: self.workers.ctypes.data,
-            ContextRow.OUT: self.out.ctypes.data,
-            ContextRow.OUT_BYTES: OUT_BYTES,
-            ContextRow.EPOLL_FD: self.epoll.fileno(),
-            ContextRow.EPOLL_EVENTS: self.epoll_events.ctypes.data,
-            ContextRow.EPOLL_CAPACITY: EPOLL_EVENTS,
-            ContextRow.FREE_REQUESTS: REQUESTS,
-            ContextRow.FREE_RESULTS: RESULTS,
-            ContextRow.DIRTY: -1,
-            ContextRow.STALLED: -1,
-            ContextRow.ONE: self.scratch[8:].ctypes.data,
-            ContextRow.SCRATCH: self.scratch.ctypes.data,
-            ContextRow.PLAIN: self._plain.ctypes.data,
-            ContextRow.PARTIAL: self._partial.ctypes.data,
-            ContextRow.LIBRARIES: self._libraries.address,
-            ContextRow.PLAN: self.plan.ctypes.data,
-            ContextRow.PLAN_CAPACITY: PLAN_ROWS,
-            ContextRow.PARTS: self._parts.ctypes.data,
-            ContextRow.SNAPSHOT: self._snapshot.ctypes.data,
+            Context.REQUESTS: self.requests.ctypes.data,
+            Context.RESULTS: self.results.ctypes.data,
+            Context.EVENTS: self.events.ctypes.data,
+            Context.EVENT_CAPACITY: EVENTS,
+            Context.WORKERS: self.workers.ctypes.data,
+            Context.OUT: self.out.ctypes.data,
+            Context.OUT_BYTES: OUT_BYTES,
+            Context.EPOLL_FD: self.epoll.fileno(),
+            Context.EPOLL_EVENTS: self.epoll_events.ctypes.data,
+            Context.EPOLL_CAPACITY: EPOLL_EVENTS,
+            Context.FREE_REQUESTS: REQUESTS,
+            Context.FREE_RESULTS: RESULTS,
+            Context.DIRTY: -1,
+            Context.STALLED: -1,
+            Context.ONE: self.scratch[8:].ctypes.data,
+            Context.SCRATCH: self.scratch.ctypes.data,
+            Context.PLAIN: self._plain.ctypes.data,
+            Context.PARTIAL: self._partial.ctypes.data,
+            Context.LIBRARIES: self._libraries.address,
+            Context.PLAN: self.plan.ctypes.data,
+            Context.PLAN_CAPACITY: PLAN_ROWS,
+            Context.PARTS: self._parts.ctypes.data,
+            Context.SNAPSHOT: self._snapshot.ctypes.data,
         }
 
     def _shared_tables(self) -> dict[int, int]:
@@ -188,34 +186,34 @@ class Context:
         shared, client = self.shared, self.client
         process = shared.processes[client]
         return {
-            ContextRow.SLOTS: shared.slots.ctypes.data,
-            ContextRow.WORKER_COUNT: shared.sizes.workers,
-            ContextRow.RING_ENTRIES: shared.sizes.ring_entries,
-            ContextRow.EVENT_FD: shared.event_fds[client],
-            ContextRow.PROCESS_LINE: process.ctypes.data,
-            ContextRow.TOKEN_EPOCH: signed(
+            Context.SLOTS: shared.slots.ctypes.data,
+            Context.WORKER_COUNT: shared.sizes.workers,
+            Context.RING_ENTRIES: shared.sizes.ring_entries,
+            Context.EVENT_FD: shared.event_fds[client],
+            Context.PROCESS_LINE: process.ctypes.data,
+            Context.TOKEN_EPOCH: signed(
                 (int(process[ProcessLine.EPOCH]) & 0xFFFF) << AppendEntry.TOKEN_EPOCH_SHIFT
             ),
-            ContextRow.COUNTERS: shared.counters[client].ctypes.data,
-            ContextRow.CLIENT: client,
-            ContextRow.PRODUCER_IDS: shared.producer_ids.ctypes.data,
-            ContextRow.METRICS: self.metrics.address,
+            Context.COUNTERS: shared.counters[client].ctypes.data,
+            Context.CLIENT: client,
+            Context.PRODUCER_IDS: shared.producer_ids.ctypes.data,
+            Context.METRICS: self.metrics.address,
         }
 
     def _limits(self, config: BrokerConfig) -> dict[int, int]:
         """Set the words with limits, from settings and from this process."""
         return {
-            ContextRow.MAX_FRAME: min(
+            Context.MAX_FRAME: min(
                 config.get_int("socket.request.max.bytes"),
                 (len(self.chunks) - RUN_CHUNKS - len(self.chunks) // RESERVED_SHARE) * CHUNK_BYTES,
             ),
-            ContextRow.MAX_FIRST_FRAME: min(
+            Context.MAX_FIRST_FRAME: min(
                 config.get_int("sasl.server.max.receive.size"), config.get_int("socket.request.max.bytes")
             ),
-            ContextRow.PIPELINE: PIPELINE,
-            ContextRow.RECEIVE_BYTES: RECEIVE_BYTES,
-            ContextRow.SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),
-            ContextRow.FETCH_MAX_BYTES: config.get_int("fetch.max.bytes"),
+            Context.PIPELINE: PIPELINE,
+            Context.RECEIVE_BYTES: RECEIVE_BYTES,
+            Context.SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),
+            Context.FETCH_MAX_BYTES: config.get_int("fetch.max.bytes"),
         }
 
     def grow_connections(self, count: int) -> None:
@@ -225,7 +223,7 @@ class Context:
         grown[:old] = self.connections
         grown[old:, Connection.FD] = -1
         self.connections = grown
-        self.words[ContextRow.CONNECTIONS] = grown.ctypes.data
+        self.words[Context.CONNECTIONS] = grown.ctypes.data
         self.free_rows += range(count - 1, old - 1, -1)
 
     def take_row(self, fd: int, flags: int, now_ns: int) -> int:
@@ -246,13 +244,13 @@ class Context:
 
         Pages that are not touched cost nothing: after a burst its memory is released."""
         words = self.words
-        self._unused = int(words[ContextRow.FREE_CHUNK_LOW])
-        words[ContextRow.FREE_CHUNK_LOW] = words[ContextRow.FREE_CHUNK_COUNT]
+        self._unused = int(words[Context.FREE_CHUNK_LOW])
+        words[Context.FREE_CHUNK_LOW] = words[Context.FREE_CHUNK_COUNT]
 
     def release_chunk(self) -> bool:
         """Release the memory of one marked chunk; False when none is left. One at a time, because
         it costs 0.25 ms of kernel time for each MiB, by which answers are delayed."""
-        unused = min(self._unused, int(self.words[ContextRow.FREE_CHUNK_LOW]))
+        unused = min(self._unused, int(self.words[Context.FREE_CHUNK_LOW]))
         free = self.free_chunks[:unused]
         touched = np.flatnonzero(self.chunks[free, Chunk.TOUCHED])
         if not len(touched):
