@@ -17,7 +17,7 @@ import numpy as np
 
 from kbroker.io.append.drain import Drain, HeldAppend
 from kbroker.io.append.rows import AppendRow, Environment, SyncRow, SyncState
-from kbroker.io.group_commit import Commit, GroupCommit
+from kbroker.io.group_commit import GroupCommit, LogSync
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
@@ -127,8 +127,8 @@ class Durability:
         return bool(durable or row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS])
 
     def _ask(self, slots: Iterable[int], rolled_only: bool = False) -> None:
-        """Start one commit per slot; records that are appended meanwhile wait for the next one."""
-        commits = []
+        """Start one sync per slot; records that are appended meanwhile wait for the next one."""
+        syncs = []
         for slot in slots:
             partition = self._logs.get(slot)
             if partition is None:
@@ -138,11 +138,11 @@ class Durability:
                 sync[SyncRow.AGAIN] = 1
                 continue
             generation = int(self._shared.slots[slot, Slot.GENERATION])
-            commits.append(Commit(slot, generation, partition.durability.begin(rolled_only)))
+            syncs.append(LogSync(slot, generation, partition.durability.begin(rolled_only)))
             sync[SyncRow.STATE], sync[SyncRow.AGAIN] = SyncState.WHOLE, 0
             sync[SyncRow.CUTS] = self._drain.rows[slot, AppendRow.CUTS]
-        if commits:
-            self._commit.ask(commits)
+        if syncs:
+            self._commit.ask(syncs)
             self._drain.env[Environment.SYNC_JOBS] = self._commit.jobs
 
     def take_flushed(self) -> None:
@@ -162,8 +162,8 @@ class Durability:
             return -1
         if error == SyncRow.NOT_STARTED:
             return -1 - token
-        committed = self._commit.result(token, error, nanoseconds) if token >= 0 else None
-        slot = committed.commit.slot if committed else -1 - token
+        finished = self._commit.result(token, error, nanoseconds) if token >= 0 else None
+        slot = finished.sync.slot if finished else -1 - token
         sync = self._drain.syncs[slot]
         sync[SyncRow.STATE] = SyncState.IDLE
         self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
@@ -172,7 +172,7 @@ class Durability:
                 self._failed(left, error)
             return slot
         partition = self._logs.get(slot)
-        generation = committed.commit.generation if committed else sync[SyncRow.GENERATION]
+        generation = finished.sync.generation if finished else sync[SyncRow.GENERATION]
         again = slot if sync[SyncRow.AGAIN] else -1
         if partition is None or self._shared.slots[slot, Slot.GENERATION] != generation:
             return again  # of the log that has the slot now
@@ -181,8 +181,8 @@ class Durability:
             return -1
         if self._drain.rows[slot, AppendRow.CUTS] != sync[SyncRow.CUTS]:
             return slot  # the synced records have been truncated
-        if committed:
-            partition.durability.finish(committed.commit.job)
+        if finished:
+            partition.durability.finish(finished.sync.job)
             for listener in self._synced:
                 listener(slot)
         else:

@@ -29,7 +29,7 @@ RECORD = struct.Struct(f"={SyncJob.WORDS}q")
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class LogSync:
     """A sync of one slot's log in one incarnation."""
 
     slot: int
@@ -38,25 +38,25 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """A commit that is on disk (errno 0), or the error of its sync, and how long it took."""
+class LogSyncResult:
+    """A finished sync: errno 0 when the log is on disk, and how long it took."""
 
-    commit: Commit
+    sync: LogSync
     errno: int
     nanoseconds: int
 
 
 class GroupCommit:
-    """Threads that run commits. Runs in: io. Owner: Durability, its only caller. Not
-    thread-safe. A commit of only the active segment is sent through a pipe to compiled threads; a
-    commit that includes closed segments runs in a Python thread. Results arrive through a pipe,
-    whose reader passes those with a token of ``ask`` to ``result``. A slot has at most one commit
+    """Threads that run syncs. Runs in: io. Owner: Durability, its only caller. Not
+    thread-safe. A sync of only the active segment is sent through a pipe to compiled threads; a
+    sync that includes closed segments runs in a Python thread. Results arrive through a pipe,
+    whose reader passes those with a token of ``ask`` to ``result``. A slot has at most one sync
     in progress: the owner starts the next one when it has taken the result.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
-        self._pending: dict[int, Commit] = {}
+        self._pending: dict[int, LogSync] = {}
         self._unsent: deque[int] = deque()
         self._next_token = 0
         self._jobs_read, self._jobs = os.pipe2(os.O_CLOEXEC)
@@ -75,22 +75,22 @@ class GroupCommit:
         """Descriptor to which the kernel writes plain syncs; -1 while no thread serves them."""
         return self._jobs if self._threads else -1
 
-    def ask(self, commits: Iterable[Commit]) -> None:
-        """Begin commits."""
-        for commit in commits:
+    def ask(self, syncs: Iterable[LogSync]) -> None:
+        """Begin syncs."""
+        for sync in syncs:
             token = self._next_token
             self._next_token += 1
-            self._pending[token] = commit
-            if commit.job.active >= 0 and not self._threads:
+            self._pending[token] = sync
+            if sync.job.active >= 0 and not self._threads:
                 self._start_threads()
-            if commit.job.only_active:
+            if sync.job.only_active:
                 self._unsent.append(token)
             else:
-                self._run_whole(token, commit)
+                self._run_whole(token, sync)
         self._send()
 
     def _send(self) -> None:
-        """Pass commits to the threads until the pipe is full; the others follow when results have
+        """Pass syncs to the threads until the pipe is full; the others follow when results have
         arrived."""
         while self._unsent:
             token = self._unsent[0]
@@ -100,21 +100,21 @@ class GroupCommit:
                 return
             self._unsent.popleft()
 
-    def result(self, token: int, error: int, nanoseconds: int) -> Committed:
-        """The result of a commit, from a record of the pipe."""
-        commit = self._pending.pop(token)
-        commit.job.close()
+    def result(self, token: int, error: int, nanoseconds: int) -> LogSyncResult:
+        """The result of a sync, from a record of the pipe."""
+        sync = self._pending.pop(token)
+        sync.job.close()
         self._send()
-        return Committed(commit, error, nanoseconds)
+        return LogSyncResult(sync, error, nanoseconds)
 
     def wait(self) -> None:
-        """Wait until there are results. The caller knows that a commit is in progress."""
+        """Wait until there are results. The caller knows that a sync is in progress."""
         poll = select.poll()
         poll.register(self._results, select.POLLIN)
         poll.poll()
 
     def close(self) -> None:
-        """End the threads after their current commits. The owner has already taken the results that
+        """End the threads after their current syncs. The owner has already taken the results that
         it needs."""
         if self._whole is not None:
             self._whole.shutdown()
@@ -129,7 +129,7 @@ class GroupCommit:
     # --- threads -----------------------------------------------------------------------------------
 
     def _start_threads(self) -> None:
-        """Start the threads, at the first commit: most brokers never need them."""
+        """Start the threads, at the first sync: most brokers never need them."""
         self._threads = [
             threading.Thread(target=self._serve, name=f"group-commit-{n}", daemon=True)
             for n in range(THREADS)
@@ -141,10 +141,10 @@ class GroupCommit:
         scratch = np.zeros(64, np.uint8)
         serve_syncs(self._jobs_read, self._results_write, scratch.ctypes.data)
 
-    def _run_whole(self, token: int, commit: Commit) -> None:
+    def _run_whole(self, token: int, sync: LogSync) -> None:
         if self._whole is None:
             self._whole = ThreadPoolExecutor(WHOLE_THREADS, "sync")
-        self._whole.submit(self._sync, token, commit.job)
+        self._whole.submit(self._sync, token, sync.job)
 
     def _sync(self, token: int, job: FlushJob) -> None:
         began = self._clock_ns()
