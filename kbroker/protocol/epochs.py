@@ -1,8 +1,11 @@
-"""Epochs and generations, which are int32 in messages and records."""
+"""Epochs and generations, which are int32 in messages and records, and epochs of producers, which
+are int16."""
 
 from typing import Final
 
 MAX_EPOCH: Final = 2**31 - 1
+MAX_PRODUCER_EPOCH: Final = 2**15 - 1
+"""It cannot be bumped."""
 
 
 def next_epoch(epoch: int) -> int:

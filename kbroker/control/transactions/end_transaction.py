@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.metadata import (
-    MAX_EPOCH,
     NO_PRODUCER_ID,
     TV_0,
     TransactionMetadata,
@@ -21,6 +20,7 @@ from kbroker.control.transactions.metadata import (
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.table import TransactionTable
+from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -73,7 +73,7 @@ class EndTransactions:
         epoch = request.producer_epoch
         after_rotation = (
             known.prev_producer_id == request.producer_id
-            and epoch == MAX_EPOCH - 1
+            and epoch == MAX_PRODUCER_EPOCH - 1
             and known.producer_epoch == 0
         )
         if known.producer_id != request.producer_id and not after_rotation:

@@ -9,12 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kbroker.control.transactions.state import TransactionState
+from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
-MAX_EPOCH = 32767
 
 TV_0, TV_1, TV_2 = 0, 1, 2
 """Transaction versions (KIP-890). From TV_2 on every end of a transaction bumps the producer's
@@ -29,7 +29,7 @@ NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 def is_epoch_exhausted(epoch: int) -> bool:
     """The largest epoch is kept for the coordinator itself: fencing the last owner must always be
     possible."""
-    return epoch >= MAX_EPOCH - 1
+    return epoch >= MAX_PRODUCER_EPOCH - 1
 
 
 def supports_epoch_bump(version: int) -> bool:
@@ -125,7 +125,7 @@ class TransactionMetadata(Struct, frozen=True, gc=False):
         the abort itself."""
         return replace(
             self,
-            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
+            producer_epoch=min(self.producer_epoch + 1, MAX_PRODUCER_EPOCH),
             last_producer_epoch=NO_PRODUCER_EPOCH,
         )
 
@@ -135,7 +135,7 @@ class TransactionMetadata(Struct, frozen=True, gc=False):
         """The outcome is decided. empty: an abort of transactions v2 without any partition."""
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if supports_epoch_bump(client_version):
-            epoch, last = min(self.producer_epoch + 1, MAX_EPOCH), self.producer_epoch
+            epoch, last = min(self.producer_epoch + 1, MAX_PRODUCER_EPOCH), self.producer_epoch
         return replace(
             self,
             prev_producer_id=self.producer_id,

@@ -28,6 +28,7 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
 from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
@@ -38,7 +39,6 @@ _acks_of = inlined(acks_of)
 # is one byte: length, attributes, two deltas, key length, key (2 int16), value length, value's
 # version (int16).
 MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
-MAX_PRODUCER_EPOCH = (1 << 15) - 1  # it cannot be bumped
 
 
 @inlined

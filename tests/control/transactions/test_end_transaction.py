@@ -4,7 +4,8 @@ requests."""
 import pytest
 from msgspec.structs import replace
 
-from kbroker.control.transactions.metadata import MAX_EPOCH, TV_0, TV_1, TV_2
+from kbroker.control.transactions.metadata import TV_0, TV_1, TV_2
+from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.transactions.world import A0, B1, ID, World, near_exhaustion, ongoing
 
@@ -211,7 +212,7 @@ class TestVersion2:
         after = world.end(producer, commit, TV_2)
         assert (after[0] != producer[0], after[1]) == (True, 0)
         (order,) = world.write_markers()
-        assert (order.producer_id, order.producer_epoch) == (producer[0], MAX_EPOCH)
+        assert (order.producer_id, order.producer_epoch) == (producer[0], MAX_PRODUCER_EPOCH)
         assert (world.known().producer_id, world.known().producer_epoch) == after
         assert world.end(producer, commit, TV_2) == after, "a repeated request"
         older = producer[0], producer[1] - 1

@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from kbroker.control.transactions.metadata import (
-    MAX_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -14,6 +13,7 @@ from kbroker.control.transactions.metadata import (
     is_epoch_exhausted,
 )
 from kbroker.control.transactions.state import TransactionState
+from kbroker.protocol.epochs import MAX_PRODUCER_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -54,7 +54,7 @@ def test_another_epoch_is_fenced(expected: int) -> None:
 def test_fencing_raises_the_epoch_up_to_the_largest_and_forgets_the_last_one(epoch: int, fenced: int) -> None:
     found = known(epoch, max(epoch - 1, 0)).fenced()
     assert (found.producer_epoch, found.last_producer_epoch) == (fenced, NO_PRODUCER_EPOCH)
-    assert found.producer_epoch <= MAX_EPOCH
+    assert found.producer_epoch <= MAX_PRODUCER_EPOCH
 
 
 A0, B1 = ("a", 0), ("b", 1)
@@ -126,10 +126,10 @@ def test_the_end_is_prepared_with_the_epoch_of_its_version(
 
 
 def test_the_epoch_of_an_end_is_never_above_the_largest() -> None:
-    ending = replace(OPEN, producer_epoch=MAX_EPOCH).prepared(
+    ending = replace(OPEN, producer_epoch=MAX_PRODUCER_EPOCH).prepared(
         TransactionState.PREPARE_ABORT, TV_2, 6, False, 9
     )
-    assert (ending.producer_epoch, ending.last_producer_epoch) == (MAX_EPOCH, MAX_EPOCH)
+    assert (ending.producer_epoch, ending.last_producer_epoch) == (MAX_PRODUCER_EPOCH, MAX_PRODUCER_EPOCH)
 
 
 @pytest.mark.parametrize(
