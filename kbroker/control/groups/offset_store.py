@@ -18,8 +18,8 @@ Offsets = dict[str, dict[int, CommittedOffset]]
 """topic -> partition -> offset"""
 
 
-class Commit:
-    """The last commit of one partition, as its record; parsed on first use.
+class StoredOffset:
+    """The last committed offset of one partition, as its record; parsed on first use.
 
     row: of the lane, which may have replayed later records than this knows; -1 without one.
     """
@@ -56,7 +56,7 @@ class Commit:
 
     @property
     def sequence(self) -> int:
-        """Grows with each replayed record, and thus orders commits."""
+        """Grows with each replayed record, and thus orders the commits of a partition."""
         self._settle()
         return self._sequence
 
@@ -69,7 +69,7 @@ class Commit:
         return self._offset
 
 
-Commits = dict[str, dict[int, Commit]]
+StoredOffsets = dict[str, dict[int, StoredOffset]]
 
 
 class OffsetStore:
@@ -85,9 +85,9 @@ class OffsetStore:
     def __init__(self) -> None:
         self.rows = OffsetRows()
         self.on_change: Callable[[str], None] = lambda _: None
-        self._committed: dict[str, Commits] = {}
-        self._by_key: dict[bytes, Commit] = {}
-        self._pending: dict[int, dict[str, Commits]] = {}
+        self._committed: dict[str, StoredOffsets] = {}
+        self._by_key: dict[bytes, StoredOffset] = {}
+        self._pending: dict[int, dict[str, StoredOffsets]] = {}
         self._open: dict[str, set[int]] = {}  # producer ids by group
         self._opened: dict[int, dict[str, None]] = {}  # the same, groups by producer id
 
@@ -99,7 +99,7 @@ class OffsetStore:
     def of_group(self, group_id: str) -> Offsets:
         """The group's committed offsets."""
         return {
-            topic: {partition: commit.offset for partition, commit in paced(list(partitions.items()))}
+            topic: {partition: stored.offset for partition, stored in paced(list(partitions.items()))}
             for topic, partitions in list(self._committed.get(group_id, {}).items())
         }
 
@@ -112,11 +112,11 @@ class OffsetStore:
         return self._committed.get(group_id, {}).keys()
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        commit = self._committed.get(group_id, {}).get(topic, {}).get(partition)
-        return None if commit is None else commit.offset
+        stored = self._committed.get(group_id, {}).get(topic, {}).get(partition)
+        return None if stored is None else stored.offset
 
-    def commit_of(self, key: bytes) -> Commit | None:
-        """The commit whose records have this key."""
+    def stored(self, key: bytes) -> StoredOffset | None:
+        """The committed offset whose records have this key."""
         return self._by_key.get(key)
 
     def has_group(self, group_id: str) -> bool:
@@ -150,19 +150,19 @@ class OffsetStore:
         found: dict[tuple[str, int], set[bytes]] = {}
         for producer_id in list(self._open.get(group_id, ())):
             for topic, partitions in list(self._pending.get(producer_id, {}).get(group_id, {}).items()):
-                for partition, commit in paced(list(partitions.items())):
-                    found.setdefault((topic, partition), set()).add(commit.offset.topic_id)
+                for partition, stored in paced(list(partitions.items())):
+                    found.setdefault((topic, partition), set()).add(stored.offset.topic_id)
         return found
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> str:
         """Apply one record; of a transaction when producer_id >= 0. The group it is about. Raises
         ProtocolError."""
-        commit = self._by_key.get(key)
-        if commit is None or value is None or producer_id >= 0:
+        stored = self._by_key.get(key)
+        if stored is None or value is None or producer_id >= 0:
             group_id = self._replay(key, value, producer_id)
         else:
-            commit.put(_checked(value), self._next())
-            group_id = commit.group_id
+            stored.put(_checked(value), self._next())
+            group_id = stored.group_id
         self.on_change(group_id)
         return group_id
 
@@ -177,13 +177,13 @@ class OffsetStore:
         if value is None:
             self._forget(key, group_id, topic, partition)
             return group_id
-        commit = Commit(group_id, topic, partition, self.rows)
-        commit.put(_checked(value), self._next())
+        stored = StoredOffset(group_id, topic, partition, self.rows)
+        stored.put(_checked(value), self._next())
         if producer_id < 0:
-            self._put(key, commit)
+            self._put(key, stored)
             return group_id
         groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = commit
+        groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = stored
         self._open.setdefault(group_id, set()).add(producer_id)
         self._opened.setdefault(producer_id, {})[group_id] = None
         return group_id
@@ -216,23 +216,23 @@ class OffsetStore:
         """Drop a group with its partition of __consumer_offsets; not by records."""
         self.on_change(group_id)
         for partitions in self._committed.pop(group_id, {}).values():
-            for commit in partitions.values():
-                self._take_out(_key_of(commit))
+            for stored in partitions.values():
+                self._take_out(_key_of(stored))
         for producer_id in self._open.pop(group_id, set()):
             self._pending.get(producer_id, {}).pop(group_id, None)
             self._opened.get(producer_id, {}).pop(group_id, None)
 
-    def _put(self, key: bytes, commit: Commit) -> None:
-        self._committed.setdefault(commit.group_id, {}).setdefault(commit.topic, {})[commit.partition] = (
-            commit
+    def _put(self, key: bytes, stored: StoredOffset) -> None:
+        self._committed.setdefault(stored.group_id, {}).setdefault(stored.topic, {})[stored.partition] = (
+            stored
         )
         self._take_out(key)
-        self._by_key[key] = commit
+        self._by_key[key] = stored
 
     def _take_out(self, key: bytes) -> None:
-        commit = self._by_key.pop(key, None)
-        if commit is not None:
-            commit.leave()
+        stored = self._by_key.pop(key, None)
+        if stored is not None:
+            stored.leave()
 
     def _forget(self, key: bytes, group_id: str, topic: str, partition: int) -> None:
         self._take_out(key)
@@ -241,8 +241,8 @@ class OffsetStore:
             _remove(self._pending.get(producer_id, {}), group_id, topic, partition)
 
 
-def _key_of(commit: Commit) -> bytes:
-    return encode_offset_key(commit.group_id, commit.topic, commit.partition)
+def _key_of(stored: StoredOffset) -> bytes:
+    return encode_offset_key(stored.group_id, stored.topic, stored.partition)
 
 
 def _checked(value: bytes) -> bytes:
@@ -251,7 +251,7 @@ def _checked(value: bytes) -> bytes:
     return value
 
 
-def _remove(groups: dict[str, Commits], group_id: str, topic: str, partition: int) -> None:
+def _remove(groups: dict[str, StoredOffsets], group_id: str, topic: str, partition: int) -> None:
     """Remove one offset, and the maps that become empty."""
     topics = groups.get(group_id, {})
     partitions = topics.get(topic, {})

@@ -150,14 +150,14 @@ class CommitLane:
         for topic in request.topics:
             for part in topic.partitions:
                 key = encode_offset_key(request.group_id, topic.name, part.partition_index)
-                commit = store.commit_of(key)
-                if commit is None:
+                stored = store.stored(key)
+                if stored is None:
                     return
-                if commit.row >= 0 and self._rows.topic_id(commit.row) != topic.topic_id:
-                    commit.leave()
-                if commit.row < 0:
-                    commit.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._pending)
-                if commit.row < 0:
+                if stored.row >= 0 and self._rows.topic_id(stored.row) != topic.topic_id:
+                    stored.leave()
+                if stored.row < 0:
+                    stored.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._pending)
+                if stored.row < 0:
                     return
         partition = self._runtime.partition_for(request.group_id)
         self._decisions.enter(
