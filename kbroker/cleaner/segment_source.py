@@ -50,10 +50,10 @@ class SegmentSource:
     def fill(self) -> None:
         """Read the next bytes into the buffer. Raises OSError, CorruptLog for a file that is too
         short."""
-        want = min(len(self.buffer), self.size - self.position)
+        needed_bytes = min(len(self.buffer), self.size - self.position)
         began = self.filled
-        while self.filled < want:
-            view = self.buffer.data[self.filled : want]
+        while self.filled < needed_bytes:
+            view = self.buffer.data[self.filled : needed_bytes]
             got = os.preadv(self.fd, [view], self.position + self.filled)
             if got == 0:
                 raise CorruptLog(f"{self.path}: {self.position + self.filled} bytes, not {self.size}")
@@ -67,13 +67,13 @@ class SegmentSource:
         left = self.size - self.position - count
         if count == 0 and left > 0 and (next_size > left or self.filled == left):
             raise CorruptLog(f"{self.path}: byte {self.position}: the file ends within a batch")
-        rest = self.filled - count
+        kept = self.filled - count
         buffer = self.buffer
         if next_size > len(buffer):
             self.buffer = np.empty(next_size, np.uint8)
-        self.buffer[:rest] = buffer[count : self.filled]
+        self.buffer[:kept] = buffer[count : self.filled]
         self.position += count
-        self.filled = rest
+        self.filled = kept
 
     def batch(self, at: int, size: int) -> memoryview:
         """A batch in the buffer; gone with the next `take`."""

@@ -366,15 +366,18 @@ def _jumps(before: BrokerConfig, after: BrokerConfig) -> Iterator[str]:
 
 def _local_retention(config: BrokerConfig) -> Iterator[str]:
     """Local retention must not exceed retention; -2 means the same amount."""
-    for unit, most in (("ms", config.log_retention_ms), ("bytes", config.get_int("log.retention.bytes"))):
+    for unit, maximum in (("ms", config.log_retention_ms), ("bytes", config.get_int("log.retention.bytes"))):
         name, whole = f"log.local.retention.{unit}", f"log.retention.{unit}"
         local = config.get_int(name)
-        if most != -1 and local == -1:
-            yield f"Invalid value -1 for configuration {name}: Value must not be -1 as {whole} value is set as {most}."
-        elif most != -1 and local != -2 and local > most:
+        if maximum != -1 and local == -1:
+            yield (
+                f"Invalid value -1 for configuration {name}: "
+                f"Value must not be -1 as {whole} value is set as {maximum}."
+            )
+        elif maximum != -1 and local != -2 and local > maximum:
             yield (
                 f"Invalid value {local} for configuration {name}: "
-                f"Value must not be more than {whole} property value: {most}"
+                f"Value must not be more than {whole} property value: {maximum}"
             )
 
 

@@ -85,9 +85,9 @@ def _logs(config: BrokerValues) -> Iterator[str]:
 
 
 def _processes(config: BrokerValues) -> Iterator[str]:
-    for name, most in _MAX_COUNTS.items():
-        if (count := config.get_int(name)) > most:
-            yield f"Invalid value {count} for configuration {name}: Value must be no more than {most}"
+    for name, maximum in _MAX_COUNTS.items():
+        if (count := config.get_int(name)) > maximum:
+            yield f"Invalid value {count} for configuration {name}: Value must be no more than {maximum}"
 
 
 def _partitions(config: BrokerValues) -> Iterator[str]:

@@ -13,12 +13,12 @@ _DURATION: Final = re.compile(
 )
 
 
-def whole_number(text: str, most: int = LONG_MAX) -> int | None:
-    """The number that ASCII digits write; None for any other text, and above `most`."""
+def whole_number(text: str, maximum: int = LONG_MAX) -> int | None:
+    """The number that ASCII digits write; None for any other text, and above `maximum`."""
     if not (text.isascii() and text.isdigit()):
         return None
     digits = text.lstrip("0") or "0"
-    if len(digits) > _DIGITS or int(digits) > most:
+    if len(digits) > _DIGITS or int(digits) > maximum:
         return None
     return int(digits)
 

@@ -58,10 +58,10 @@ class LogRanges:
         """Log start offset of an existing partition."""
         return self._topics[topic][partition][0]
 
-    def uncommitted(self, groups: Sequence[GroupSummary], most: int) -> tuple[list[Uncommitted], int]:
-        """Partitions that count without a committed offset, at most `most`, and the number of the
-        others. Those with the largest lag; of equal lags, each group has one before a group has a
-        second one."""
+    def uncommitted(self, groups: Sequence[GroupSummary], max_rows: int) -> tuple[list[Uncommitted], int]:
+        """Partitions that count without a committed offset, at most `max_rows`, and the number of
+        the others. Those with the largest lag; of equal lags, each group has one before a group has
+        a second one."""
         total = 0
         sources = []
         for number, group in enumerate(groups):
@@ -74,7 +74,7 @@ class LogRanges:
                 sources.append(_in_turns(number, of_topics))
         rows = [
             Uncommitted(groups[number], topic, partition, -below)
-            for below, _, number, topic, partition in islice(heapq.merge(*sources), most)
+            for below, _, number, topic, partition in islice(heapq.merge(*sources), max_rows)
         ]
         return rows, total - len(rows)
 
@@ -102,16 +102,16 @@ class LogRanges:
         return self.lag(topic, partition, None)
 
     def positions(
-        self, groups: Sequence[GroupSummary], most: int
+        self, groups: Sequence[GroupSummary], max_rows: int
     ) -> Iterator[tuple[GroupSummary, str, int, int | None]]:
         """(group, topic, partition, committed offset) of the existing partitions that count; of
-        those without an offset at most `most`, those with the largest lag."""
+        those without an offset at most `max_rows`, those with the largest lag."""
         for group in groups:
             for topic, offsets in group.offsets.items():
                 for partition, offset in offsets.items():
                     if partition in self._topics.get(topic, NONE):
                         yield group, topic, partition, offset
-        for row in self.uncommitted(groups, most)[0]:
+        for row in self.uncommitted(groups, max_rows)[0]:
             yield row.group, row.topic, row.partition, None
 
     def _uncommitted_count(self, group: GroupSummary, topic: str) -> int:

@@ -34,19 +34,19 @@ Place = tuple[str, str, str]
 
 
 class GroupRows:
-    """Runs in: http. At most `most` groups and as many of their partitions get series, those with
-    the largest lag; a shown one stays unless another one has a clearly larger lag. details: the
-    maximum of the partitions of a group that have a lag in seconds."""
+    """Runs in: http. At most `max_rows` groups and as many of their partitions get series, those
+    with the largest lag; a shown one stays unless another one has a clearly larger lag. details:
+    the maximum of the partitions of a group that have a lag in seconds."""
 
-    def __init__(self, shared: Shared, most: int, details: int, progress: GroupProgress) -> None:
+    def __init__(self, shared: Shared, max_rows: int, details: int, progress: GroupProgress) -> None:
         self._shared = shared
         self._progress = progress
         self._details = details
-        self._most = most
-        self._shown: Shown[Place] = Shown(most)
-        self._shown_groups: Shown[str] = Shown(most)
-        self._shown_sums: Shown[tuple[str, str]] = Shown(most)
-        self._shown_letters: Shown[tuple[str, str]] = Shown(most)
+        self._max_rows = max_rows
+        self._shown: Shown[Place] = Shown(max_rows)
+        self._shown_groups: Shown[str] = Shown(max_rows)
+        self._shown_sums: Shown[tuple[str, str]] = Shown(max_rows)
+        self._shown_letters: Shown[tuple[str, str]] = Shown(max_rows)
         self._shown_seconds: frozenset[Place] = frozenset()
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
         self._timed, self._letters = KeptLabels(), KeptLabels()
@@ -59,7 +59,7 @@ class GroupRows:
         for (kind, state), count in states.items():
             families.add("kbroker_groups", (kind, state), count)
         ranges = LogRanges(self._shared, directory)
-        rows, left_out, sums = _lags(groups, ranges, self._most, self._shown.keys)
+        rows, left_out, sums = _lags(groups, ranges, self._max_rows, self._shown.keys)
         shown_groups = self._without_partitions(families, groups, sums)
         shown = self._shown.of(rows, lambda row: row.labels, _size, lambda row: row.labels[0])
         families.add("kbroker_group_partitions_left_out", (), left_out + len(rows) - len(shown))
@@ -183,9 +183,9 @@ def _size(row: Row) -> float:
 
 
 def _lags(
-    groups: Sequence[GroupSummary], ranges: LogRanges, most: int, shown: AbstractSet[Place]
+    groups: Sequence[GroupSummary], ranges: LogRanges, max_rows: int, shown: AbstractSet[Place]
 ) -> tuple[list[Row], int, dict[tuple[str, str], list[int]]]:
-    """A row for each of the `most` partitions with the largest lag that a group has never
+    """A row for each of the `max_rows` partitions with the largest lag that a group has never
     committed, and for those of them that are shown; for each partition of each group with a commit;
     the number of the others; and (sum of offsets, sum of lags) by group and topic.
 
@@ -200,7 +200,7 @@ def _lags(
                 lag = ranges.lag(topic, partition, offset)
                 rows.append(Row((group.group_id, topic, str(partition)), offset, lag))
             sums[group.group_id, topic] = [sum(offsets.values()), topic_lag]
-    found, left_out = ranges.uncommitted(groups, most)
+    found, left_out = ranges.uncommitted(groups, max_rows)
     without = [Row(_labels(each), None, each.lag) for each in found]
     if left_out:
         kept = _kept(groups, ranges, shown - {row.labels for row in (*rows, *without)})

@@ -43,11 +43,13 @@ class _Sample:
 
 class PageCache:
     """The last sample of each partition. Runs in: http; filled by its sampling thread,
-    read by scrapes. most: of partitions that have series of their own."""
+    read by scrapes. max_partitions: of partitions that have series of their own."""
 
-    def __init__(self, shared: Shared, most: int, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, shared: Shared, max_partitions: int, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._shared = shared
-        self._most = most
+        self._max_partitions = max_partitions
         self._clock_s = clock_s
         self._samples: dict[str, _Sample] = {}
         self._next = 0
@@ -68,7 +70,7 @@ class PageCache:
         self._note_reads(directory, known.intersection(lagging), now_s)
         kept = {folder: at_s for folder, at_s in self._read_s.items() if folder in known}
         self._read_s = {folder: at_s for folder, at_s in kept.items() if now_s - at_s <= READ_S}
-        shown = sorted(self._read_s, key=self._read_s.__getitem__, reverse=True)[: self._most]
+        shown = sorted(self._read_s, key=self._read_s.__getitem__, reverse=True)[: self._max_partitions]
         turn = [(self._next + n) % count for n in range(min(count, PARTITIONS_PER_SAMPLE))]
         others = iter([(directory.partitions[row].folder, row) for row in turn])
         order: list[tuple[str, int | None]] = []

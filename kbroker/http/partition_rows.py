@@ -108,27 +108,27 @@ def degraded(shared: Shared, directory: Directory) -> list[str]:
     return [f"{n} partition{' is' if n == 1 else 's are'} {text}" for text, n in counts.items() if n]
 
 
-def _busiest(counters: Words, most: int, first: NDArray[np.bool_] | None = None) -> list[int]:
+def _busiest(counters: Words, max_rows: int, first: NDArray[np.bool_] | None = None) -> list[int]:
     """At most so many rows, in their original order. first: rows that are chosen first."""
-    if len(counters) <= most:
+    if len(counters) <= max_rows:
         return list(range(len(counters)))
     traffic = counters[:, Counter.BYTES_IN] + counters[:, Counter.BYTES_OUT]
     order = np.argsort(-traffic, kind="stable") if first is None else np.lexsort((-traffic, ~first))
-    chosen: list[int] = np.sort(order[:most]).tolist()
+    chosen: list[int] = np.sort(order[:max_rows]).tolist()
     return chosen
 
 
 class PartitionRows:
-    """Runs in: http. Reads shared memory; at most `most` partitions get series of their own: those
-    with replicas that are out of sync or offline, then the busiest. Such a partition may get no
-    traffic for just that reason, and without it sums over the series would say that all is well.
-    details: the maximum of those with the series of DETAILS."""
+    """Runs in: http. Reads shared memory; at most `max_partitions` partitions get series of their
+    own: those with replicas that are out of sync or offline, then the busiest. Such a partition may
+    get no traffic for just that reason, and without it sums over the series would say that all is
+    well. details: the maximum of those with the series of DETAILS."""
 
-    def __init__(self, shared: Shared, sites: Sequence[Site], most: int, details: int) -> None:
+    def __init__(self, shared: Shared, sites: Sequence[Site], max_partitions: int, details: int) -> None:
         self._shared = shared
         self._nodes = {log_dir: site.node_id for site in sites for log_dir in site.log_dirs}
         self._node_id = sites[0].node_id
-        self._most = most
+        self._max_partitions = max_partitions
         self._details = details
         self._labels = KeptLabels()
         self._some: defaultdict[str, KeptLabels] = defaultdict(KeptLabels)
@@ -143,7 +143,7 @@ class PartitionRows:
         replicas = Replicas.of(directory.partitions, words)
         self._states(families, directory, words, replicas)
         first = replicas.serving < replicas.count
-        chosen = _busiest(counters, self._most, first)
+        chosen = _busiest(counters, self._max_partitions, first)
         families.add("kbroker_partitions_left_out", (), len(directory.partitions) - len(chosen))
         detailed = np.zeros(len(chosen), np.bool_)
         detailed[_busiest(counters[chosen], self._details, first[chosen])] = True
@@ -157,7 +157,7 @@ class PartitionRows:
         np.add.at(sums, directory.topic_numbers, counters)
         log_bytes = np.zeros(count, np.int64)
         np.add.at(log_bytes, directory.topic_numbers, words[:, Slot.LOG_BYTES])
-        chosen = _busiest(sums, self._most)
+        chosen = _busiest(sums, self._max_partitions)
         families.add("kbroker_topics_left_out", (), count - len(chosen))
         labels = self._topic_labels.of([(directory.topics[number].name,) for number in chosen])
         self.shown_topics = {name for (name,) in labels.values}

@@ -15,10 +15,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Shown(Generic[K]):
-    """Runs in: http. Owner: the rows that it chooses from. most: the maximum of shown rows."""
+    """Runs in: http. Owner: the rows that it chooses from. max_rows: the maximum of shown rows."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_rows: int) -> None:
+        self._max_rows = max_rows
         self.keys: AbstractSet[K] = frozenset()
 
     def of(
@@ -29,23 +29,23 @@ class Shown(Generic[K]):
         owner: Callable[[T], Hashable] | None = None,
     ) -> list[T]:
         """The shown items, in their order; remembers their keys. owner: see `largest`."""
-        chosen = largest(items, self._most, self.keys, key, size, owner)
+        chosen = largest(items, self._max_rows, self.keys, key, size, owner)
         self.keys = frozenset(map(key, chosen))
         return chosen
 
 
 def largest(
     items: Sequence[T],
-    most: int,
+    max_rows: int,
     shown: AbstractSet[K],
     key: Callable[[T], K],
     size: Callable[[T], float],
     owner: Callable[[T], Hashable] | None = None,
 ) -> list[T]:
-    """At most `most` items, in their order: those with the largest sizes. Shown ones count as
+    """At most `max_rows` items, in their order: those with the largest sizes. Shown ones count as
     larger than they are, and are preferred. Of items that are still equal, each owner has one
     before an owner has a second one; then the first ones are preferred."""
-    if len(items) <= most:
+    if len(items) <= max_rows:
         return list(items)
     places = []
     for item in items:
@@ -54,10 +54,10 @@ def largest(
             number *= CLEARLY_LARGER
         places.append((number, is_shown))
     order = sorted(range(len(items)), key=places.__getitem__, reverse=True)
-    if owner is not None and most and places[order[most - 1]] == places[order[most]]:
+    if owner is not None and max_rows and places[order[max_rows - 1]] == places[order[max_rows]]:
         turns = _turns([owner(item) for item in items], order)
         order.sort(key=lambda number: (places[number], -turns[number]), reverse=True)
-    return [items[number] for number in sorted(order[:most])]
+    return [items[number] for number in sorted(order[:max_rows])]
 
 
 def _turns(owners: Sequence[Hashable], order: Sequence[int]) -> list[int]:

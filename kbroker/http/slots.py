@@ -72,9 +72,9 @@ class Slots:
     def take(self, connection: socket.socket, host: str) -> Slot | None:
         """A slot for a new connection; None if it must be refused."""
         with self._lock:
-            for probes_only, most in ((False, CONNECTIONS), (True, FOR_PROBES)):
+            for probes_only, max_connections in ((False, CONNECTIONS), (True, FOR_PROBES)):
                 others = [slot for slot in self._slots.values() if slot.probes_only is probes_only]
-                if len(others) < most or self._make_room(others):
+                if len(others) < max_connections or self._make_room(others):
                     slot = Slot(connection, network_of(host), self._clock_s(), probes_only=probes_only)
                     self._slots[connection] = slot
                     return slot
@@ -102,8 +102,8 @@ class Slots:
         found = waiting or late
         if not found:
             return False
-        most = Counter(slot.host for slot in slots)
-        victim = min(found, key=lambda slot: (-most[slot.host], slot.is_new(now), slot.since_s))
+        counts = Counter(slot.host for slot in slots)
+        victim = min(found, key=lambda slot: (-counts[slot.host], slot.is_new(now), slot.since_s))
         del self._slots[victim.connection]
         cut(victim.connection)  # its thread wakes up and ends
         return True

@@ -38,8 +38,8 @@ class Cut(NamedTuple):
     """The split of an answer into parts by topic: other answers with the same options have the same
     parts.
 
-    array, first: where the topics and the first of them are in the frame. room: most partitions of
-    such an answer. codes: error codes outside of the parts.
+    array, first: where the topics and the first of them are in the frame. room: maximum partitions
+    of such an answer. codes: error codes outside of the parts.
     """
 
     array: int

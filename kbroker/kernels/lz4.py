@@ -125,8 +125,8 @@ def _block(position: int, end: int, out: int, room: int) -> int:
 
 
 @inlined
-def _blocks(position: int, end: int, most: int, out: int, room: int) -> tuple[int, int]:
-    """All blocks of a frame: (bytes written, position after the end mark), or (-1, ...). most:
+def _blocks(position: int, end: int, max_block: int, out: int, room: int) -> tuple[int, int]:
+    """All blocks of a frame: (bytes written, position after the end mark), or (-1, ...). max_block:
     bytes of a block."""
     at = out
     while end - position >= 4:
@@ -134,10 +134,10 @@ def _blocks(position: int, end: int, most: int, out: int, room: int) -> tuple[in
         position += 4
         if size == 0:
             return at - out, position
-        limit = min(most, out + room - at)
+        limit = min(max_block, out + room - at)
         stored = size & STORED != 0
         size &= STORED - 1
-        if size > end - position or size > most or (stored and size > limit):
+        if size > end - position or size > max_block or (stored and size > limit):
             return -1, position
         if stored:
             copy(at, position, size)

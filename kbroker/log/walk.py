@@ -61,9 +61,9 @@ def is_torn(view: SegmentView, position: int, size: int, read: int, requested: i
 def batches_of(view: SegmentView, position: int = 0) -> Iterator[PlacedBatch]:
     """Batches of one segment from a batch start on; a torn tail ends the walk. Raises CorruptLog,
     OSError."""
-    want = CHUNK_BYTES
+    needed_bytes = CHUNK_BYTES
     while position + b.HEADER_BYTES <= view.end:
-        requested = min(want, view.end - position)
+        requested = min(needed_bytes, view.end - position)
         chunk = memoryview(os.pread(view.log.fd, requested, position))
         at = 0
         while at + b.HEADER_BYTES <= len(chunk):
@@ -74,10 +74,10 @@ def batches_of(view: SegmentView, position: int = 0) -> Iterator[PlacedBatch]:
                 break
             yield PlacedBatch(view.base_offset, position + at, parse_batch(chunk[at:], position + at))
             at += size
-        want = CHUNK_BYTES
+        needed_bytes = CHUNK_BYTES
         if at == 0:  # not even one batch: a large one, or the torn tail
-            want = batch_bytes(chunk, 0)
-            if is_torn(view, position, want, len(chunk), requested):
+            needed_bytes = batch_bytes(chunk, 0)
+            if is_torn(view, position, needed_bytes, len(chunk), requested):
                 return
         position += at
 

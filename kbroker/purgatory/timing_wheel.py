@@ -88,20 +88,20 @@ class TimingWheel:
         level = self._first_level()
         return None if level is None else self._start(level)
 
-    def advance(self, now_ms: int, most: int = _ALL) -> list[TimerEntry]:
+    def advance(self, now_ms: int, max_moved: int = _ALL) -> list[TimerEntry]:
         """Set the time; the entries with expiry_ms <= now_ms, earliest first, no longer scheduled.
 
-        Never goes back. most: maximum number of moved entries; if more must be moved, the time
+        Never goes back. max_moved: maximum number of moved entries; if more must be moved, the time
         stops before them, and the next call continues.
         """
         expired: list[TimerEntry] = []
-        while most > 0 and (level := self._first_level()) is not None:
+        while max_moved > 0 and (level := self._first_level()) is not None:
             start = self._start(level)
             if start > now_ms:
                 break
             self._now_ms = max(self._now_ms, start)
-            entries = self._take(level, most)
-            most -= len(entries)
+            entries = self._take(level, max_moved)
+            max_moved -= len(entries)
             if level == 0:
                 for entry in entries:
                     entry._bucket = None
@@ -109,18 +109,18 @@ class TimingWheel:
             else:
                 for entry in entries:
                     self._place(entry)
-        if most > 0:
+        if max_moved > 0:
             self._now_ms = max(self._now_ms, now_ms)
         self._count -= len(expired)
         return expired
 
-    def _take(self, level: int, most: int) -> list[TimerEntry]:
+    def _take(self, level: int, max_moved: int) -> list[TimerEntry]:
         """Remove and return the entries of the first bucket in use of a level."""
         bits = self._used[level]
         lowest = bits & -bits
         bucket = self._buckets[level][lowest.bit_length() - 1]
-        if len(bucket) > most:
-            some = list(islice(bucket, most))
+        if len(bucket) > max_moved:
+            some = list(islice(bucket, max_moved))
             for entry in some:
                 del bucket[entry]
             self._partly_moved = level

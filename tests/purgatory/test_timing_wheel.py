@@ -40,15 +40,15 @@ class WheelAgainstList(RuleBasedStateMachine):
         self.now_ms = max(self.now_ms, self.now_ms + step)
         self._advance()
 
-    @rule(step=DELAYS, most=st.integers(1, 4))
-    def advance_in_parts(self, step: int, most: int) -> None:
+    @rule(step=DELAYS, max_moved=st.integers(1, 4))
+    def advance_in_parts(self, step: int, max_moved: int) -> None:
         self.now_ms = max(self.now_ms, self.now_ms + step)
         due = {entry for entry, at in self.waiting.items() if at <= self.now_ms}
         expired: list[TimerEntry] = []
         while self.wheel.now_ms < self.now_ms:
             before = len(self.wheel)
-            some = self.wheel.advance(self.now_ms, most)
-            assert len(some) == before - len(self.wheel) <= most
+            some = self.wheel.advance(self.now_ms, max_moved)
+            assert len(some) == before - len(self.wheel) <= max_moved
             expired += some
         assert len(expired) == len(set(expired))
         assert set(expired) <= due
@@ -132,7 +132,7 @@ def test_entries_that_are_moved_in_parts_keep_their_order() -> None:
     late, early = TimerEntry(64 + 60), TimerEntry(64 + 5)
     wheel.add(late)
     wheel.add(early)
-    assert wheel.advance(64 + 10, most=1) == []
+    assert wheel.advance(64 + 10, max_moved=1) == []
     assert wheel.next_expiry_ms() == 64
     assert wheel.advance(64 + 10) == [early]
     assert wheel.next_expiry_ms() == late.expiry_ms
@@ -143,7 +143,7 @@ def test_a_bucket_moved_in_parts_may_lose_the_rest_of_its_entries() -> None:
     late, early, beyond = TimerEntry(64 + 60), TimerEntry(64 + 5), TimerEntry(2 * 64 + 1)
     for entry in (late, early, beyond):
         wheel.add(entry)
-    assert wheel.advance(64, most=1) == []
+    assert wheel.advance(64, max_moved=1) == []
     assert wheel.cancel(early)
     assert wheel.next_expiry_ms() == late.expiry_ms
     assert wheel.advance(2 * 64 + 1) == [late, beyond]

@@ -26,7 +26,7 @@ async def _of(link: AsyncLink) -> ConnectedClients | None:
     return found
 
 
-def added_up(answers: Iterable[ConnectedClients], most: int = MAX_LISTED) -> ConnectedClients:
+def added_up(answers: Iterable[ConnectedClients], max_listed: int = MAX_LISTED) -> ConnectedClients:
     """One list of the clients that move the most bytes, then those with the most connections. A
     client whose row one process has left out is counted there."""
     rows: dict[tuple[str, ...], ConnectedClient] = {}
@@ -44,9 +44,9 @@ def added_up(answers: Iterable[ConnectedClients], most: int = MAX_LISTED) -> Con
                 before.out_bytes_s + one.out_bytes_s,
             )
     order = sorted(rows.values(), key=lambda one: (-(one.in_bytes_s + one.out_bytes_s), -one.connections))
-    others = order[most:]
+    others = order[max_listed:]
     return ConnectedClients(
-        tuple(order[:most]), clients + len(others), connections + sum(one.connections for one in others)
+        tuple(order[:max_listed]), clients + len(others), connections + sum(one.connections for one in others)
     )
 
 

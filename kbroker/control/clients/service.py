@@ -42,15 +42,15 @@ class ClientReports:
 
 
 def added_up(
-    reports: Collection[Iterable[SoftwareConnections]], most: int = MAX_SHOWN
+    reports: Collection[Iterable[SoftwareConnections]], max_shown: int = MAX_SHOWN
 ) -> tuple[SoftwareConnections, ...]:
-    """Connections by name, version and listener. Names with a version beyond the `most` that have
-    the most connections are OTHER."""
+    """Connections by name, version and listener. Names with a version beyond the `max_shown` that
+    have the most connections are OTHER."""
     total: Counter[tuple[str, str]] = Counter()
     for one in (each for report in reports for each in report):
         total[one.name, one.version] += one.connections
     total.pop((OTHER, OTHER), None)
-    shown = {software for software, _ in total.most_common(most)}
+    shown = {software for software, _ in total.most_common(max_shown)}
     found: Counter[tuple[str, str, str]] = Counter()
     for one in (each for report in reports for each in report):
         software = (one.name, one.version) if (one.name, one.version) in shown else (OTHER, OTHER)

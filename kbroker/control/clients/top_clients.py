@@ -30,8 +30,8 @@ class TopClients:
     OTHER. One that has lost it begins at 0 again.
     """
 
-    def __init__(self, most: int = MAX_CLIENTS) -> None:
-        self._most = most
+    def __init__(self, max_clients: int = MAX_CLIENTS) -> None:
+        self._max_clients = max_clients
         self._shown: dict[str, Moved] = {}
         self._other = Moved()
         self._others: dict[str, int] = {}  # bytes of this round
@@ -42,7 +42,7 @@ class TopClients:
         self._check_round(now_ms)
         name, both = printable(moved.client_id), moved.received + moved.sent
         found = self._shown.get(name)
-        if found is None and name != OTHER and len(self._shown) < self._most:
+        if found is None and name != OTHER and len(self._shown) < self._max_clients:
             found = self._shown[name] = Moved()
         if found is None:
             found = self._other

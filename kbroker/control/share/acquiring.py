@@ -62,7 +62,7 @@ def _throttled_from(delivery_limit: int) -> int:
     return max(2, (delivery_limit + 1) // 2)
 
 
-def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) -> list[Range]:
+def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, max_records: int) -> list[Range]:
     """Batches of the log until there are enough records; adjacent batches are joined up to
     batch_size."""
     taken: list[Range] = []
@@ -71,11 +71,11 @@ def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) 
         while at < len(free) and free[at].last < first:
             at += 1
         for each in free[at:]:
-            if count >= most or each.first > last:
+            if count >= max_records or each.first > last:
                 break
             begin, end = max(first, each.first), min(last, each.last)
             if spec.strict:
-                end = min(end, begin + most - count - 1)
+                end = min(end, begin + max_records - count - 1)
             count += end - begin + 1
             before = taken[-1] if taken else None
             if (
@@ -89,7 +89,7 @@ def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) 
     return taken
 
 
-def _again(portion: Portion, most: int | None, delivery_limit: int) -> list[Range]:
+def _again(portion: Portion, max_records: int | None, delivery_limit: int) -> list[Range]:
     """Released records of a portion; fewer with a growing delivery count."""
     taken: list[Range] = []
     count = 0
@@ -103,12 +103,12 @@ def _again(portion: Portion, most: int | None, delivery_limit: int) -> list[Rang
         if excess >= 0 and portion_limit is None:
             portion_limit = max(1, portion.size >> (excess + 1))
         size = each.last - each.first + 1
-        if most is not None:
-            size = min(size, most - count)
+        if max_records is not None:
+            size = min(size, max_records - count)
         if portion_limit is not None and count < portion_limit:
             size = min(size, portion_limit - count)
         taken.append(each.part(each.first, each.first + size - 1))
         count += size
-        if count in (most, portion_limit):
+        if count in (max_records, portion_limit):
             break
     return taken

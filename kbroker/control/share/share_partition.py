@@ -129,14 +129,14 @@ class SharePartition:
         if not read:
             return []
         in_flight, room, held = self._in_flight, self._room(limits), self._last_held(limits)
-        most = min(spec.max_records, room if room > 0 else held - read[0][0] + 1)
+        max_records = min(spec.max_records, room if room > 0 else held - read[0][0] + 1)
         if room <= 0 or self.is_scattered:  # available ones in flight can still be acquired
             read = [(first, min(last, held)) for first, last in read if first <= held]
         portions = self._in_flight.available(read, self._acquired_end)
         if room <= 0 and self._has_delays:  # of these, those that take room already
             portions = [each for each in portions if each.size]
         given: list[Acquired] = []
-        for each in choose(portions, read, spec._replace(max_records=most), limits.delivery_count):
+        for each in choose(portions, read, spec._replace(max_records=max_records), limits.delivery_count):
             if each.first > self.end_offset + 1:  # offsets that do not exist in the log
                 in_flight.put(Range(self.end_offset + 1, each.first - 1, ARCHIVED, 0))
             count = min(each.delivery_count + 1, MAX_DELIVERIES)

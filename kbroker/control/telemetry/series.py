@@ -26,13 +26,13 @@ class ClientSeries:
 
 
 class ClientSeriesTable:
-    """Runs in: control. Owner: the telemetry service. most: maximum series of all clients together.
-    Connected clients keep their series: a flood of new clients shares the remaining room. Series of
-    clients that have left are dropped first.
+    """Runs in: control. Owner: the telemetry service. max_series: maximum series of all clients
+    together. Connected clients keep their series: a flood of new clients shares the remaining room.
+    Series of clients that have left are dropped first.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_series: int) -> None:
+        self._max_series = max_series
         self._count = 0
         self._by_instance: dict[bytes, ClientSeries] = {}
         self._gone: dict[bytes, ClientSeries] = {}
@@ -92,9 +92,9 @@ class ClientSeriesTable:
         )
 
     def _has_room(self) -> bool:
-        while self._count >= self._most and self._gone:
+        while self._count >= self._max_series and self._gone:
             self._drop(next(iter(self._gone)))
-        return self._count < self._most
+        return self._count < self._max_series
 
     def _drop(self, instance_id: bytes) -> None:
         del self._gone[instance_id]

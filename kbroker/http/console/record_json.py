@@ -28,20 +28,20 @@ Decoded = tuple[str, bool, dict[str, Any]]
 Decoder = Callable[[bytes, int], Decoded | None]
 
 
-def shown(data: bytes | None, most: int = CUT_AT, decoder: Decoder | None = None) -> dict[str, Any] | None:
+def shown(data: bytes | None, cut_at: int = CUT_AT, decoder: Decoder | None = None) -> dict[str, Any] | None:
     """None stays None; encoding is utf-8 or base64. decoder: knows what was written with a
     schema."""
     if data is None:
         return None
-    if decoder is not None and (found := decoder(data, most)) is not None:
+    if decoder is not None and (found := decoder(data, cut_at)) is not None:
         text, cut, schema = found
         return {"text": text, "encoding": "utf-8", "size": len(data), "cut": cut, "schema": schema}
-    head = data[:most]
+    head = data[:cut_at]
     try:
-        text, encoding = _text(head, len(data) > most), "utf-8"
+        text, encoding = _text(head, len(data) > cut_at), "utf-8"
     except UnicodeDecodeError:
         text, encoding = base64.b64encode(head).decode(), "base64"
-    return {"text": text, "encoding": encoding, "size": len(data), "cut": len(data) > most, "schema": None}
+    return {"text": text, "encoding": encoding, "size": len(data), "cut": len(data) > cut_at, "schema": None}
 
 
 def _text(head: bytes, is_cut: bool) -> str:
@@ -56,17 +56,17 @@ def _text(head: bytes, is_cut: bool) -> str:
 
 
 def record_json(
-    partition: int, record: Record, most: int = CUT_AT, decoder: Decoder | None = None
+    partition: int, record: Record, cut_at: int = CUT_AT, decoder: Decoder | None = None
 ) -> dict[str, Any]:
     """One record."""
     return {
         "partition": partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "key": shown(record.key, most, decoder),
-        "value": shown(record.value, most, decoder),
+        "key": shown(record.key, cut_at, decoder),
+        "value": shown(record.value, cut_at, decoder),
         "headers": [
-            {"name": name[:CUT_AT], "value": shown(value, most)} for name, value in record.headers[:HEADERS]
+            {"name": name[:CUT_AT], "value": shown(value, cut_at)} for name, value in record.headers[:HEADERS]
         ],
         "headers_cut": len(record.headers) > HEADERS,
     }

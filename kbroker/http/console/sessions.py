@@ -67,8 +67,8 @@ class Sessions:
     def _one_too_many(self) -> Session | None:
         if len(self._sessions) < MAX_SESSIONS:
             return None
-        most = Counter(session.caller.user for session in self._sessions.values())
-        return min(self._sessions.values(), key=lambda session: -most[session.caller.user])
+        counts = Counter(session.caller.user for session in self._sessions.values())
+        return min(self._sessions.values(), key=lambda session: -counts[session.caller.user])
 
     def of(self, token: str) -> Session | None:
         """The session of a cookie; None if it was idle for too long or is too old, or the user's

@@ -66,11 +66,11 @@ class Streams:
                 self._places.remove(place)
 
     def _make_room(self, now_s: float) -> bool:
-        most = Counter(place.peer for place in self._places)
+        counts = Counter(place.peer for place in self._places)
         late = [place for place in self._places if now_s - place.began_s >= MIN_S]
         if not late:
             return False
-        victim = min(late, key=lambda place: -most[place.peer])
+        victim = min(late, key=lambda place: -counts[place.peer])
         victim.has_ended = True
         self._places.remove(victim)
         return True

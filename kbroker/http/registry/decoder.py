@@ -84,7 +84,7 @@ class AnswerDecoder:
         self._is_read = False
         self._left_s = BUDGET_S
 
-    def __call__(self, data: bytes, most: int) -> tuple[str, bool, dict[str, Any]] | None:
+    def __call__(self, data: bytes, cut_at: int) -> tuple[str, bool, dict[str, Any]] | None:
         """JSON of at most so many characters, whether it is cut, id and type of the schema; None
         where the data is not of a schema."""
         if not _PREFIX.size <= len(data) <= MAX_DATA_BYTES or data[0] != _MAGIC or self._left_s <= 0:
@@ -95,30 +95,30 @@ class AnswerDecoder:
             return None
         began_s = time.monotonic()
         try:
-            return self._decoded(self._state, data, most)
+            return self._decoded(self._state, data, cut_at)
         except Exception as error:  # whatever a library makes of bytes that are no such data
             log.debug("a value is not of its schema: %s", error)
             return None
         finally:
             self._left_s -= time.monotonic() - began_s
 
-    def _decoded(self, state: State, data: bytes, most: int) -> tuple[str, bool, dict[str, Any]] | None:
+    def _decoded(self, state: State, data: bytes, cut_at: int) -> tuple[str, bool, dict[str, Any]] | None:
         _, schema_id = _PREFIX.unpack_from(data)
         found = self._schemas.find(state, schema_id)
         if found is None:
             return None
         row, decode = found
-        text, cut = _json(decode(data[_PREFIX.size :]), most)
+        text, cut = _json(decode(data[_PREFIX.size :]), cut_at)
         return text, cut, {"id": schema_id, "type": row.schema_type}
 
 
-def _json(value: Any, most: int) -> tuple[str, bool]:
+def _json(value: Any, cut_at: int) -> tuple[str, bool]:
     """Written piece by piece: names of fields may be long, and repeated for each item."""
     parts: list[str] = []
     size = 0
     for part in json.JSONEncoder(ensure_ascii=False, default=plain).iterencode(value):
         parts.append(part)
         size += len(part)
-        if size > most:
-            return "".join(parts)[:most], True
+        if size > cut_at:
+            return "".join(parts)[:cut_at], True
     return "".join(parts), False

@@ -35,20 +35,20 @@ def is_worthwhile(folder: str) -> bool:
 
 
 class Reservations:
-    """Runs in: io. Owner: Logs. rows: those of AppendRow that are in use; most:
+    """Runs in: io. Owner: Logs. rows: those of AppendRow that are in use; max_bytes:
     kbroker.log.reserve.bytes; failed: called with a slot whose file could not be truncated."""
 
     def __init__(
         self,
         rows: Callable[[], NDArray[np.int64]],
         dirs: Mapping[str, LogDir],
-        most: int,
+        max_bytes: int,
         get: Callable[[int], UnifiedLog | None],
         failed: Callable[[int, OSError], None],
     ) -> None:
         self._rows = rows
         self._dirs = dirs
-        self._most = most
+        self._max_bytes = max_bytes
         self._get = get
         self._failed = failed
         self._by_dir: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Reservations:
     def max_bytes(self, log_dir: str) -> int:
         """Bytes that a log of a log dir may reserve at a time, 0 for none."""
         if log_dir not in self._by_dir:
-            self._by_dir[log_dir] = self._most if self._most and is_worthwhile(log_dir) else 0
+            self._by_dir[log_dir] = self._max_bytes if self._max_bytes and is_worthwhile(log_dir) else 0
         return self._by_dir[log_dir]
 
     def free_unused(self, now_ms: int) -> None:
@@ -67,7 +67,7 @@ class Reservations:
         low = {log_dir for log_dir in log_dirs if self._is_low(log_dir)}
         for partition in held:
             if files.log_dir_of(partition.folder) in low:
-                self._free(partition, most=0)
+                self._free(partition, max_bytes=0)
             elif now_ms - self._rows()[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
                 self._free(partition, partition.active.reserve_max_bytes)
 
@@ -75,7 +75,7 @@ class Reservations:
         """Free all reserved blocks, because the space is needed."""
         for partition in self._held():
             if files.log_dir_of(partition.folder) == log_dir:
-                self._free(partition, most=0)
+                self._free(partition, max_bytes=0)
 
     def _held(self) -> Iterable[UnifiedLog]:
         rows = self._rows()
@@ -90,9 +90,9 @@ class Reservations:
         except OSError:
             return False  # the check of the log dirs will find the failure
 
-    def _free(self, partition: UnifiedLog, most: int) -> None:
+    def _free(self, partition: UnifiedLog, max_bytes: int) -> None:
         try:
-            partition.active.free_reserved(most)
+            partition.active.free_reserved(max_bytes)
         except OSError as error:
             log.warning("%s: reserved blocks cannot be freed: %s", partition.folder, error)
             self._failed(partition.slot, error)

@@ -132,11 +132,11 @@ class ActiveSegment:
         row[AppendRow.FLUSH_RECORDS] = min(config.flush_messages, AppendRow.NEVER)
         row[AppendRow.FLUSH_MS] = min(config.flush_ms, AppendRow.NEVER)
 
-    def free_reserved(self, most: int) -> None:
-        """Free the blocks that are reserved after the end. most: the new reserve_max_bytes. Raises
-        OSError."""
+    def free_reserved(self, max_bytes: int) -> None:
+        """Free the blocks that are reserved after the end. max_bytes: the new reserve_max_bytes.
+        Raises OSError."""
         os.ftruncate(self.files.log, self.position)
-        begin_reserving(self.row, most)
+        begin_reserving(self.row, max_bytes)
 
     # --- epochs and transactions -----------------------------------------------------------------------
 

@@ -217,12 +217,12 @@ class PartitionReader:
         place = reader.locate(partition.fetch_offset, base, position, version)
         if place is None:
             return
-        most = min(limits.left, partition.max_bytes)
-        if most < place.size and not limits.min_one:
+        max_bytes = min(limits.left, partition.max_bytes)
+        if max_bytes < place.size and not limits.min_one:
             return
         reading.place = place
         self._reads.note(part.slot, part.generation, version, reader, place.segment_base)
-        reading.range = reader.range(place, most, base, position, limits.min_one)
+        reading.range = reader.range(place, max_bytes, base, position, limits.min_one)
         if reading.range is not None and limits.isolation == Isolation.READ_COMMITTED:
             upper = self._upper(reader, reading, place, end, base, position, version)
             reading.aborted = aborted_transactions(reader, partition.fetch_offset, upper, version)

@@ -61,7 +61,7 @@ def test_the_software_with_the_most_connections_is_named_and_the_rest_is_other()
 
 def test_connections_counted_as_other_stay_other_however_many_they_are() -> None:
     reports = [[Software("other", "other", "PLAINTEXT", 900)], [Software("a", "1", "PLAINTEXT", 1)]]
-    assert added_up(reports, most=1) == (
+    assert added_up(reports, max_shown=1) == (
         Software("a", "1", "PLAINTEXT", 1),
         Software("other", "other", "PLAINTEXT", 900),
     )

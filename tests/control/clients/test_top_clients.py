@@ -19,20 +19,20 @@ def received(top: TopClients) -> dict[str, int]:
 
 
 def test_each_client_id_has_a_counter_while_there_is_room() -> None:
-    top = TopClients(most=2)
+    top = TopClients(max_clients=2)
     add(top, 0, [("a", 1), ("b", 2), ("a", 3), ("c", 9)])
     assert received(top) == {"a": 4, "b": 2, OTHER: 9}
 
 
 def test_a_busy_client_takes_the_counter_of_a_quiet_one() -> None:
-    top = TopClients(most=2)
+    top = TopClients(max_clients=2)
     add(top, 0, [("a", 100), ("b", 10), ("c", 21)])
     add(top, ROUND_MS, [("c", 5), ("b", 3)])
     assert received(top) == {"a": 100, "c": 5, OTHER: 21 + 3}
 
 
 def test_a_client_that_is_hardly_busier_does_not_take_a_counter() -> None:
-    top = TopClients(most=1)
+    top = TopClients(max_clients=1)
     add(top, 0, [("a", 10), ("b", 20)])
     add(top, ROUND_MS, [("b", 1)])
     assert received(top) == {"a": 10, OTHER: 21}
@@ -45,7 +45,7 @@ def test_a_client_that_calls_itself_other_is_one_of_the_others() -> None:
 
 
 def test_names_are_printable_and_what_is_remembered_is_bounded() -> None:
-    top = TopClients(most=1)
+    top = TopClients(max_clients=1)
     add(top, 0, [("a\nb", 1)])
     add(top, 0, [(str(number), 1) for number in range(3 * MAX_OTHERS)])
     assert received(top) == {"a?b": 1, OTHER: 3 * MAX_OTHERS}
@@ -54,7 +54,7 @@ def test_names_are_printable_and_what_is_remembered_is_bounded() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 1000), st.integers(0, ROUND_MS))))
 def test_no_byte_is_lost_and_no_counter_of_a_client_falls(steps: list[tuple[str, int, int]]) -> None:
-    top = TopClients(most=3)
+    top = TopClients(max_clients=3)
     now_ms = 0
     before: dict[str, int] = {}
     total = lost = 0

@@ -100,10 +100,10 @@ def messages(request: Request) -> dict[str, Any]:
         open_scans = [scan for scan in open_scans if page.is_full() or _step(scan, page, share, matches)]
     cursor = ".".join(f"{scan.partition}-{scan.next_offset}" for scan in scans)
     found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
-    most = WHOLE if limit == 1 else CUT_AT
+    cut_at = WHOLE if limit == 1 else CUT_AT
     decoder = request.decoder()
     return {
-        "records": [record_json(p, record, most, decoder) for p, record in found],
+        "records": [record_json(p, record, cut_at, decoder) for p, record in found],
         "cursor": cursor or None,
         "scanned_bytes": sum(scan.scanned for scan in scans),
         "complete": not open_scans,
