@@ -16,7 +16,14 @@ from kbroker.kernels.installed import version
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they
 # compile in
-OTHER_KERNELS = ("**/*_kernel.py", "**/*layout.py", "**/rows/*.py", "**/rows.py", "ipc/ring.py")
+OTHER_KERNELS = (
+    "**/*_kernel.py",
+    "**/*layout.py",
+    "**/rows/*.py",
+    "**/rows.py",
+    "ipc/ring.py",
+    "protocol/epochs.py",
+)
 NO_KERNELS = (
     "image.py",
     "installed.py",

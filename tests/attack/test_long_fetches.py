@@ -22,8 +22,8 @@ ATTACKERS = 4
 PARTITIONS = 400_000
 NEARLY_ALL_WAIT_S, MAX_WAIT_S = 1.0, 4.0
 GROWTH_MB = 600
-"""Of all processes, some seconds after; memory that they share counts in each. It is 400, of buffers
-that stay."""
+"""Of all processes, some seconds after; memory that they share counts in each. It is 400, of
+buffers that stay."""
 
 
 def long_fetch() -> bytes:
