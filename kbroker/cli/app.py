@@ -29,10 +29,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if (plain := serve_arguments(words[1:])) is not None:
             return _serve(*plain)
     with _interrupt_ends_at_once():
-        from kbroker.cli.commands import app
+        from kbroker.cli.commands import application
         from kbroker.cli.failures import CommandFailed, explain
         from kbroker.cli.output import say
 
+        app = application(*words[:1])
     if (
         words[:1]
         and words[0] not in ABOUT_FILES

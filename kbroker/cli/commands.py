@@ -1,56 +1,120 @@
-"""All commands of the `kbroker` program as one Typer application.
+"""The commands of the `kbroker` program, and its Typer application.
 
-Command modules only import Typer. Client libraries, kernels and the broker are loaded by the
-command that needs them, so that `--help` is quick.
+The module of a command is imported when it runs, and all of them for `--help`. They import Typer
+and what their options need. Client libraries, kernels and the broker are loaded by the command that
+needs them.
 """
 
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from kbroker import __version__
-from kbroker.cli import (
-    acls,
-    client_metrics,
-    clients,
-    cluster,
-    configs,
-    consume,
-    export,
-    groups,
-    log_dump,
-    offsets,
-    pages,
-    produce,
-    quotas,
-    share_groups,
-    status,
-    systemd,
-    tokens,
-    tools,
-    top,
-    topics,
-    transactions,
-    users,
-)
-from kbroker.cli.backup import commands as backups
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.help_text import flow
 from kbroker.cli.idle_options import OwnCommand
-from kbroker.cli.mirror import commands as mirror
 from kbroker.cli.options import examples
 from loadtest.single_values import refuse_second_values
 
-RECORDS = "Records"
+BROKER, RECORDS, ADMINISTRATION, FILES, TOOLS = "The broker", "Records", "Administration", "Files", "Tools"
+VERSION = "--version"
+COMPLETION = "_KBROKER_COMPLETE"
+"""Environment variable with which a shell asks for words; they may be names of commands."""
+AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
-app = typer.Typer(
-    name="kbroker",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["--help", "-h"]},
-    epilog=examples(
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command, or several behind one name.
+
+    panel: of the help. module: in kbroker.cli. function: of one command; "": the module's `app` of
+    several. examples: the name of its examples in the module. has_own_parser: arguments are for
+    another program."""
+
+    panel: str
+    module: str
+    function: str = ""
+    examples: str = ""
+    has_own_parser: bool = False
+
+    def add_to(self, app: typer.Typer, name: str) -> None:
+        module = import_module(f"kbroker.cli.{self.module}")
+        if not self.function:
+            app.add_typer(module.app, rich_help_panel=self.panel)
+            return
+        app.command(
+            name,
+            rich_help_panel=self.panel,
+            epilog=getattr(module, self.examples) if self.examples else None,
+            context_settings=AS_IT_IS if self.has_own_parser else None,
+        )(getattr(module, self.function))
+
+
+ENTRIES: Final[Mapping[str, Entry]] = {
+    "status": Entry(BROKER, "status", "status", "EXAMPLES"),
+    "top": Entry(BROKER, "top", "top", "EXAMPLES"),
+    "clients": Entry(BROKER, "clients"),
+    "systemd": Entry(BROKER, "systemd", "systemd", "EXAMPLES"),
+    "produce": Entry(RECORDS, "produce", "produce", "EXAMPLES"),
+    "consume": Entry(RECORDS, "consume", "consume", "EXAMPLES"),
+    "offsets": Entry(RECORDS, "offsets", "offsets", "EXAMPLES"),
+    "topics": Entry(ADMINISTRATION, "topics"),
+    "groups": Entry(ADMINISTRATION, "groups"),
+    "share-groups": Entry(ADMINISTRATION, "share_groups"),
+    "configs": Entry(ADMINISTRATION, "configs"),
+    "cluster": Entry(ADMINISTRATION, "cluster"),
+    "transactions": Entry(ADMINISTRATION, "transactions"),
+    "acls": Entry(ADMINISTRATION, "acls"),
+    "users": Entry(ADMINISTRATION, "users"),
+    "tokens": Entry(ADMINISTRATION, "tokens"),
+    "quotas": Entry(ADMINISTRATION, "quotas"),
+    "client-metrics": Entry(ADMINISTRATION, "client_metrics"),
+    "tune": Entry(TOOLS, "tools", "tune", has_own_parser=True),
+    "loadtest": Entry(TOOLS, "tools", "loadtest", has_own_parser=True),
+    "judge": Entry(TOOLS, "tools", "judge", has_own_parser=True),
+    "log": Entry(FILES, "log_dump"),
+    "export": Entry(FILES, "export"),
+    "backups": Entry(FILES, "backup.commands"),
+    "backup": Entry(FILES, "backup.commands", "backup", "BACKUP_EXAMPLES"),
+    "restore": Entry(FILES, "backup.commands", "restore", "RESTORE_EXAMPLES"),
+    "docs": Entry(TOOLS, "pages", "docs", "EXAMPLES"),
+    "move": Entry(TOOLS, "mirror.commands", "move", "MOVE_EXAMPLES"),
+    "import": Entry(TOOLS, "mirror.commands", "import_", "IMPORT_EXAMPLES"),
+}
+"""By name, in the order of the help; `serve` is below."""
+
+
+def application(first: str = "") -> typer.Typer:
+    """The program. first: the first word of a command line; if it is a command, the others are left
+    out."""
+    alone = first in ENTRIES or first in ("serve", VERSION)
+    names = [first] if first in ENTRIES else [] if alone else [*ENTRIES]
+    if COMPLETION in os.environ:
+        names = [*ENTRIES]
+    app = typer.Typer(
+        name="kbroker",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["--help", "-h"]},
+        epilog=EPILOG,
+    )
+    app.callback()(kbroker)
+    app.command(rich_help_panel=BROKER, epilog=SERVE_EXAMPLES)(serve)
+    for name in names:
+        ENTRIES[name].add_to(app, name)
+    flow(app)
+    refuse_second_values(app, OwnCommand)
+    return app
+
+
+EPILOG = (
+    examples(
         "kbroker serve --override log.dirs=./data",
         "kbroker topics create orders --partitions 6",
         "echo 'a record' | kbroker produce orders",
@@ -58,7 +122,12 @@ app = typer.Typer(
         "kbroker groups describe billing",
     )
     + "\n\n[bold]Exit codes[/bold]\n"
-    + "\n".join(f"  {code.value:<4}{code.meaning}" for code in ExitCode),
+    + "\n".join(f"  {code.value:<4}{code.meaning}" for code in ExitCode)
+)
+SERVE_EXAMPLES = examples(
+    "kbroker serve",
+    "kbroker serve server.properties --override num.io.threads=2",
+    "kbroker serve --override listeners=PLAINTEXT://127.0.0.1:19092 --override log.dirs=/var/lib/kbroker",
 )
 
 
@@ -68,10 +137,9 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def kbroker(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool, typer.Option(VERSION, help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """A message broker for one host that speaks the Apache Kafka protocol, and its tools.
@@ -79,14 +147,6 @@ def kbroker(
     The commands for records and administration also work with Apache Kafka."""
 
 
-@app.command(
-    rich_help_panel="The broker",
-    epilog=examples(
-        "kbroker serve",
-        "kbroker serve server.properties --override num.io.threads=2",
-        "kbroker serve --override listeners=PLAINTEXT://127.0.0.1:19092 --override log.dirs=/var/lib/kbroker",
-    ),
-)
 def serve(
     properties: Annotated[
         Path | None,
@@ -111,38 +171,3 @@ def serve(
     from kbroker.cli.serve import serve as run_broker
 
     raise typer.Exit(run_broker(properties, override or [], environment))
-
-
-app.command("status", rich_help_panel="The broker", epilog=status.EXAMPLES)(status.status)
-app.command("top", rich_help_panel="The broker", epilog=top.EXAMPLES)(top.top)
-app.add_typer(clients.app, rich_help_panel="The broker")
-app.command("systemd", rich_help_panel="The broker", epilog=systemd.EXAMPLES)(systemd.systemd)
-app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
-app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
-app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
-ADMINISTRATION = (
-    topics,
-    groups,
-    share_groups,
-    configs,
-    cluster,
-    transactions,
-    acls,
-    users,
-    tokens,
-    quotas,
-    client_metrics,
-)
-for group in ADMINISTRATION:
-    app.add_typer(group.app, rich_help_panel="Administration")
-for tool in (tools.tune, tools.loadtest, tools.judge):
-    app.command(rich_help_panel=tools.PANEL, context_settings=tools.AS_IT_IS)(tool)
-for files in (log_dump, export, backups):
-    app.add_typer(files.app, rich_help_panel="Files")
-app.command("backup", rich_help_panel="Files", epilog=backups.BACKUP_EXAMPLES)(backups.backup)
-app.command("restore", rich_help_panel="Files", epilog=backups.RESTORE_EXAMPLES)(backups.restore)
-app.command("docs", rich_help_panel=tools.PANEL, epilog=pages.EXAMPLES)(pages.docs)
-app.command("move", rich_help_panel=tools.PANEL, epilog=mirror.MOVE_EXAMPLES)(mirror.move)
-app.command("import", rich_help_panel=tools.PANEL, epilog=mirror.IMPORT_EXAMPLES)(mirror.import_)
-flow(app)
-refuse_second_values(app, OwnCommand)

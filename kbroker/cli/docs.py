@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import typer.main
 
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.options import PANEL
 from kbroker.cli.record_format import FORMAT_HELP
@@ -49,7 +49,7 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(application())
     yield _INTRO
     yield "## Exit codes\n"
     yield "| code | meaning |\n|---|---|"

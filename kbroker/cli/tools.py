@@ -8,9 +8,6 @@ import typer
 
 from kbroker.cli.failures import UsageFailed
 
-PANEL = "Tools"
-AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
 
 def _program(module: str, extra: str | None = None) -> Any:
     """Import the program's module. extra: of this package, with what it needs. Raises UsageFailed

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import typer
 
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 
 CLOSED = "127.0.0.1:1"
 """No broker listens there."""
@@ -35,7 +35,7 @@ def commands() -> dict[str, Any]:
             elif name not in NOT_HERE:
                 yield " ".join((*words, name)), inner
 
-    return dict(walk(typer.main.get_command(app)))
+    return dict(walk(typer.main.get_command(application())))
 
 
 def line(name: str, command: Any, chance: Random) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 from kbroker.cli.docs import page
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed
@@ -22,7 +22,7 @@ from tests.cli.conftest import Shell
 HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "kbroker.supervisor")
 
 
-LOG_DUMP = 312
+LOG_DUMP = 220
 """Modules beyond the standard library and numpy of a `kbroker log dump`, which takes half a second
 with them. All commands are among them, since each brings its options; what only one command uses is
 imported by that command."""
@@ -30,7 +30,7 @@ TOOLS = (("tune",), ("loadtest",), ("judge",))  # programs with a help of their 
 
 
 def commands() -> list[tuple[str, ...]]:
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(application())
     found: list[tuple[str, ...]] = [()]
     for name, command in root.commands.items():  # type: ignore[attr-defined]
         found.append((name,))
@@ -86,7 +86,7 @@ def test_every_command_teaches(shell: Shell, command: tuple[str, ...]) -> None:
 
 
 def test_every_option_has_a_help_text() -> None:
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(application())
     leaves = [*root.commands.values()]  # type: ignore[attr-defined]
     leaves += [inner for leaf in leaves for inner in getattr(leaf, "commands", {}).values()]
     silent = [
@@ -219,7 +219,7 @@ def test_ctrl_c_ends_with_130_also_if_the_client_then_fails(
             except ValueError:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
 
-    monkeypatch.setattr("kbroker.cli.commands.app", interrupted)
+    monkeypatch.setattr("kbroker.cli.commands.application", lambda *_: interrupted)
     assert shell("topics", "list", code=130).stderr == ""
 
 
@@ -234,7 +234,7 @@ def test_ctrl_c_does_not_hide_that_records_are_not_written(
         finally:
             raise CommandFailed("not written: 1 of 2 records")
 
-    monkeypatch.setattr("kbroker.cli.commands.app", interrupted)
+    monkeypatch.setattr("kbroker.cli.commands.application", lambda *_: interrupted)
     assert shell("produce", "orders", code=130).stderr == "kbroker: not written: 1 of 2 records\n"
 
 

@@ -5,7 +5,7 @@ import shlex
 import pytest
 import typer.main
 
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 from kbroker.cli.error_hints import _HINTS, with_hint
 from kbroker.cli.failures import broker_error
 from kbroker.cli.pages import pages
@@ -24,7 +24,7 @@ def test_a_command_of_a_hint_exists(hint: str) -> None:
     for command in hint.split("`")[1::2]:
         program, group, name, *options = [*shlex.split(command), ""]
         assert program == "kbroker"
-        here = typer.main.get_command(app).commands[group]  # type: ignore[attr-defined]
+        here = typer.main.get_command(application()).commands[group]  # type: ignore[attr-defined]
         if group == "docs":
             assert name in pages()
         elif name:

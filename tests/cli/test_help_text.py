@@ -8,12 +8,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kbroker.cli.commands import app as kbroker
+from kbroker.cli.commands import application
 from kbroker.cli.help_text import flow, flowed
 from loadtest.cli import app as loadtest
 from tuning.cli import app as tuning
 
-PROGRAMS = {"kbroker": kbroker, "kbroker tune": tuning, "kbroker loadtest": loadtest}
+PROGRAMS = {"kbroker": application(), "kbroker tune": tuning, "kbroker loadtest": loadtest}
 PLAIN_NUMBERS = ("--skew", "--abort-share", "--cores")
 """An exponent, a share, a count: numbers without a unit."""
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.idle_options import IDLE_BESIDE, IDLE_WITHOUT
 from loadtest.single_values import name_of
@@ -83,7 +83,7 @@ def test_a_bootstrap_address_of_the_environment_is_not_refused(
 
 
 def test_every_option_of_the_tables_exists() -> None:
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(application())
     for table in (IDLE_BESIDE, IDLE_WITHOUT):
         for path, rows in table.items():
             command = root

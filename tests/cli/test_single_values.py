@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 from kbroker.cli.exit_codes import ExitCode
 from loadtest.cli import app as loadtest
 from loadtest.exit_codes import WRONG_USE
@@ -59,7 +59,7 @@ def options(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from options(each, f"{path} {name}")
 
 
-@pytest.mark.parametrize("program", [app, tuning, loadtest], ids=["kbroker", "tune", "loadtest"])
+@pytest.mark.parametrize("program", [application(), tuning, loadtest], ids=["kbroker", "tune", "loadtest"])
 def test_every_option_that_takes_several_values_says_so(program: typer.Typer) -> None:
     several = {path: one for path, one in options(typer.main.get_command(program), "") if one.multiple}
     assert [path for path, one in several.items() if "repeatable" not in (one.help or "")] == []

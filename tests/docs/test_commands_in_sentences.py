@@ -9,7 +9,7 @@ import typer.main
 
 from docs.generated import ROOT
 from docs.wrap import pages
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 from loadtest.cli import app as loadtest
 from tuning.cli import app as tune
 
@@ -17,7 +17,7 @@ IN_A_SENTENCE = re.compile(r"`(kbroker\s[^`]+)`")
 PLACEHOLDERS = re.compile(r"[A-Z]+|\.\.\.")
 HISTORY = ("docs/adr/", "docs/lab/")
 """Pages about the past may name commands that are gone."""
-KBROKER: Any = typer.main.get_command(app)
+KBROKER: Any = typer.main.get_command(application())
 PROGRAMS = {"tune": typer.main.get_command(tune), "loadtest": typer.main.get_command(loadtest)}
 LOG_LINES = ("ready", "stopped", "is")
 """How lines of the broker's log go on after its name."""

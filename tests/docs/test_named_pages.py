@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from docs.generated import ROOT
-from kbroker.cli.commands import app
+from kbroker.cli.commands import application
 from kbroker.cli.pages import pages
 from loadtest.cli import app as loadtest
 from tuning.cli import app as tune
@@ -30,7 +30,7 @@ def texts() -> Iterator[tuple[str, str]]:
                 yield from ((str(path.relative_to(ROOT)), text) for text in strings(path.read_text()))
             elif path.suffix in OTHER and "vendor" not in path.parts:
                 yield str(path.relative_to(ROOT)), path.read_text()
-    for program in (app, loadtest, tune):
+    for program in (application(), loadtest, tune):
         yield from helps(typer.main.get_command(program))
 
 
