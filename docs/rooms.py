@@ -74,6 +74,19 @@ def callers() -> dict[str, set[str]]:
     return {room: who for room, who in found.items() if (ROOT / "kbroker" / room.replace(".", "/")).is_dir()}
 
 
+def package_callers() -> dict[str, set[str]]:
+    """By package of kbroker/: the other packages that import from it."""
+    found: dict[str, set[str]] = {
+        path.parent.name: set() for path in (ROOT / "kbroker").glob("*/__init__.py")
+    }
+    for path in (ROOT / "kbroker").rglob("*/*.py"):
+        package = path.relative_to(ROOT / "kbroker").parts[0]
+        imports = r"^\s*(?:from kbroker\.|import kbroker\.|from kbroker import )(\w+)"
+        for other in {*re.findall(imports, path.read_text(), re.MULTILINE)} & found.keys() - {package}:
+            found[other].add(package)
+    return found
+
+
 def circle(folder: Path) -> list[str]:
     """Modules of a folder that import each other in a circle, in their order; none where there is
     no circle. Imports within functions and for type checking count, too."""

@@ -1,1 +1,4 @@
-"""The cleaner process: compacts logs. It writes `.cleaned` files; IO workers swap them in."""
+"""Compacts logs: writes `.cleaned` files, which IO workers swap in.
+
+Called by no other package: supervisor begins the process cleaner at `worker`. Runs in it.
+"""

@@ -1,2 +1,6 @@
 """Settings, one row each; parsing, checks, DescribeConfigs, AlterConfigs and docs/config.md
-follow."""
+follow.
+
+Called by `api`, `cleaner`, `cli`, `control`, `http`, `io`, `ipc`, `log`, `net` and `supervisor`.
+Runs in every process. Raises ConfigError for wrong settings.
+"""

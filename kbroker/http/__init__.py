@@ -1,2 +1,5 @@
-"""The http process: /metrics, /healthz, /readyz. It reads the counters of the other processes and
-owns nothing."""
+"""The HTTP server: /metrics, /healthz, /readyz, the console and the schema registry. It reads the
+counters of the other processes.
+
+Called by `cli` and `supervisor`. Runs in the process http.
+"""
