@@ -70,7 +70,7 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "short": (
         "a cross-section: recorded answers of Apache Kafka, a client of each kind, ten kills",
         "short and not (kafka or spark or fuzz)",
-        WAITING,
+        CROWDED,
     ),
     "slow": (
         "the slower units and properties",
