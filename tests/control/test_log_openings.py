@@ -17,6 +17,7 @@ from kbroker.control.changes.topic_change import create_topics, delete_topics, g
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc import messages as m
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FakeWorker, World, world
 
@@ -95,6 +96,31 @@ def test_other_changes_do_not_wait_for_a_disk_that_hangs(
     with world(tmp_path) as made:
         asyncio.run(run(made))
     assert "new partitions of a: KAFKA_STORAGE_ERROR: no such disk" in caplog.text
+
+
+def test_a_config_is_applied_to_the_logs_that_are_open_while_another_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appends to them were answered from the page cache until a disk that hung continued, although
+    the change to write.caching=false had been answered."""
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+    monkeypatch.setattr(config_change, "APPLY_S", 0.05)
+
+    async def run(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("a", 1)])
+        worker = slow(made)
+        await grow_topic(made.broker, "a", 2)
+        await alter(made.broker, TOPIC, "a", [Alteration("write.caching", 0, "false")], False)
+        slots = [partition.slot for partition in made.broker.catalogue.topics["a"].partitions]
+        assert all(made.shared.slots[slots, Slot.FLAGS] & SlotFlag.DURABLE)
+        assert [call.slot for call in worker.calls if isinstance(call, m.ConfigurePartition)] == slots[:1]
+        worker.go.set()
+        await made.broker.log_openings.changes.wait(30)
+        configured = {call.slot for call in worker.calls if isinstance(call, m.ConfigurePartition)}
+        assert configured == set(slots)
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
 
 
 def test_a_change_of_a_topic_whose_logs_are_not_opened_waits_for_a_bounded_time(

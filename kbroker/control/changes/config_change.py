@@ -25,12 +25,14 @@ from kbroker.config.telemetry import takes_telemetry
 from kbroker.control.broker import Broker
 from kbroker.control.images import next_image
 from kbroker.control.links.links import CALLS_AT_ONCE, bounded
+from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.clamp import broker_min_isr_note, is_clamped, min_isr_note
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
 from kbroker.control.metadata.topic_name import WRITTEN_HERE, validate
 from kbroker.control.metadata.topic_plan import too_many_records
 from kbroker.control.store.change import MAX_CHANGES, Change, ConfigKey
+from kbroker.ipc.layout import SlotState
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -200,25 +202,32 @@ async def _broker_changed(broker: Broker) -> None:
 
 
 async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
-    """Apply changed topic configs: to appends (the slots) and to the logs (IO workers). Those of
-    topics whose logs are still being opened after APPLY_S are applied when these are open."""
+    """Apply changed topic configs: to appends (the slots) and to the logs (IO workers). After
+    APPLY_S, logs that are still being opened get them when they are open; the topic's other logs do
+    not wait for them, which may be those of a disk that hangs."""
     calls: list[tuple[int, Any]] = []
     changed = list(names)
     late = await broker.log_openings.still_pending(changed, asyncio.get_running_loop().time() + APPLY_S)
     if late:
-        log.warning("configs of %d topics are applied later: their logs are not open yet", len(late))
+        log.warning("configs of %d topics are applied to some logs later: they are not open yet", len(late))
         broker.log_openings.changes.start(_topics_changed_later(broker, late))
     broker.settings_changed(topics=changed)
     for name in changed:
-        if name in late:
-            continue
         topic = broker.catalogue.topics[name]
         config = broker.topic_config(name)
         for replicated in (False, True):
             replicas = [r for p in topic.partitions if p.replicated is replicated for r in p.replicas]
             broker.slots.configure(replicas, config, topic.internal, replicated)
+            if name in late:
+                replicas = [replica for replica in replicas if _is_open(broker, replica)]
             calls += [(replica.worker, ConfigurePartition(replica.slot, config)) for replica in replicas]
     await _call_workers(broker, calls)
+
+
+def _is_open(broker: Broker, replica: Replica) -> bool:
+    """Whether the log of a replica is open in an IO worker that takes calls."""
+    there = broker.links.worker(replica.worker) is not None
+    return there and broker.slots.state(replica.slot) == SlotState.ONLINE
 
 
 async def _topics_changed_later(broker: Broker, names: Iterable[str]) -> None:
