@@ -234,20 +234,28 @@ class Broker:
         )
 
     async def open_logs(self, logs: Sequence[NewLogs], new: bool = False) -> dict[str, KafkaError]:
-        """Let the IO workers open partitions whose slots are published; returns the first error by
-        topic, if any. new: as of `open_call`."""
-        replicas = [(t, p, replica) for t, partitions in logs for p in partitions for replica in p.replicas]
+        """Let the IO workers open partitions whose slots are published; returns an error by topic,
+        if any. new: as of `open_call`."""
+        by_worker: dict[int, list[tuple[Topic, Partition, Replica]]] = {}
+        for topic, partitions in logs:
+            for partition in partitions:
+                for replica in partition.replicas:
+                    by_worker.setdefault(replica.worker, []).append((topic, partition, replica))
 
         async def opened(topic: Topic, partition: Partition, replica: Replica) -> None:
             call = self.open_call(topic, partition, replica, new)  # in its turn: thousands take long
             await self.links.call_worker(replica.worker, call)
 
-        calls = [partial(opened, *each) for each in replicas]
+        # each worker by itself: where a disk hangs, the calls of one are not answered
+        results = await asyncio.gather(
+            *(bounded(OPENS_AT_ONCE, [partial(opened, *each) for each in of]) for of in by_worker.values())
+        )
         errors: dict[str, KafkaError] = {}
-        for (topic, _, replica), result in zip(replicas, await bounded(OPENS_AT_ONCE, calls), strict=True):
-            if isinstance(result, KafkaError):
-                errors.setdefault(topic.name, result)
-                self.not_opened(replica, result)
+        for of, answers in zip(by_worker.values(), results, strict=True):
+            for (topic, _, replica), result in zip(of, answers, strict=True):
+                if isinstance(result, KafkaError):
+                    errors.setdefault(topic.name, result)
+                    self.not_opened(replica, result)
         return errors
 
     def not_opened(self, replica: Replica, error: KafkaError) -> None:

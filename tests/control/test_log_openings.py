@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kbroker.config.alter import Alteration
-from kbroker.control import log_openings
+from kbroker.control import broker, log_openings
 from kbroker.control.changes import config_change
 from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.internal_topic import ensure
@@ -96,6 +96,28 @@ def test_other_changes_do_not_wait_for_a_disk_that_hangs(
     with world(tmp_path) as made:
         asyncio.run(run(made))
     assert "new partitions of a: KAFKA_STORAGE_ERROR: no such disk" in caplog.text
+
+
+def test_logs_of_other_workers_are_opened_while_one_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many calls as may be pending waited for it, and no others were sent."""
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+    monkeypatch.setattr(log_openings, "MAX_AWAITED", 10)
+    monkeypatch.setattr(broker, "OPENS_AT_ONCE", 2)
+    dirs = ";".join(str(tmp_path / f"d{number}") for number in range(2))
+
+    async def run(made: World) -> None:
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 5, 2)])
+        assert len(made.workers[1].opened) == 5
+        assert not worker.opened
+        worker.go.set()
+        await made.broker.log_openings.wait(["a"])
+        assert len(worker.opened) == 5
+
+    with world(tmp_path, {"kbroker.replica.sites": dirs}, workers=2, dirs=2) as made:
+        asyncio.run(run(made))
 
 
 def test_a_config_is_applied_to_the_logs_that_are_open_while_another_is_not(
