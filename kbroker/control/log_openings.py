@@ -23,6 +23,10 @@ OPEN_S: Final = 10.0
 waited for (broker.session.timeout.ms), so that other replicas lead soon. Kafka waits for no
 broker."""
 
+AGAIN_S: Final = 1.0
+"""The same while logs of an earlier request are late: requests that wait for the lock of changes
+behind each other must not all wait for the same disk."""
+
 NewLogs = tuple[Topic, Sequence[Partition]]
 Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]
 
@@ -84,8 +88,8 @@ class LogOpenings(PendingTopics):
     Apache Kafka answers CreateTopics and CreatePartitions once they are stored, and makes the logs
     afterwards; until then it answers NOT_LEADER_OR_FOLLOWER. A request for more than MAX_AWAITED
     logs is served so here, too: their files take longer than a client should wait. So is one whose
-    logs are not open after OPEN_S, as when a site's disk hangs. open_logs: has
-    the IO workers open logs; the errors by topic. without_room: slots and generations of logs that
+    logs are not open after OPEN_S (AGAIN_S), as when a site's disk hangs. open_logs: has the IO
+    workers open logs; the errors by topic. without_room: slots and generations of logs that
     found no room when they were to be opened, the last one at the end (`late_openings.py`).
     """
 
@@ -93,6 +97,7 @@ class LogOpenings(PendingTopics):
         super().__init__()
         self.without_room = dict[tuple[int, int], None]()
         self._open_logs = open_logs
+        self._late = 0  # requests that were answered before their logs were open, because these took too long
         self._later = Background(log, "new partitions could not be opened")
         self.changes = Background(log, "a change of topics whose logs opened late could not be applied")
 
@@ -126,14 +131,20 @@ class LogOpenings(PendingTopics):
         changes of topics would wait with it. Errors by topic, of those it waited for."""
         opening = asyncio.ensure_future(self._open_logs(new))
         if sum(len(p.replicas) for _, partitions in new for p in partitions) <= MAX_AWAITED:
-            await asyncio.wait([opening], timeout=OPEN_S)
+            limit_s = AGAIN_S if self._late else OPEN_S
+            await asyncio.wait([opening], timeout=limit_s)
             if opening.done():
                 return opening.result()
-            log.warning("new logs are not open after %d s; their topics are used before", OPEN_S)
+            log.warning("new logs are not open after %d s; their topics are used before", limit_s)
+            self._late += 1
+            opening.add_done_callback(self._not_late)
         names = [topic.name for topic, _ in new]
         self.begin(names)
         self._later.start(self._open_later(names, opening))
         return {}
+
+    def _not_late(self, _: object) -> None:
+        self._late -= 1
 
     async def _open_later(self, names: Sequence[str], opening: Awaitable[dict[str, KafkaError]]) -> None:
         try:

@@ -77,6 +77,7 @@ def test_other_changes_do_not_wait_for_a_disk_that_hangs(
     """One site's disk kept all topics from being created, deleted or configured, without an
     answer."""
     monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+    monkeypatch.setattr(log_openings, "AGAIN_S", 0.05)
 
     async def run(made: World) -> None:
         openings = made.broker.log_openings
@@ -96,6 +97,32 @@ def test_other_changes_do_not_wait_for_a_disk_that_hangs(
     with world(tmp_path) as made:
         asyncio.run(run(made))
     assert "new partitions of a: KAFKA_STORAGE_ERROR: no such disk" in caplog.text
+
+
+def test_only_the_first_of_many_creations_waits_long_for_a_disk_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have the lock of changes in turn: the hundredth waited for a quarter of an hour."""
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+    monkeypatch.setattr(log_openings, "AGAIN_S", 0.05)
+
+    async def run(made: World) -> None:
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 1)])
+        monkeypatch.setattr(log_openings, "OPEN_S", 600.0)
+        async with asyncio.timeout(30):
+            await create_topics(made.broker, [NewTopic("b", 1)])
+        worker.go.set()
+        await made.broker.log_openings.wait(["a", "b"])
+        worker.go.clear()
+        creation = asyncio.ensure_future(create_topics(made.broker, [NewTopic("c", 1)]))
+        await asyncio.wait([creation], timeout=0.5)
+        assert not creation.done()
+        worker.go.set()
+        await creation
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
 
 
 def test_logs_of_other_workers_are_opened_while_one_hangs(
