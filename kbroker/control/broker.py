@@ -233,6 +233,17 @@ class Broker:
             new,
         )
 
+    async def open_log(self, topic: Topic, partition: Partition, replica: Replica, new: bool = False) -> None:
+        """Let an IO worker open a log whose slot is published. If the worker dies, its successor
+        opens it in the role that the log has then. Raises KafkaError."""
+
+        def call() -> OpenPartition:
+            if not self.has(topic) or not any(one is replica for one in partition.replicas):
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The log was deleted meanwhile.")
+            return self.open_call(topic, partition, replica, new)
+
+        await self.links.call_with(replica.worker, call)
+
     async def open_logs(self, logs: Sequence[NewLogs], new: bool = False) -> dict[str, KafkaError]:
         """Let the IO workers open partitions whose slots are published; returns an error by topic,
         if any. new: as of `open_call`."""
@@ -242,13 +253,12 @@ class Broker:
                 for replica in partition.replicas:
                     by_worker.setdefault(replica.worker, []).append((topic, partition, replica))
 
-        async def opened(topic: Topic, partition: Partition, replica: Replica) -> None:
-            call = self.open_call(topic, partition, replica, new)  # in its turn: thousands take long
-            await self.links.call_worker(replica.worker, call)
-
         # each worker by itself: where a disk hangs, the calls of one are not answered
         results = await asyncio.gather(
-            *(bounded(OPENS_AT_ONCE, [partial(opened, *each) for each in of]) for of in by_worker.values())
+            *(
+                bounded(OPENS_AT_ONCE, [partial(self.open_log, *each, new) for each in of])
+                for of in by_worker.values()
+            )
         )
         errors: dict[str, KafkaError] = {}
         for of, answers in zip(by_worker.values(), results, strict=True):

@@ -74,7 +74,7 @@ async def _open_one(broker: Broker, topic: Topic, partition: Partition, replica:
     if not any(one is replica for one in partition.replicas):
         return False  # a reassignment has ended, and removed it
     try:
-        await broker.links.call_worker(replica.worker, broker.open_call(topic, partition, replica))
+        await broker.open_log(topic, partition, replica)
     except KafkaError as error:
         broker.not_opened(replica, error)
         return False

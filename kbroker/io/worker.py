@@ -30,7 +30,15 @@ from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.layout import ProcessLine
-from kbroker.ipc.messages import ClosePartition, DeleteRecords, Hello, OpenPartition, Reply
+from kbroker.ipc.messages import (
+    ClosePartition,
+    DeleteRecords,
+    Follow,
+    Hello,
+    Lead,
+    OpenPartition,
+    Reply,
+)
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.ipc.scheduling import let_threads_give_way
 from kbroker.metrics import layout as ml
@@ -229,6 +237,8 @@ class Worker:
         if isinstance(body, ClosePartition):
             self.deletions.add(call_id, body)
             return None
+        if isinstance(body, (Lead, Follow)):  # the role of an earlier OpenPartition must not replace it
+            self.link.reply(self.logs.take_opened(self.replicas.begin))
         reply = self.commands.handle(call_id, body)
         if isinstance(body, DeleteRecords) and not reply.error:
             self.log_start_replies.hold(body.slot, reply)

@@ -18,6 +18,7 @@ from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc import messages as m
 from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.ipc.link import LinkClosed
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FakeWorker, World, world
 
@@ -144,6 +145,32 @@ def test_logs_of_other_workers_are_opened_while_one_hangs(
         assert len(worker.opened) == 5
 
     with world(tmp_path, {"kbroker.replica.sites": dirs}, workers=2, dirs=2) as made:
+        asyncio.run(run(made))
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_successor_opens_a_log_in_the_role_that_it_has_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: bool
+) -> None:
+    """It took the role of before an election, and did not follow the leader. A replica that was
+    removed meanwhile got its folder again."""
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+
+    async def run(made: World) -> None:
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 1)])
+        (partition,) = made.broker.catalogue.topics["a"].partitions
+        worker.refuse[m.OpenPartition] = LinkClosed()  # type: ignore[assignment]
+        successor = FakeWorker(made.shared)
+        made.broker.links.add_worker(0, successor)
+        partition.leader_epoch = 3
+        if deleted:
+            partition.replicas = []
+        worker.go.set()
+        await made.broker.log_openings.wait(["a"])
+        assert [call.leader_epoch for call in successor.opened.values()] == [3] * (not deleted)
+
+    with world(tmp_path) as made:
         asyncio.run(run(made))
 
 

@@ -16,7 +16,7 @@ from kbroker.io import worker
 from kbroker.io.append.rows import Drained, FollowUp, Stop
 from kbroker.io.worker import BLOCKED_MS, BUSY_TURNS, MOVES_MS, RECONNECT_MS
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, ProcessLine, Ring
-from kbroker.ipc.messages import ClosePartition, DeleteRecords, OpenPartition, Reply, SetLeaderEpoch
+from kbroker.ipc.messages import ClosePartition, DeleteRecords, Follow, OpenPartition, Reply, SetLeaderEpoch
 from kbroker.ipc.ring import ring_push, ring_take
 from kbroker.protocol.errors import ErrorCode
 from tests.io.append.plain_append import topic_config
@@ -298,6 +298,17 @@ def test_replies_that_wait_for_a_thread_or_the_disk_are_not_sent_with_the_others
         ("commands.handle", 4, deleted),
         ("log_start_replies.hold", SLOT, Reply(4, 5)),
     ]
+
+
+def test_the_role_of_a_log_that_was_opened_does_not_replace_a_later_one(scene: Scene) -> None:
+    """Both messages may arrive together, and a log that is open already is opened later."""
+    opened = OpenPartition(SLOT, 7, "t", 0, bytes(16), "/d", 1, topic_config())
+    role = Follow(SLOT, 2, 1, 1, 0, "/d/t-0")
+    scene.logs.answers["take_opened"] = [Reply(2)]
+    scene.commands.answers["handle"] = Reply(3)
+    assert scene.worker._serve_messages([(2, opened), (3, role)]) == [Reply(3)]
+    assert scene.names == ["moves.reopened", "logs.open", "logs.take_opened", "link.reply", "commands.handle"]
+    assert ("link.reply", [Reply(2)]) in scene.calls
 
 
 def test_a_refused_deletion_of_records_and_any_other_call_are_answered_at_once(scene: Scene) -> None:

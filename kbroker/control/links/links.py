@@ -78,6 +78,11 @@ class Links:
         Only for calls that may be repeated: a call that was pending when a worker died is sent
         again.
         """
+        return await self.call_with(index, lambda: body, answer_s)
+
+    async def call_with(self, index: int, make: Callable[[], Any], answer_s: float | None = None) -> Any:
+        """As `call_worker`, with a body that is made when it is sent: for a successor it may be
+        another one. make: may raise KafkaError."""
         while True:
             link = self._workers.get(index)
             if link is None:
@@ -85,7 +90,7 @@ class Links:
                 continue
             try:
                 async with asyncio.timeout(answer_s):
-                    return await link.call(body)
+                    return await link.call(make())
             except LinkClosed:
                 self.lost(link)
             except TimeoutError:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -311,11 +312,11 @@ def test_other_work_runs_between_the_partitions_of_large_topics(
             opened[turn] += 1
             return open_call(*args)
 
-        async def call_worker(_: int, body: Any) -> Any:
+        async def call_with(_: int, make: Callable[[], Any]) -> Any:
             await asyncio.sleep(0)
-            return await made.worker.call(body)
+            return await made.worker.call(make())
 
-        monkeypatch.setattr(made.broker.links, "call_worker", call_worker)
+        monkeypatch.setattr(made.broker.links, "call_with", call_with)
         monkeypatch.setattr(made.broker.ownership, "assign", counted_assign)
         monkeypatch.setattr(made.broker, "open_call", counted_open)
 

@@ -85,6 +85,21 @@ def test_a_call_is_made_again_with_the_successor_of_a_worker_that_died() -> None
     asyncio.run(test())
 
 
+def test_a_successor_is_sent_what_is_right_then() -> None:
+    async def test() -> None:
+        links = Links()
+        first, second = Link(LinkClosed("gone")), Link("done")
+        links.add_worker(0, first)
+        slots = iter((1, 2))
+        calling = asyncio.ensure_future(links.call_with(0, lambda: ClosePartition(next(slots))))
+        await asyncio.sleep(0)
+        links.add_worker(0, second)
+        assert await calling == "done"
+        assert (first.calls, second.calls) == ([ClosePartition(1)], [ClosePartition(2)])
+
+    asyncio.run(test())
+
+
 def test_a_worker_that_does_not_come_back_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CALL_TIMEOUT_S", 0.01)
     with pytest.raises(KafkaError) as refused:
