@@ -68,19 +68,8 @@ class OffsetCommits:
             answers: list[OffsetCommitResponsePartition] = []
             response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
             for part in topic.partitions:
-                if isinstance(group, ConsumerGroup):
-                    topic_id = self._table.topics.id_of(topic.name)
-                    group.validate_partition_commit(
-                        request.member_id,
-                        request.generation_id_or_member_epoch,
-                        topic_id,
-                        part.partition_index,
-                    )
-                elif isinstance(group, StreamsGroup):
-                    epoch = request.generation_id_or_member_epoch
-                    group.validate_partition_commit(
-                        request.member_id, epoch, topic.name, part.partition_index
-                    )
+                epoch = request.generation_id_or_member_epoch
+                self._validate_partition(group, request.member_id, epoch, topic.name, part.partition_index)
                 offset = CommittedOffset(
                     part.committed_offset,
                     part.committed_leader_epoch,
@@ -112,6 +101,17 @@ class OffsetCommits:
                 self._rebalance.schedule_heartbeat(group, member)
         return group
 
+    def _validate_partition(
+        self, group: Group | None, member_id: str, epoch: int, topic: str, partition: int
+    ) -> None:
+        """Whether a member with an older epoch may still commit the partition (KIP-1251). Raises
+        STALE_MEMBER_EPOCH, ILLEGAL_GENERATION."""
+        if isinstance(group, ConsumerGroup):
+            topic_id = self._table.topics.id_of(topic)
+            group.validate_partition_commit(member_id, epoch, topic_id, partition)
+        elif isinstance(group, StreamsGroup):
+            group.validate_partition_commit(member_id, epoch, topic, partition)
+
     def renewal(self, request: OffsetCommitRequest) -> Renewal | None:
         """The session that commits like this (just allowed) one extend; None when the next such
         commit may be decided differently although the group has not changed."""
@@ -135,19 +135,7 @@ class OffsetCommits:
 
         Raises KafkaError for the whole request, as `commit` does.
         """
-        group = self._table.groups.get(request.group_id)
-        if group is None:
-            if request.generation_id >= 0:
-                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        else:
-            try:
-                group.validate_offset_commit(
-                    request.member_id, request.group_instance_id, request.generation_id, True, api_version
-                )
-            except KafkaError as error:
-                if error.code is ErrorCode.STALE_MEMBER_EPOCH:
-                    raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
-                raise
+        self._validate_in_transaction(request, api_version)
         response = TxnOffsetCommitResponse()
         records: list[Record] = []
         for topic in request.topics:
@@ -165,6 +153,28 @@ class OffsetCommits:
                 code = self._write(request.group_id, topic.name, part.partition_index, offset, records)
                 answers.append(TxnOffsetCommitResponsePartition(part.partition_index, code))
         return Outcome(records, response)
+
+    def _validate_in_transaction(self, request: TxnOffsetCommitRequest, api_version: int) -> None:
+        """Producers know no STALE_MEMBER_EPOCH: it is ILLEGAL_GENERATION for them."""
+        group = self._table.groups.get(request.group_id)
+        epoch = request.generation_id
+        if group is None:
+            if epoch >= 0:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+            return
+        try:
+            group.validate_offset_commit(
+                request.member_id, request.group_instance_id, epoch, True, api_version
+            )
+            for topic in request.topics:
+                for part in topic.partitions:
+                    self._validate_partition(
+                        group, request.member_id, epoch, topic.name, part.partition_index
+                    )
+        except KafkaError as error:
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
+            raise
 
     def _write(
         self, group_id: str, topic: str, partition: int, offset: CommittedOffset, records: list[Record]

@@ -4,6 +4,11 @@ import pytest
 
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.control.groups.consumer_members import INTERVAL_MS, Member, kafka_with, settle
 from tests.control.groups.coordinator import Coordinator
 
@@ -202,6 +207,24 @@ class TestOffsets:
         assert kafka.beat("a", 2).member_epoch == 3
         assert self.commit(kafka, 2, partition=0) == ErrorCode.NONE
         assert self.commit(kafka, 2, partition=1) == ErrorCode.STALE_MEMBER_EPOCH
+
+    def test_an_older_epoch_commits_no_other_partitions_in_a_transaction(self) -> None:
+        kafka = kafka_with(t=1)
+        Member(kafka, "a")
+        kafka.topics.put("t", 2)
+        kafka.advance(INTERVAL_MS)
+        kafka.beat("a", 2)
+
+        def commit(*partitions: int) -> None:
+            parts = [TxnOffsetCommitRequestPartition(each, 5) for each in partitions]
+            topics = [TxnOffsetCommitRequestTopic("t", parts)]
+            request = TxnOffsetCommitRequest("i", "g", 1, 0, 2, "a", topics=topics)
+            kafka.shard.commit_offsets_in_transaction(request, 5, kafka.now_ms)
+
+        commit(0)
+        for refused in ((1,), (0, 1)):
+            with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+                commit(*refused)
 
     def test_offsets_of_subscribed_topics_neither_expire_nor_are_deleted(self) -> None:
         kafka = kafka_with(GroupSettings(offsets_retention_ms=10_000))

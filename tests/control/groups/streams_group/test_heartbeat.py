@@ -15,6 +15,11 @@ from kbroker.protocol.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
+from kbroker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.control.groups.coordinator import Coordinator
 from tests.control.groups.streams_members import (
     DELAY_MS,
@@ -315,6 +320,10 @@ def test_offsets_are_committed_by_members_in_their_epoch() -> None:
     assert kafka.commit(8, "who", one.epoch, GROUP, "lines", task) == ErrorCode.UNKNOWN_MEMBER_ID
     other = two.active["0"][0]
     assert kafka.commit(8, "one", one.epoch - 1, GROUP, "lines", other) == ErrorCode.STALE_MEMBER_EPOCH
+    topics = [TxnOffsetCommitRequestTopic("lines", [TxnOffsetCommitRequestPartition(other, 8)])]
+    request = TxnOffsetCommitRequest("i", GROUP, 1, 0, one.epoch - 1, "one", topics=topics)
+    with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
+        kafka.shard.commit_offsets_in_transaction(request, 5, kafka.now_ms)
 
 
 def test_an_empty_group_is_deleted_with_its_offsets() -> None:
