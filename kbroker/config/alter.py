@@ -27,7 +27,6 @@ from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.slices import Names, distinct, emptied, emptying, paced
 
 MIN_ISR = "min.insync.replicas"
-UNKNOWN_SERVER_ERROR = -1
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 
@@ -269,7 +268,8 @@ def _apply_one(changed: dict[str, str], alteration: Alteration, row: Setting | N
     given = stripped.split(",") if stripped or not value else []  # as Java's split: commas have no entry
     text = ",".join(_appended(entries, given) if alteration.op == Op.APPEND else _without(entries, given))
     if len(text.encode()) > MAX_STRING_BYTES:  # no answer could carry it
-        raise AlterError(UNKNOWN_SERVER_ERROR, f"The value of {name} would be too long")
+        why = f"it exceeds the maximum value size of {MAX_STRING_BYTES} bytes."
+        raise AlterError(INVALID_CONFIG, f"The configuration value cannot be added because {why}")
     changed[name] = text
 
 

@@ -100,7 +100,7 @@ def check_value(keys: Mapping[str, tuple[str, float] | None], key: str, value: f
     if whole is None:
         return
     kind, largest = whole
-    if value > largest:
+    if value > float(largest):  # as Java compares: the largest LONG is sent as 2**63
         article = "an" if kind == "INT" else "a"
         raise QuotaError(f"Proposed value for {key} is too large for {article} {kind}.")
     if abs(value % 1.0) > FRACTION:

@@ -6,7 +6,6 @@ import pytest
 from kbroker.config.alter import (
     INVALID_CONFIG,
     INVALID_REQUEST,
-    UNKNOWN_SERVER_ERROR,
     Alteration,
     AlterError,
     Op,
@@ -119,7 +118,8 @@ def test_a_list_does_not_become_longer_than_an_answer_can_carry() -> None:
     stored = {THROTTLED: places(*range(4000))}
     assert topic(stored, op(Op.APPEND, THROTTLED, places(4000))) == {THROTTLED: places(*range(4001))}
     code, text = refusal(alter_topic, stored, [op(Op.APPEND, THROTTLED, places(*range(4000, 8000)))], BROKER)
-    assert (code, text) == (UNKNOWN_SERVER_ERROR, f"The value of {THROTTLED} would be too long")
+    assert code == INVALID_CONFIG
+    assert text.startswith("The configuration value cannot be added because it exceeds the maximum")
 
 
 @pytest.mark.parametrize(

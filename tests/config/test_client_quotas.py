@@ -76,6 +76,11 @@ def test_byte_rates_are_positive_integers(value: float) -> None:
         check_value(USER_KEYS, KEY, value)
 
 
+def test_the_largest_long_is_a_byte_rate() -> None:
+    """Clients send it as a double, which is larger by one."""
+    check_value(USER_KEYS, KEY, float((1 << 63) - 1))
+
+
 def test_an_ipv4_address_has_one_form() -> None:
     assert {plain_address(text) for text in ("::ffff:10.0.0.1", "10.0.0.1")} == {"10.0.0.1"}
     assert plain_address("0:0::1") == "::1"
