@@ -24,6 +24,8 @@ async def handle(
 ) -> DeleteShareGroupOffsetsResponse:
     """A code per topic."""
     check_protocol(ctx.broker, "share")
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     groups = ctx.services.groups
     service = ctx.services.shares
     group = empty_share_group(groups, request.group_id)

@@ -27,15 +27,14 @@ UNKNOWN = -1
 def handle(
     ctx: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    """One answer per group; a missing group has no offsets."""
+    """One answer per group; a group that is missing or of another type has no offsets."""
     check_protocol(ctx.broker, "share")
     groups = ctx.services.groups
     requested = Table((group.group_id, group) for group in request.groups)
 
     def describe(group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
-        table = groups.read(group_id).table
-        known = group_id in table.groups
-        group = table.of_type(group_id, ShareGroup) if known else ShareGroup(group_id)
+        found = groups.read(group_id).table.groups.get(group_id)
+        group = found if isinstance(found, ShareGroup) else ShareGroup(group_id)
         return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, requested[group_id]))
 
     described = each((group_id for group_id, _ in requested.items()), describe, _failed)
