@@ -81,14 +81,12 @@ class InFlight:
     def check_held(self, member_id: str, first: int, last: int) -> None:
         """Check that the member has acquired all of the offsets from start_offset on. Raises
         INVALID_REQUEST or INVALID_RECORD_STATE."""
-        first = max(first, self.start_offset)
-        if first > self.end_offset:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "Batch record not found. The first offset in request is past acquired records.",
-            )
-        expected = first
-        for each in self.ranges.between(first, last):
+        expected = max(first, self.start_offset)
+        if last > self.end_offset >= self.start_offset:
+            which = "first" if expected > self.end_offset else "last"
+            why = f"The {which} offset in request is past acquired records."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Batch record not found. {why}")
+        for each in self.ranges.between(expected, last):
             if each.first != expected:
                 break
             if each.state is not DeliveryState.ACQUIRED:
@@ -96,11 +94,9 @@ class InFlight:
             if each.member_id != member_id:
                 raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
             expected = each.last + 1
-        if expected <= last:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "Batch record not found. The request batch offsets are not found in the cache.",
-            )
+        if expected <= last:  # nothing is in flight
+            why = "The request batch offsets are not found in the cache."
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"Batch record not found. {why}")
 
     # --- changes
 

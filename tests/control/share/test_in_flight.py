@@ -61,7 +61,7 @@ def test_an_undone_change_is_held_again_and_the_others_are_written_later() -> No
         ("m", -5, 3, None),
         ("other", 0, 3, ErrorCode.INVALID_RECORD_STATE),
         ("m", 0, 5, ErrorCode.INVALID_RECORD_STATE),
-        ("m", 0, 6, ErrorCode.INVALID_RECORD_STATE),
+        ("m", 0, 6, ErrorCode.INVALID_REQUEST),
         ("m", 6, 6, ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -75,3 +75,10 @@ def test_only_acquired_offsets_are_held(member: str, first: int, last: int, code
     with pytest.raises(KafkaError) as raised:
         records.check_held(member, first, last)
     assert raised.value.code is code
+
+
+def test_no_offset_is_held_when_none_is_in_flight() -> None:
+    """Kafka has another error for an empty cache than for an offset after the cached ones."""
+    with pytest.raises(KafkaError, match="not found in the cache") as raised:
+        InFlight(5).check_held("m", 6, 7)
+    assert raised.value.code is ErrorCode.INVALID_RECORD_STATE
