@@ -85,9 +85,9 @@ class ListOf:
         assert isinstance(value, tuple)
         if not value and not self.may_be_empty:
             raise ConfigError(f"Configuration '{name}' must not be empty. Valid values include: {self}")
-        if "" in value:
-            raise ConfigError(f"Configuration '{name}' values must not be empty.")
         for entry in value:
+            if not entry:
+                raise ConfigError(f"Configuration '{name}' values must not be empty.")
             if self.allowed and entry not in self.allowed:
                 raise invalid(name, entry, "String must be one of: " + ", ".join(self.allowed))
 

@@ -42,6 +42,7 @@ RESET += "The value must be either 'earliest', 'latest' or of the format 'by_dur
         ),
         (list_of("a"), ("a", "b"), "Invalid value b for configuration k: String must be one of: a"),
         (list_of("a"), ("a", ""), "Configuration 'k' values must not be empty."),
+        (list_of("a"), ("b", ""), "Invalid value b for configuration k: String must be one of: a"),
         (
             list_of("a", "b", may_be_empty=False),
             (),
