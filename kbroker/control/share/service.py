@@ -139,7 +139,8 @@ class ShareService:
         self._sessions.change(session, spec.added, spec.forgotten)
         read: set[TopicPartition] = set()
         counted = Deliverable(self._broker)
-        deadline = asyncio.get_running_loop().time() + spec.max_wait_ms / 1000
+        can_acquire = bool(session.partitions) and spec.records.max_records > 0 and spec.max_bytes > 0
+        deadline = asyncio.get_running_loop().time() + can_acquire * spec.max_wait_ms / 1000
         while self._sessions.is_open(session):
             keys = self._keys(session)
             waiting = self._wake_ups.register(keys)

@@ -265,3 +265,19 @@ def test_a_partition_that_joins_a_session_is_answered_once_though_it_is_empty(
         assert await case.fetch(3) == {}
 
     run(body)
+
+
+def test_a_fetch_that_can_acquire_nothing_is_answered_at_once(run: Callable[[Body], None]) -> None:
+    """As in Kafka (SharePartitionManager.processShareFetch, KafkaApis)."""
+
+    async def body(case: Case) -> None:
+        for max_bytes, records, added in (
+            (1000, Spec(0), [(TOPIC, 0)]),
+            (0, Spec(10), [(TOPIC, 0)]),
+            (1000, Spec(10), []),
+        ):
+            spec = FetchSpec("g", "m", 0, 3_600_000, 0, max_bytes, records, added, (), {})
+            assert await asyncio.wait_for(case.service.fetch(spec), 60) == {}
+        assert case.taken == []
+
+    run(body)
