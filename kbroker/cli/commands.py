@@ -92,10 +92,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 def application(first: str = "") -> typer.Typer:
     """The program. first: the first word of a command line; if it is a command, the others are left
     out."""
-    alone = first in ENTRIES or first in ("serve", VERSION)
-    names = [first] if first in ENTRIES else [] if alone else [*ENTRIES]
-    if COMPLETION in os.environ:
-        names = [*ENTRIES]
+    is_alone = first in (*ENTRIES, "serve", VERSION) and COMPLETION not in os.environ
     app = typer.Typer(
         name="kbroker",
         no_args_is_help=True,
@@ -106,8 +103,9 @@ def application(first: str = "") -> typer.Typer:
     )
     app.callback()(kbroker)
     app.command(rich_help_panel=BROKER, epilog=SERVE_EXAMPLES)(serve)
-    for name in names:
-        ENTRIES[name].add_to(app, name)
+    for name, entry in ENTRIES.items():
+        if name == first or not is_alone:
+            entry.add_to(app, name)
     flow(app)
     refuse_second_values(app, OwnCommand)
     return app

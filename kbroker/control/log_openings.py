@@ -24,8 +24,8 @@ waited for (broker.session.timeout.ms), so that other replicas lead soon. Kafka 
 broker."""
 
 AGAIN_S: Final = 1.0
-"""The same while logs of an earlier request are late: requests that wait for the lock of changes
-behind each other must not all wait for the same disk."""
+"""The same while logs of an earlier request are not open yet. Changes of topics run one after the
+other, so each creation adds its wait to that of all later changes."""
 
 NewLogs = tuple[Topic, Sequence[Partition]]
 Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]

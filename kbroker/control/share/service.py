@@ -140,7 +140,8 @@ class ShareService:
         read: set[TopicPartition] = set()
         counted = Deliverable(self._broker)
         can_acquire = bool(session.partitions) and spec.records.max_records > 0 and spec.max_bytes > 0
-        deadline = asyncio.get_running_loop().time() + can_acquire * spec.max_wait_ms / 1000
+        wait_s = spec.max_wait_ms / 1000 if can_acquire else 0.0
+        deadline = asyncio.get_running_loop().time() + wait_s
         while self._sessions.is_open(session):
             keys = self._keys(session)
             waiting = self._wake_ups.register(keys)
