@@ -55,7 +55,8 @@ def fill(node: KBroker, partitions: int) -> None:
     admin = AdminClient(client)
     admin.create_topics([NewTopic(TOPIC, min(partitions, AT_ONCE), 1)])[TOPIC].result(120)
     if partitions > AT_ONCE:
-        admin.create_partitions([NewPartitions(TOPIC, partitions)])[TOPIC].result(120)
+        growing = admin.create_partitions([NewPartitions(TOPIC, partitions)], operation_timeout=120)
+        growing[TOPIC].result(125)
     producer = Producer(client | {"linger.ms": 100})
     for number in range(partitions):
         producer.produce(TOPIC, b"x" * 100, partition=number)

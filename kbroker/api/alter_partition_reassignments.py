@@ -8,6 +8,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.control.changes.log_closings import names_are_free
+from kbroker.control.log_openings import opened_by
 from kbroker.control.metadata.topic_plan import check_replicas
 from kbroker.control.replication.reassignment import reassign
 from kbroker.protocol.api_keys import ApiKey
@@ -34,11 +35,9 @@ async def handle(
         begun = [topic.name for topic in request.topics if any(each.replicas for each in topic.partitions)]
         await names_are_free(ctx.broker, begun)
     responses = []
+    options = request.allow_replication_factor_change, opened_by(request.timeout_ms)
     for topic in request.topics:
-        results = [
-            await _result(ctx, topic.name, partition, request.allow_replication_factor_change)
-            for partition in topic.partitions
-        ]
+        results = [await _result(ctx, topic.name, partition, *options) for partition in topic.partitions]
         responses.append(ReassignableTopicResponse(topic.name, results))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -68,10 +67,10 @@ def refuse(
 
 
 async def _result(
-    ctx: RequestContext, name: str, spec: ReassignablePartition, may_change_factor: bool
+    ctx: RequestContext, name: str, spec: ReassignablePartition, may_change_factor: bool, end_s: float
 ) -> ReassignablePartitionResponse:
     try:
-        await _reassign(ctx, name, spec, may_change_factor)
+        await _reassign(ctx, name, spec, may_change_factor, end_s)
     except KafkaError as error:
         message = None if error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS else error.message
         return ReassignablePartitionResponse(spec.partition_index, error.code, message)
@@ -79,7 +78,7 @@ async def _result(
 
 
 async def _reassign(
-    ctx: RequestContext, name: str, spec: ReassignablePartition, may_change_factor: bool
+    ctx: RequestContext, name: str, spec: ReassignablePartition, may_change_factor: bool, end_s: float
 ) -> None:
     broker = ctx.broker
     topic = broker.catalogue.get(name)
@@ -101,4 +100,4 @@ async def _reassign(
     elif not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     if len(broker.nodes.sites) > 1:
-        await reassign(ctx.services.replication, topic, partition, spec.replicas)
+        await reassign(ctx.services.replication, topic, partition, spec.replicas, end_s)

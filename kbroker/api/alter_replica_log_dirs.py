@@ -10,6 +10,7 @@ that has none there answers REPLICA_NOT_AVAILABLE.
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
+from kbroker.control.log_openings import opened_by
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_replica_log_dirs import (
@@ -33,12 +34,12 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
         for topic in one.topics
         for index in topic.partitions
     )
-    moves = ctx.services.moves
+    moves, end_s = ctx.services.moves, opened_by()
     results: Table[str, list[AlterReplicaLogDirPartitionResult]] = Table()
     for (name, index), log_dir in specs.items():
         code = ErrorCode.NONE
         try:
-            await moves.alter(name, index, log_dir, ctx.client.site)
+            await moves.alter(name, index, log_dir, ctx.client.site, end_s)
         except KafkaError as error:
             code = error.code
         results.setdefault(name, list).append(AlterReplicaLogDirPartitionResult(index, code))

@@ -7,7 +7,8 @@ new partitions.
 from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
-from kbroker.control.changes.topic_change import grow_topic
+from kbroker.control.changes.topic_change import check_growth, grow_topic
+from kbroker.control.log_openings import opened_by
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_partitions import (
@@ -30,6 +31,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         for name in distinct(topic.name for topic in request.topics)
         if name in repeated
     ]
+    end_s = opened_by(request.timeout_ms)
     for topic in request.topics:
         if topic.name in repeated:
             continue
@@ -37,8 +39,10 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         if topic.assignments is not None:
             assignments = [assignment.broker_ids for assignment in topic.assignments]
         try:
-            spec = (topic.name, topic.count, assignments, request.validate_only)
-            await grow_topic(ctx.broker, *spec, count_added=quota.record)
+            if request.validate_only:
+                check_growth(ctx.broker, topic.name, topic.count, assignments, quota.record)
+            else:
+                await grow_topic(ctx.broker, topic.name, topic.count, assignments, quota.record, end_s)
             results.append(CreatePartitionsTopicResult(topic.name))
         except KafkaError as error:
             results.append(CreatePartitionsTopicResult(topic.name, error.code, _text(error)))

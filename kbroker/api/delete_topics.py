@@ -33,7 +33,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     if is_sliced():  # many names are looked up before the lock, so that no other change waits
         chosen.topics()
     quota = ctx.services.mutation_quotas.of_client(ctx.client, strict_from=5)
-    errors = await delete_topics(ctx.broker, chosen.topics, quota.record)
+    errors = await delete_topics(ctx.broker, chosen.topics, quota.record, request.timeout_ms)
     for topic, error in zip(chosen.topics(), errors, strict=True):
         chosen.answer(topic.name, topic.topic_id, error)
     return DeleteTopicsResponse(quota.throttle_ms, chosen.results)

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 from kbroker.control.metadata.catalogue import Partition, Topic
@@ -23,6 +23,12 @@ OPEN_S: Final = 10.0
 waited for (broker.session.timeout.ms), so that other replicas lead soon. Kafka waits for no
 broker."""
 
+ANSWER_S: Final = 1.0
+"""Seconds before a client's own timeout at which a request that still waits is answered."""
+
+MAX_OPEN_S: Final = 300.0
+"""The longest wait for logs, whatever timeout a client names."""
+
 AGAIN_S: Final = 1.0
 """The same while logs of an earlier request are not open yet. Changes of topics run one after the
 other, so each creation adds its wait to that of all later changes."""
@@ -31,9 +37,13 @@ NewLogs = tuple[Topic, Sequence[Partition]]
 Open = Callable[[Sequence[NewLogs]], Awaitable[dict[str, KafkaError]]]
 
 
-def opened_by() -> float:
-    """The time of the loop's clock until which a change waits for the logs of its topic."""
-    return asyncio.get_running_loop().time() + OPEN_S
+def opened_by(timeout_ms: int = 0) -> float:
+    """The time of the loop's clock until which a request waits for the logs of its topics.
+
+    timeout_ms: of the request. Logs of thousands of partitions that were created just now may take
+    longer than OPEN_S, and a client that waits for the change anyway is not refused before."""
+    wait_s = max(OPEN_S, min(timeout_ms / 1000 - ANSWER_S, MAX_OPEN_S))
+    return asyncio.get_running_loop().time() + wait_s
 
 
 class PendingTopics:
@@ -120,11 +130,32 @@ class LogOpenings(PendingTopics):
                 await self.wait(listed)
         return {name for name in listed if self.pending(name)}
 
-    async def ended(self, name: str, end_s: float) -> None:
-        """Wait, as `still_pending`. Raises REQUEST_TIMED_OUT. A change calls it before it takes
-        `broker.changing`, which other changes wait for, and again while it holds it."""
-        if await self.still_pending([name], end_s):
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Logs of topic '{name}' are still being opened.")
+    @asynccontextmanager
+    async def settled(
+        self, lock: asyncio.Lock, names: Iterable[str], end_s: float
+    ) -> AsyncIterator[set[str]]:
+        """Hold `lock` while no logs of these topics are being opened. Other changes take it while
+        this one waits. Gives the names of those whose logs still are at `end_s`."""
+        listed = set(names)
+        while True:
+            await self.still_pending(listed, end_s)
+            async with lock:
+                late = {name for name in listed if self.pending(name)}
+                if not late or asyncio.get_running_loop().time() >= end_s:
+                    yield late
+                    return
+
+    @asynccontextmanager
+    async def settled_topic(self, lock: asyncio.Lock, name: str, end_s: float) -> AsyncIterator[None]:
+        """The same for one topic. Raises REQUEST_TIMED_OUT at `end_s`, without the lock."""
+        while True:
+            if await self.still_pending([name], end_s):
+                why = f"Logs of topic '{name}' are still being opened."
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why)
+            async with lock:
+                if not self.pending(name):
+                    yield
+                    return
 
     async def open(self, new: Sequence[NewLogs]) -> dict[str, KafkaError]:
         """Begin to open logs; waits for the end unless they are many, or a disk hangs: all other

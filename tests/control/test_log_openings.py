@@ -14,6 +14,7 @@ from kbroker.control.changes import config_change
 from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
+from kbroker.control.log_openings import opened_by
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc import messages as m
@@ -232,6 +233,44 @@ def test_a_change_of_a_topic_whose_logs_are_not_opened_waits_for_a_bounded_time(
 
     with world(tmp_path) as made:
         asyncio.run(run(made))
+
+
+@pytest.mark.parametrize("change", ["delete", "grow"])
+def test_a_change_waits_for_logs_as_long_as_its_client_and_others_do_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A topic of thousands of partitions could not grow right after its creation where files are
+    slow."""
+    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+
+    async def run(made: World) -> None:
+        worker = slow(made)
+        await create_topics(made.broker, [NewTopic("a", 5)])
+        topic = made.broker.catalogue.topics["a"]
+        pending: Awaitable[Any] = {
+            "delete": lambda: delete_topics(made.broker, lambda: [topic], timeout_ms=60_000),
+            "grow": lambda: grow_topic(made.broker, "a", 6, end_s=opened_by(60_000)),
+        }[change]()
+        waiting = asyncio.ensure_future(pending)
+        await asyncio.wait([waiting], timeout=0.3)
+        assert not waiting.done()
+        await asyncio.wait_for(made.broker.changing.acquire(), 5)
+        made.broker.changing.release()
+        worker.go.set()
+        assert await waiting == {"delete": [None], "grow": None}[change]
+        assert len(worker.opened) == {"delete": 0, "grow": 6}[change]
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made))
+
+
+def test_a_change_does_not_wait_without_end_for_a_client_that_would() -> None:
+    async def wait_s(timeout_ms: int) -> float:
+        return opened_by(timeout_ms) - asyncio.get_running_loop().time()
+
+    assert asyncio.run(wait_s(2**31 - 1)) == pytest.approx(log_openings.MAX_OPEN_S, abs=1)
+    assert asyncio.run(wait_s(-1)) == pytest.approx(log_openings.OPEN_S, abs=1)
+    assert asyncio.run(wait_s(60_000)) == pytest.approx(59, abs=0.9)
 
 
 def test_a_topic_is_deleted_while_a_deletion_waits_for_logs_of_another(tmp_path: Path) -> None:

@@ -64,21 +64,20 @@ class LogDirMoves:
         self._late = Background(log, "a log dir move could not be resumed")
         broker.listeners.opened_late.append(self._opened_late)
 
-    async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
+    async def alter(self, name: str, index: int, log_dir: str, site: int, end_s: float | None = None) -> None:
         """Begin to move a site's replica of a partition; the replica's own log dir as target ends a
-        move. Raises KafkaError."""
-        end_s = opened_by()
-        await self._broker.log_openings.ended(name, end_s)
-        async with self._broker.changing:  # no replica switches meanwhile
-            await self._alter(name, index, log_dir, site, end_s)
+        move. end_s: as of `grow_topic`. Raises KafkaError."""
+        end_s = opened_by() if end_s is None else end_s
+        broker = self._broker
+        async with broker.log_openings.settled_topic(broker.changing, name, end_s):  # no replica switches
+            await self._alter(name, index, log_dir, site)
 
-    async def _alter(self, name: str, index: int, log_dir: str, site: int, end_s: float) -> None:
+    async def _alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         broker = self._broker
         if log_dir not in broker.nodes.sites[site].log_dirs:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
         if broker.dir_errors.of(log_dir):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
-        await broker.log_openings.ended(name, end_s)
         replica = self._replica_of(name, index, site)
         key = key_of(replica)
         if broker.slots.state(replica.slot) == SlotState.OFFLINE:

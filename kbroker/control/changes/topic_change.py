@@ -238,23 +238,24 @@ async def add_partitions(
 
 
 async def delete_topics(
-    broker: Broker, choose: Callable[[], Sequence[Topic]], count: Callable[[int], None] = _uncounted
+    broker: Broker,
+    choose: Callable[[], Sequence[Topic]],
+    count: Callable[[int], None] = _uncounted,
+    timeout_ms: int = 0,
 ) -> list[KafkaError | None]:
     """Delete topics: first clients no longer see them, then the network processes remove them, then
     the IO workers close them.
 
     choose: gives the topics; called when every earlier change is done, so that it sees a topic that
     was being created. count: as of `create_topics`. Each topic's error, if any: REQUEST_TIMED_OUT
-    of those whose logs are still being opened after OPEN_S."""
-    end_s, pending = opened_by(), set[str]()
+    of those whose logs are still being opened then (`opened_by`)."""
+    end_s = opened_by(timeout_ms)
     async with broker.changing:
         topics = choose()
         names = {topic.name for topic in topics}
         if not any(broker.log_openings.pending(name) for name in names):
-            return await _delete(broker, topics, pending, count)
-    await broker.log_openings.still_pending(names, end_s)  # meanwhile other changes may be made
-    async with broker.changing:
-        pending = await broker.log_openings.still_pending(names, end_s)
+            return await _delete(broker, topics, (), count)
+    async with broker.log_openings.settled(broker.changing, names, end_s) as pending:
         return await _delete(broker, topics, pending, count)
 
 
@@ -302,27 +303,33 @@ def _deletions(topics: list[Topic]) -> list[Deletion]:
     return [Deletion(topic.topic_id, r) for topic in topics for p in topic.partitions for r in p.replicas]
 
 
+def check_growth(
+    broker: Broker,
+    name: str,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None = None,
+    count_added: Callable[[int], None] = _uncounted,
+) -> int:
+    """The number of partitions that `grow_topic` would add. Raises KafkaError."""
+    additional = plan_growth(broker.catalogue.get(name), count, assignments, sites_open(broker))
+    count_added(additional)
+    return additional
+
+
 async def grow_topic(
     broker: Broker,
     name: str,
     count: int,
     assignments: Sequence[Sequence[int]] | None = None,
-    validate_only: bool = False,
     count_added: Callable[[int], None] = _uncounted,
+    end_s: float | None = None,
 ) -> None:
     """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of
-    `create_topics`."""
-    end_s = opened_by()
-    if not validate_only:
-        await broker.log_openings.ended(name, end_s)
-    async with broker.changing:
+    `create_topics`. end_s: until when it waits for the topic's other logs; None: `opened_by`."""
+    end_s = opened_by() if end_s is None else end_s
+    async with broker.log_openings.settled_topic(broker.changing, name, end_s):
+        additional = check_growth(broker, name, count, assignments, count_added)
         topic = broker.catalogue.get(name)
-        additional = plan_growth(topic, count, assignments, sites_open(broker))
-        if not validate_only:
-            await broker.log_openings.ended(name, end_s)
-        count_added(additional)
-        if validate_only:
-            return
         assert topic is not None
         grown = Topic(topic.name, topic.topic_id, list(topic.partitions))
         factor = len(topic.partitions[0].replicas)
@@ -332,7 +339,7 @@ async def grow_topic(
         except BaseException:
             broker.ownership.release(r for p in added for r in p.replicas)
             raise
-        await broker.log_openings.still_pending([name], end_s)
+        await broker.log_openings.still_pending([name], opened_by())
         broker.opening[name] = (grown, added)
         broker.write_slots(grown, added)
         await asyncio.sleep(0)  # thousands of slots take milliseconds, and so does the image of them

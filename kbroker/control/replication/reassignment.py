@@ -26,10 +26,14 @@ log = logging.getLogger(__name__)
 
 
 async def reassign(
-    replication: Replication, topic: Topic, partition: Partition, nodes: Sequence[int] | None
+    replication: Replication,
+    topic: Topic,
+    partition: Partition,
+    nodes: Sequence[int] | None,
+    end_s: float | None = None,
 ) -> None:
     """Begin to move a partition's replicas to the nodes, the preferred leader first; None: cancel
-    the pending one.
+    the pending one. end_s: until when it waits for the topic's logs; None: `opened_by`.
 
     Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION, and REQUEST_TIMED_OUT while logs of the topic cannot be opened, or a
@@ -40,10 +44,8 @@ async def reassign(
         check_replicas(nodes, sites, None)
     if nodes == broker.nodes.of(partition.replicas) and not partition.adding and not partition.removing:
         return
-    end_s = opened_by()
-    await broker.log_openings.ended(topic.name, end_s)
-    async with broker.changing:
-        await broker.log_openings.ended(topic.name, end_s)
+    end_s = opened_by() if end_s is None else end_s
+    async with broker.log_openings.settled_topic(broker.changing, topic.name, end_s):
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if nodes is not None and broker.closing.pending(topic.name):

@@ -12,7 +12,7 @@ import pytest
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
 from kbroker.control.changes import topic_change
 from kbroker.control.changes.internal_topic import ensure
-from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
+from kbroker.control.changes.topic_change import check_growth, create_topics, delete_topics, grow_topic
 from kbroker.control.images import full_image
 from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.config_resource import TOPIC
@@ -260,10 +260,10 @@ def test_a_topic_grows_and_keeps_its_partitions(tmp_path: Path) -> None:
 def test_growth_that_is_only_validated_changes_nothing(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         create(made, NewTopic("a", 2))
-        asyncio.run(grow_topic(made.broker, "a", 4, validate_only=True))
+        assert check_growth(made.broker, "a", 4) == 2
         assert len(made.broker.catalogue.topics["a"].partitions) == 2
         with pytest.raises(KafkaError) as refused:
-            asyncio.run(grow_topic(made.broker, "a", 1, validate_only=True))
+            check_growth(made.broker, "a", 1)
         assert refused.value.code is ErrorCode.INVALID_PARTITIONS
 
 

@@ -32,8 +32,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     large = NewTopic("large", 1, 1, config={"max.message.bytes": str(2 * LARGE)})
     for future in admin.create_topics([NewTopic("wide", PARTITIONS // 2, 1), large]).values():
         future.result(120)
-    # one request makes fewer than 10,000 partitions
-    admin.create_partitions([NewPartitions("wide", PARTITIONS)])["wide"].result(120)
+    # one request makes fewer than 10,000 partitions; the second one waits for the logs of the first
+    growing = admin.create_partitions([NewPartitions("wide", PARTITIONS)], operation_timeout=120)
+    growing["wide"].result(125)
     producer = Producer(client | {"message.max.bytes": 2 * LARGE})
     producer.produce("wide", "in the last partition", partition=PARTITIONS - 1)
     producer.produce("large", "start " + "x" * LARGE, key=b"\xff\x00binary")
