@@ -14,13 +14,12 @@ import select
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
 from kbroker.ipc.child import EXIT_CANNOT_START, PARENT_ONLY, STOP_SIGNAL, ChildContext
-from kbroker.ipc.clock import monotonic_ms
+from kbroker.ipc.clock import monotonic_ms, process_age_s
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.metrics.slots import Slots, bind
@@ -75,7 +74,6 @@ class Supervisor:
 
     def run(self) -> int:
         """Start, serve until SIGTERM or SIGINT, drain; the exit code."""
-        began = time.monotonic()
         _allow_many_files()
         self._wake_on_signals()
         self._dirs = LogDirs(self.config.log_dirs, self.config.node_id)
@@ -97,7 +95,7 @@ class Supervisor:
         for fd in self._acceptor.fds():
             self._poll.register(fd, select.EPOLLIN)
         addresses = [f"bootstrap={','.join(self._acceptor.addresses())}", self._http.addresses()]
-        log.info("kbroker ready in %.2f s %s", time.monotonic() - began, " ".join(filter(None, addresses)))
+        log.info("kbroker ready in %.2f s %s", process_age_s(), " ".join(filter(None, addresses)))
         self._linker_due_ms = monotonic_ms() + LINKER_MS if "llvmlite" in sys.modules else 0
         while not self._stopping:
             self._turn(self._timeout_ms())
