@@ -92,3 +92,13 @@ def test_a_collection_is_repeated_when_packages_change(
     tier_files.KEPT.write_text(json.dumps(kept | {"files": {"fast": ["mine"]}}))
     monkeypatch.setattr(tier_files, "installed", lambda: ["pyspark 4.0"])
     assert tier_files.files_of(EXPRESSIONS)["fast"] != ["mine"]
+
+
+def test_files_that_take_long_begin_before_the_others() -> None:
+    listed = [line for line in tier_files.LONGEST.read_text().splitlines() if not line.startswith("#")]
+    assert not [name for name in listed if not (tier_files.ROOT / name).is_file()]
+    assert tier_files.longest_first(["tests/a.py", *reversed(listed), "tests/z.py"]) == [
+        *listed,
+        "tests/a.py",
+        "tests/z.py",
+    ]

@@ -242,7 +242,8 @@ def test_a_tier_is_given_the_files_that_hold_its_tests(monkeypatch: pytest.Monke
 
 def test_without_a_collection_a_tier_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "files_of", lambda expressions: {})
-    assert tiers.chosen("fuzz", after_short=False) == ("-m", tiers.TIERS["fuzz"][1])
+    _, expression, arguments = tiers.TIERS["fuzz"]
+    assert tiers.chosen("fuzz", after_short=False) == ("-m", expression, *arguments)
     assert "tests/io" in tiers.chosen("plain", after_short=False)
 
 

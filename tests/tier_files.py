@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from _pytest.mark.expression import Expression
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".pytest_cache" / "tier-files.json"
+LONGEST = ROOT / "tests" / "longest.txt"
 COLLECTION = ("--collect-only", "-q", "-p", "no:cacheprovider")
 
 
@@ -88,6 +89,13 @@ def sorted_files(marks_by_file: Mapping[str, list[set[str]]], expression: str) -
 
     files = [file for file, tests in marks_by_file.items() if any(map(chooses, tests))]
     return sorted(files, key=lambda file: Path(file).parts)
+
+
+def longest_first(files: Iterable[str]) -> list[str]:
+    """The files in their order, but those of tests/longest.txt before the others."""
+    lines = [line for line in LONGEST.read_text().splitlines() if not line.startswith("#")]
+    places = {file: place for place, file in enumerate(lines)}
+    return sorted(files, key=lambda file: places.get(file, len(places)))
 
 
 @pytest.hookimpl(tryfirst=True)

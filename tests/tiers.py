@@ -29,7 +29,7 @@ from pathlib import Path
 import psutil
 
 from tests import hangs, skips
-from tests.tier_files import files_of, kept, noting, with_bytecode
+from tests.tier_files import files_of, kept, longest_first, noting, with_bytecode
 
 ROOT = Path(__file__).resolve().parent.parent
 LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
@@ -39,13 +39,13 @@ KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 # A process that dies ends the run. A new one in its place would wait for work for good once the
 # other one knows that none is left.
 PARALLEL = ("-n", "2", "--dist", "loadfile", "--max-worker-restart", "0")
-# These wait for other programs half of their time. Their slow modules come early in the alphabet:
-# in that order the end is not one process with a long module, as it is when modules with most tests
-# come first.
+# These wait for other programs half of their time. Their modules run in the order of
+# `longest_first`: with most tests first, the end would be one process with a long module.
 WAITING = (*PARALLEL, "--no-loadscope-reorder")
 # Real clients, Apache Kafka's tools and brokers that start after a kill leave two processors idle
-# for a third to a half of the time with two of them.
+# for a third to a half of the time with two of them, and for a quarter with three.
 CROWDED = ("-n", "3", *WAITING[2:])
+FULL = ("-n", "4", *WAITING[2:])
 # One run of Spark plans most of its time, with one thread. A whole judgement takes minutes on a
 # busy machine; a limit that ends it leaves no gateway to Java for the tests after it. The module
 # with most tests is the longest and comes first.
@@ -75,22 +75,22 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "slow": (
         "the slower units and properties",
         "slow and not (compat or kafka or crash or fuzz or spark or long)",
-        PARALLEL,
+        CROWDED,
     ),
     "compat": (
         "real clients against a running kbroker",
         "compat and not (kafka or crash or fuzz or long)",
-        CROWDED,
+        FULL,
     ),
     "kafka": (
         "beside Apache Kafka, and with its Java tools",
         "kafka and not (crash or fuzz or long)",
         CROWDED,
     ),
-    "crash": ("kill -9 under load, nothing acknowledged is lost", "crash and not fuzz", CROWDED),
+    "crash": ("kill -9 under load, nothing acknowledged is lost", "crash and not fuzz", FULL),
     "spark": ("the judge of load tests finds every planted anomaly", "spark and not (fuzz or long)", JUDGING),
     "long": ("tests of minutes: moves to clusters and back, Connect, Spark clusters", "long", WAITING),
-    "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", ()),
+    "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", PARALLEL),
 }
 STRICT = ("crash", "spark", "fuzz")
 AFTER_SHORT = "--after-short"
@@ -190,7 +190,7 @@ def chosen(name: str, after_short: bool) -> tuple[str, ...]:
     files = files_of(expressions).get(name, [])
     if files:
         arguments = tuple(one for one in arguments if not one.startswith("tests/"))
-        files = [file for file in files if not folders or file.startswith(folders)]
+        files = longest_first(file for file in files if not folders or file.startswith(folders))
     return ("-m", expression, *arguments, *files)
 
 

@@ -34,7 +34,7 @@ from tests.peer.side_work import Beside
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
-KILLS = int(os.environ.get("KBROKER_KILLS", "10"))
+KILLS = int(os.environ.get("KBROKER_KILLS", "6"))
 EAGER = {
     "log.cleaner.backoff.ms": "50",
     "log.initial.task.delay.ms": "100",

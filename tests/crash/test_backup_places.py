@@ -26,7 +26,7 @@ from tests.crash.backup_load import (
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
-KILLS = int(os.environ.get("KBROKER_KILLS", "5"))
+KILLS = int(os.environ.get("KBROKER_KILLS", "3"))
 
 
 @pytest.fixture
