@@ -224,17 +224,18 @@ def test_the_client_s_operations_are_in_the_description_of_a_classic_group() -> 
 
 
 @pytest.mark.parametrize("place", ["assignment", "target_assignment"])
-def test_a_group_with_a_hidden_topic_is_refused_without_its_members(place: str) -> None:
+def test_a_group_with_a_hidden_topic_is_refused_without_its_description(place: str) -> None:
     assigned = [described.TopicPartitions(NO_ID, HIDDEN, [0])]
     member = described.Member(**{place: described.Assignment(assigned)})
-    group = described.DescribedGroup(group_id=A_GROUP, members=[member])
+    group = described.DescribedGroup(
+        group_id=A_GROUP, group_state="Stable", group_epoch=3, assignor_name="uniform", members=[member]
+    )
     response = described.ConsumerGroupDescribeResponse(groups=[group])
     request = described.ConsumerGroupDescribeRequest([A_GROUP], True)
     answer, _ = guarded(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request, response, (acls.DESCRIBE, GROUP, A_GROUP))
     (found,) = answer.groups
-    assert (found.error_code, found.members) == (TOPIC_REFUSED, [])
     assert "not authorized to describe" in found.error_message
-    assert found.authorized_operations == 1 << acls.DESCRIBE
+    assert found == described.DescribedGroup(TOPIC_REFUSED, found.error_message, A_GROUP)
 
 
 TOPOLOGY_FIELDS = (
@@ -270,6 +271,7 @@ def test_a_streams_group_is_refused_for_a_hidden_topic_of_its_topology(field: st
         )
         (found,) = answer.groups
         assert (found.error_code, len(found.members)) == (code, 0 if code else 1)
+        assert (found.topology is None) is bool(code)
 
 
 @pytest.mark.parametrize("field", TOPOLOGY_FIELDS)

@@ -67,6 +67,7 @@ from kbroker.protocol.slices import emptying, freed, paced
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+HIDDEN_TOPOLOGY = "The described group uses topics that the client is not authorized to describe."
 
 
 def _may_topic(ctx: RequestContext, operation: int, name: str) -> bool:
@@ -226,21 +227,28 @@ def describing(module: Any) -> Guard:
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         def described(inner: RequestContext, rest: Any) -> Any:
             response = serve(inner, rest)
-            for group in paced(response.groups):
+            for number, group in enumerate(paced(response.groups)):
                 if group.error_code:
                     continue
                 if any(not _may_topic(ctx, acls.DESCRIBE, name) for name in _topics_shown(group)):
-                    group.error_code = TOPIC_REFUSED
-                    group.error_message = HIDDEN_TOPICS
-                    freed(group.members)
-                    group.members = []
-                if request.include_authorized_operations:
+                    response.groups[number] = _without_description(group)
+                elif request.include_authorized_operations:
                     group.authorized_operations = operations(ctx, acls.GROUP, group.group_id, ON_GROUP)
             return response
 
         return each(ctx, request, described)
 
     return guard
+
+
+def _without_description(group: Any) -> Any:
+    """The refusal of a group: only its id, since its topology names the hidden topics, too."""
+    freed(group.members)
+    topology = getattr(group, "topology", None)
+    if topology is not None:
+        freed(topology.subtopologies or [])
+    text = HIDDEN_TOPOLOGY if hasattr(group, "topology") else HIDDEN_TOPICS
+    return type(group)(TOPIC_REFUSED, text, group_id=group.group_id)
 
 
 def _topics_shown(group: Any) -> set[str]:
