@@ -106,6 +106,31 @@ def test_metadata_says_nothing_of_topics_that_are_hidden(made: World) -> None:
     ]
 
 
+def test_names_beside_the_id_of_a_hidden_topic_are_neither_described_nor_created(made: World) -> None:
+    """Kafka reads only the ids of such a request."""
+    assert made.broker.authorizer is not None
+    made.broker.authorizer.super_users = frozenset()
+    topics = [MetadataRequestTopic(made.broker.catalogue.topics["hidden"].topic_id, None)]
+    topics += [MetadataRequestTopic(name=name) for name in ("seen", "absent")]
+    answer = request(made, ApiKey.METADATA, 12, MetadataRequest(topics, True))
+    assert [(one.name, one.topic_id, one.error_code) for one in answer.topics] == [
+        (None, topics[0].topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    ]
+    assert "absent" not in made.broker.catalogue.topics
+
+
+def test_a_refused_empty_name_refuses_no_other(made: World) -> None:
+    request(made, ApiKey.CREATE_ACLS, 3, CreateAclsRequest([creation(principal="User:ANONYMOUS")]))
+    assert made.broker.authorizer is not None
+    made.broker.authorizer.super_users = frozenset()
+    named = [MetadataRequestTopic(name=name) for name in ("", "seen")]
+    answer = request(made, ApiKey.METADATA, 12, MetadataRequest(named, False))
+    assert {(one.name, one.error_code) for one in answer.topics} == {
+        ("", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("seen", 0),
+    }
+
+
 def test_a_missing_topic_is_created_only_for_a_client_that_may_create_it(made: World) -> None:
     """It may describe both, and create one of them."""
     rules = [

@@ -34,7 +34,12 @@ from kbroker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponseTopic,
 )
-from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from kbroker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from kbroker.protocol.schema import ZERO_UUID
 from kbroker.protocol.slices import Names, SlicedList, distinct, freed, paced
 
@@ -62,10 +67,7 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
     refused = [*_hidden_topics(ctx, request), *_not_created(ctx, request)]
     if not refused and not _asks_operations(request):
         return serve(ctx, request)
-    gone = Names(topic.name or topic.topic_id for topic in paced(refused))
-    left = SlicedList(
-        topic for topic in request.topics or () if topic.name not in gone and topic.topic_id not in gone
-    )
+    left = _not_refused(request.topics or [], refused)
 
     def finish(response: MetadataResponse) -> Any:
         answer = _with_operations(ctx, request, response)
@@ -80,6 +82,18 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
     else:
         found = serve(narrowed(ctx), rest)
     return then(found, finish)
+
+
+def _not_refused(
+    topics: list[MetadataRequestTopic], refused: list[MetadataResponseTopic]
+) -> list[MetadataRequestTopic]:
+    """The topics of a request that the client may see. Names beside ids are dropped: they were not
+    checked, and without the refused ids the rest might be a request by name."""
+    if any(topic.topic_id != ZERO_UUID for topic in topics):
+        gone = Names([ZERO_UUID, *(topic.topic_id for topic in paced(refused))])
+        return SlicedList(topic for topic in topics if topic.topic_id not in gone)
+    gone = Names(topic.name for topic in paced(refused))
+    return SlicedList(topic for topic in topics if topic.name not in gone)
 
 
 def _asks_operations(request: MetadataRequest) -> bool:
@@ -184,8 +198,8 @@ def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve
 
 
 def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve: Serve) -> Any:
-    """DELETE on the cluster or on the topic; a request by id does not get the name of a hidden
-    topic."""
+    """DELETE on the cluster or on the topic, by name DESCRIBE as well, which may be denied; a
+    request by id does not get the name of a hidden topic."""
     if may_all(ctx, acls.DELETE):
         return serve(ctx, request)
     kept, refused = SlicedList(), []
@@ -194,7 +208,7 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
         found = None if topic.name is not None else ctx.broker.catalogue.by_id(topic.topic_id)
         name = topic.name if found is None else found.name
         badly_named = name is None or (topic.name is not None and topic.topic_id != ZERO_UUID)
-        if badly_named or _may_see_deletion(ctx, name or ""):
+        if badly_named or _may_see_deletion(ctx, name or "", by_name=found is None):
             kept.append(topic)
         else:
             shown_name = topic.name if found is None else found.name if _sees(ctx, found.name) else None
@@ -210,10 +224,11 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
     return then(serve(ctx, rest), finish)
 
 
-def _may_see_deletion(ctx: RequestContext, name: str) -> bool:
+def _may_see_deletion(ctx: RequestContext, name: str, by_name: bool) -> bool:
     """Whether the client may delete a topic, or see that it does not exist."""
-    missing = name not in ctx.broker.catalogue.topics
-    return may(ctx, acls.DELETE, acls.TOPIC, name) or (missing and _sees(ctx, name))
+    if by_name and not _sees(ctx, name):
+        return False
+    return name not in ctx.broker.catalogue.topics or may(ctx, acls.DELETE, acls.TOPIC, name)
 
 
 def _named_once(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
