@@ -6,11 +6,13 @@ before the answer is sent. The answer still reports them as missing; the next he
 
 import logging
 
+from kbroker.api.authorization.guard import may, may_all
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol, check_size
 from kbroker.api.later import running
 from kbroker.api.row import Api
+from kbroker.config import acls
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.groups.streams_group.configured_topology import Status
@@ -41,7 +43,10 @@ async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> 
         request.group_id, lambda now_ms: service.shard.streams_heartbeat(who, request, now_ms)
     )
     if result.missing:
-        await create_internal_topics(ctx.broker, request.group_id, result)
+        if refused := _not_creatable(ctx, result):
+            _report(result, f"Unauthorized to CREATE on topics {', '.join(refused)}")
+        else:
+            await create_internal_topics(ctx.broker, request.group_id, result)
     return result.response
 
 
@@ -50,6 +55,14 @@ def refuse(
 ) -> StreamsGroupHeartbeatResponse:
     """The request failed as a whole."""
     return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.own_words)
+
+
+def _not_creatable(ctx: RequestContext, result: HeartbeatResult) -> list[str]:
+    """The missing topics that the client may not create; if there are any, none is created, as in
+    Kafka."""
+    if may_all(ctx, acls.CREATE):
+        return []
+    return [topic.name for topic in result.missing if not may(ctx, acls.CREATE, acls.TOPIC, topic.name)]
 
 
 async def create_internal_topics(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
@@ -66,9 +79,13 @@ async def create_internal_topics(broker: Broker, group_id: str, result: Heartbea
         return
     log.warning("group %s: internal topics could not be created: %s", group_id, failed)
     why = "; ".join(f"{name} ({error.message})" for name, error in sorted(failed.items()))
+    _report(result, f"Creation failed: {why}")
+
+
+def _report(result: HeartbeatResult, why: str) -> None:
     for status in result.response.status or ():
         if status.status_code == Status.MISSING_INTERNAL_TOPICS:
-            status.status_detail += f"; Creation failed: {why}."
+            status.status_detail += f"; {why}."
 
 
 def _spec(topic: InternalTopic) -> NewTopic:

@@ -147,6 +147,19 @@ def test_a_refused_deletion_by_name_keeps_the_name() -> None:
     ]
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_deletion_by_name_is_refused_where_describe_is_denied(by_name: bool) -> None:
+    state = deleted.DeleteTopicState(SEEN, NO_ID) if by_name else deleted.DeleteTopicState(None, SEEN_ID)
+    request = deleted.DeleteTopicsRequest([], [state])
+    answer, reached = guarded(
+        ApiKey.DELETE_TOPICS, 6, request, deleted.DeleteTopicsResponse(), (acls.DELETE, TOPIC, SEEN)
+    )
+    assert len(reached[0].topics if reached else []) == (0 if by_name else 1)
+    assert [(one.name, one.error_code) for one in answer.responses] == (
+        [(SEEN, TOPIC_REFUSED)] if by_name else []
+    )
+
+
 # --- committed offsets --------------------------------------------------------------------------------
 
 

@@ -3,18 +3,28 @@ reason; UnregisterBroker."""
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kbroker.api import streams_group_heartbeat
 from kbroker.api.streams_group_heartbeat import create_internal_topics
+from kbroker.config import acls
 from kbroker.control.groups.streams_group.configured_topology import Status as Code
 from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
 from kbroker.control.groups.streams_group.topology import InternalTopic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.messages.streams_group_heartbeat import Status, StreamsGroupHeartbeatResponse
+from kbroker.protocol.messages.streams_group_heartbeat import (
+    Status,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from kbroker.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from tests.api.in_process import ask
+from tests.api.granted import Granted, Permission
+from tests.api.in_process import ask, client_request
+from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.fakes import world
 
 MISSING = "Internal topics are missing: bad, good"
@@ -36,6 +46,44 @@ def test_internal_topics_are_created_with_configs_and_failures_are_reported(tmp_
     reported = response.status[0].status_detail
     assert reported.startswith(f"{MISSING}; Creation failed: bad (")
     assert "good (" not in reported
+
+
+@pytest.mark.parametrize(
+    ("granted", "refused"),
+    [
+        ([], "bad, good"),
+        ([(acls.CREATE, acls.TOPIC, "good")], "bad"),
+        ([(acls.CREATE, acls.TOPIC, "good"), (acls.CREATE, acls.TOPIC, "bad")], ""),
+        ([(acls.CREATE, acls.CLUSTER, acls.CLUSTER_NAME)], ""),
+    ],
+)
+def test_internal_topics_are_created_for_a_client_that_may_create_all_of_them(
+    tmp_path: Path, granted: list[Permission], refused: str
+) -> None:
+    response = StreamsGroupHeartbeatResponse(status=[Status(Code.MISSING_INTERNAL_TOPICS, MISSING)])
+    result = HeartbeatResult(response, (InternalTopic("bad", 1, 1, ()), InternalTopic("good", 1, 1, ())))
+
+    async def run(*_: object) -> HeartbeatResult:
+        return result
+
+    async def heartbeat(ctx: Any) -> Any:
+        return await answer_of(streams_group_heartbeat.handle(ctx, StreamsGroupHeartbeatRequest("app")))
+
+    with world(tmp_path) as made:
+        authorizer: Any = Granted(*granted)
+        made.broker.authorizer = authorizer
+        ctx = SimpleNamespace(
+            broker=made.broker,
+            services=SimpleNamespace(groups=SimpleNamespace(run=run)),
+            client=client_request(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, b""),
+            client_id="app-1",
+            version=0,
+        )
+        assert asyncio.run(heartbeat(ctx)) is response
+        assert {"bad", "good"} & set(made.broker.catalogue.topics) == (set() if refused else {"bad", "good"})
+    assert response.status is not None
+    text = f"; Unauthorized to CREATE on topics {refused}." if refused else ""
+    assert response.status[0].status_detail == MISSING + text
 
 
 @pytest.mark.parametrize(
