@@ -30,6 +30,7 @@ from kbroker.protocol.messages.offset_delete import (
 )
 from kbroker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -69,7 +70,7 @@ class OffsetCommits:
             response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
             for part in topic.partitions:
                 epoch = request.generation_id_or_member_epoch
-                self._validate_partition(group, request.member_id, epoch, topic.name, part.partition_index)
+                self._validate_partition(group, request.member_id, epoch, topic.name, part)
                 offset = CommittedOffset(
                     part.committed_offset,
                     part.committed_leader_epoch,
@@ -102,15 +103,25 @@ class OffsetCommits:
         return group
 
     def _validate_partition(
-        self, group: Group | None, member_id: str, epoch: int, topic: str, partition: int
+        self,
+        group: Group | None,
+        member_id: str,
+        epoch: int,
+        topic: str,
+        part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     ) -> None:
         """Whether a member with an older epoch may still commit the partition (KIP-1251). Raises
         STALE_MEMBER_EPOCH, ILLEGAL_GENERATION."""
+        if self._is_too_large(part.committed_metadata):
+            return  # not committed: the partition alone is refused
         if isinstance(group, ConsumerGroup):
             topic_id = self._table.topics.id_of(topic)
-            group.validate_partition_commit(member_id, epoch, topic_id, partition)
+            group.validate_partition_commit(member_id, epoch, topic_id, part.partition_index)
         elif isinstance(group, StreamsGroup):
-            group.validate_partition_commit(member_id, epoch, topic, partition)
+            group.validate_partition_commit(member_id, epoch, topic, part.partition_index)
+
+    def _is_too_large(self, metadata: str | None) -> bool:
+        return len(metadata or "") > self._table.settings.offset_metadata_max_bytes
 
     def renewal(self, request: OffsetCommitRequest) -> Renewal | None:
         """The session that commits like this (just allowed) one extend; None when the next such
@@ -168,9 +179,7 @@ class OffsetCommits:
             )
             for topic in request.topics:
                 for part in topic.partitions:
-                    self._validate_partition(
-                        group, request.member_id, epoch, topic.name, part.partition_index
-                    )
+                    self._validate_partition(group, request.member_id, epoch, topic.name, part)
         except KafkaError as error:
             if error.code is ErrorCode.STALE_MEMBER_EPOCH:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
@@ -180,7 +189,7 @@ class OffsetCommits:
         self, group_id: str, topic: str, partition: int, offset: CommittedOffset, records: list[Record]
     ) -> ErrorCode:
         """Add the record of an offset, unless its metadata is too large."""
-        if len(offset.metadata) > self._table.settings.offset_metadata_max_bytes:
+        if self._is_too_large(offset.metadata):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         records.append(offset_record(group_id, topic, partition, offset))
         return ErrorCode.NONE

@@ -1,9 +1,16 @@
 """KIP-848 groups: static members, assignors, expressions, restarts, committed offsets."""
 
+from typing import Any
+
 import pytest
 
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kbroker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -225,6 +232,27 @@ class TestOffsets:
         for refused in ((1,), (0, 1)):
             with pytest.raises(KafkaError, match="ILLEGAL_GENERATION"):
                 commit(*refused)
+
+    def test_too_large_metadata_is_the_error_of_its_partition_whatever_the_epoch(self) -> None:
+        """The other partition, which an older epoch may commit, is committed."""
+        kafka = kafka_with(t=1)
+        Member(kafka, "a")
+        kafka.topics.put("t", 2)
+        kafka.advance(INTERVAL_MS)
+        kafka.beat("a", 2)
+        large = "x" * 4097
+        parts = [OffsetCommitRequestPartition(0, 5), OffsetCommitRequestPartition(1, 5, -1, large)]
+        topics = [OffsetCommitRequestTopic("t", kafka.topics.id_of("t") or b"", parts)]
+        commit = OffsetCommitRequest("g", 2, "a", topics=topics)
+        plain: Any = kafka.shard.commit_offsets(commit, 9, kafka.now_ms)
+        txn_parts = [TxnOffsetCommitRequestPartition(0, 5), TxnOffsetCommitRequestPartition(1, 5, -1, large)]
+        txn_topics = [TxnOffsetCommitRequestTopic("t", txn_parts)]
+        in_transaction = TxnOffsetCommitRequest("i", "g", 1, 0, 2, "a", topics=txn_topics)
+        pending: Any = kafka.shard.commit_offsets_in_transaction(in_transaction, 5, kafka.now_ms)
+        for outcome in (plain, pending):
+            codes = [part.error_code for part in outcome.response.topics[0].partitions]
+            assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+            assert len(outcome.records) == 1
 
     def test_offsets_of_subscribed_topics_neither_expire_nor_are_deleted(self) -> None:
         kafka = kafka_with(GroupSettings(offsets_retention_ms=10_000))
