@@ -75,7 +75,7 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "slow": (
         "the slower units and properties",
         "slow and not (compat or kafka or crash or fuzz or spark or long)",
-        CROWDED,
+        WAITING,
     ),
     "compat": (
         "real clients against a running kbroker",
