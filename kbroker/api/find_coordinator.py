@@ -28,6 +28,7 @@ from kbroker.protocol.messages.find_coordinator import (
 )
 
 MANY_KEYS_FROM = 4
+SHARE_FROM = 6
 API = Api(ApiKey.FIND_COORDINATOR, 0, 6, fast_paths=(REPEATED,))
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAMES: Mapping[int, str] = {GROUP: "group", TRANSACTION: "transaction", SHARE: "share"}
@@ -92,7 +93,7 @@ def _node(ctx: RequestContext) -> tuple[int, str, int]:
 
 
 def _refusal(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
-    if key_type == SHARE and (ctx.version < 6 or not is_share_key(key)):
+    if key_type == SHARE and (ctx.version < SHARE_FROM or not is_share_key(key)):
         return KafkaError(ErrorCode.INVALID_REQUEST)
     if key_type not in ctx.broker.coordinators:
         return KafkaError(ErrorCode.INVALID_REQUEST, f"There is no {NAMES[key_type]} coordinator")

@@ -17,10 +17,15 @@ PROTOCOL_MANDATORY_FROM = 5
 
 def handle(ctx: RequestContext, request: SyncGroupRequest) -> Answer:
     """The member's assignment, when the leader's request is stored."""
-    if ctx.version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
+    if not names_protocol(request, ctx.version):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     service = ctx.services.groups
     return service.ask(request.group_id, lambda now_ms: service.shard.sync(request, now_ms))
+
+
+def names_protocol(request: SyncGroupRequest, version: int) -> bool:
+    """Whether it names its protocol, where its version must."""
+    return version < PROTOCOL_MANDATORY_FROM or None not in (request.protocol_type, request.protocol_name)
 
 
 def refuse(request: SyncGroupRequest, error: KafkaError, version: int) -> SyncGroupResponse:

@@ -53,7 +53,11 @@ ON_CLUSTER: dict[ApiKey, tuple[int, ...]] = {
 
 RESOURCES: list[tuple[ApiKey, int, dict[str, Any], list[Permission]]] = [
     (ApiKey.JOIN_GROUP, 5, {"group_id": G}, [(READ, GROUP, G)]),
-    (ApiKey.SYNC_GROUP, 5, {"group_id": G}, [(READ, GROUP, G)]),
+    (ApiKey.SYNC_GROUP, 4, {"group_id": G}, [(READ, GROUP, G)]),
+    (
+        ApiKey.SYNC_GROUP, 5, {"group_id": G, "protocol_type": "consumer", "protocol_name": "range"},
+        [(READ, GROUP, G)],
+    ),
     (ApiKey.HEARTBEAT, 4, {"group_id": G}, [(READ, GROUP, G)]),
     (ApiKey.LEAVE_GROUP, 4, {"group_id": G}, [(READ, GROUP, G)]),
     (ApiKey.DESCRIBE_GROUPS, 5, {"groups": [G]}, [(DESCRIBE, GROUP, G)]),
@@ -76,7 +80,7 @@ RESOURCES: list[tuple[ApiKey, int, dict[str, Any], list[Permission]]] = [
     (ApiKey.CREATE_PARTITIONS, 3, {"topics": [{"name": T}]}, [(ALTER, TOPIC, T)]),
     (ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": [{"name": T}]}, [(READ, TOPIC, T)]),
     (ApiKey.CREATE_TOPICS, 7, {"topics": [{"name": T}]}, [(CREATE, TOPIC, T)]),
-    (ApiKey.DELETE_TOPICS, 5, {"topic_names": [T]}, [(DELETE, TOPIC, T)]),
+    (ApiKey.DELETE_TOPICS, 5, {"topic_names": [T]}, [(DELETE, TOPIC, T), (DESCRIBE, TOPIC, T)]),
     (
         ApiKey.OFFSET_COMMIT, 8, {"group_id": G, "topics": [{"name": T}]},
         [(READ, GROUP, G), (READ, TOPIC, T)],
@@ -211,3 +215,21 @@ def test_without_one_of_them_the_handler_does_not_see_the_resource(
     seen, code = outcome(api, version, request(api, given), *granted)
     assert code in (None, REFUSALS[kind])
     assert name not in str(seen)
+
+
+def test_a_group_without_a_named_protocol_is_not_synced_before_its_permission_is_checked() -> None:
+    requested = request(ApiKey.SYNC_GROUP, {"group_id": G, "protocol_type": "consumer"})
+    granted: list[Permission] = [(READ, GROUP, G)]
+    for permissions in ([], granted):
+        _, code = outcome(ApiKey.SYNC_GROUP, 5, requested, *permissions)
+        assert code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, None), (6, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
+def test_a_share_coordinator_needs_a_permission_where_its_version_has_one(
+    version: int, code: ErrorCode | None
+) -> None:
+    """The handler refuses the keys of an older version."""
+    given = {"key_type": 2, "coordinator_keys": ["g:AAAAAAAAAAAAAAAAAAAAAA:0"]}
+    requested = request(ApiKey.FIND_COORDINATOR, given)
+    assert outcome(ApiKey.FIND_COORDINATOR, version, requested)[1] == code

@@ -19,6 +19,7 @@ from kbroker.api import (
     share_fetch,
     share_group_describe,
     streams_group_describe,
+    sync_group,
 )
 from kbroker.api.authorization.configs import on_configs
 from kbroker.api.authorization.groups import (
@@ -59,6 +60,7 @@ from kbroker.config import acls
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 def guard_describe_cluster(ctx: RequestContext, request: Any, serve: Serve) -> Any:
@@ -78,6 +80,14 @@ def guard_offset_for_leader_epoch(ctx: RequestContext, request: Any, serve: Serv
 _EPOCHS = on_each(offset_for_leader_epoch, acls.DESCRIBE, acls.TOPIC, "topics", "topics", "topic")
 _READ_GROUP = on_one(acls.READ, acls.GROUP, "group_id")
 
+
+def guard_sync_group(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+    """READ on the group; as in Kafka a request must name its protocol first."""
+    if not sync_group.names_protocol(request, ctx.version):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return _READ_GROUP(ctx, request, serve)
+
+
 GUARDS: Mapping[int, Guard] = {
     ApiKey.LIST_OFFSETS: on_each(list_offsets, acls.DESCRIBE, acls.TOPIC, "topics", "topics"),
     ApiKey.METADATA: guard_metadata,
@@ -87,7 +97,7 @@ GUARDS: Mapping[int, Guard] = {
     ApiKey.JOIN_GROUP: _READ_GROUP,
     ApiKey.HEARTBEAT: _READ_GROUP,
     ApiKey.LEAVE_GROUP: _READ_GROUP,
-    ApiKey.SYNC_GROUP: _READ_GROUP,
+    ApiKey.SYNC_GROUP: guard_sync_group,
     ApiKey.DESCRIBE_GROUPS: guard_describe_groups,
     ApiKey.LIST_GROUPS: guard_list_groups,
     ApiKey.CREATE_TOPICS: guard_create_topics,

@@ -134,7 +134,8 @@ def guard_find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest,
     """DESCRIBE on groups and transactional ids; coordinators of share groups are for brokers."""
     kind = COORDINATED.get(request.key_type)
     if kind is None:
-        if request.key_type == find_coordinator.SHARE and not may_all(ctx, acls.CLUSTER_ACTION):
+        shared = request.key_type == find_coordinator.SHARE and ctx.version >= find_coordinator.SHARE_FROM
+        if shared and not may_all(ctx, acls.CLUSTER_ACTION):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return serve(ctx, request)
     if ctx.version < find_coordinator.MANY_KEYS_FROM:
