@@ -100,7 +100,11 @@ class ConsumerHeartbeat:
         request: ConsumerGroupHeartbeatRequest,
         out: list[Record],
     ) -> ConsumerMember:
-        """The member as it was, or a new one; a returning static member under its new id."""
+        """The member as it was, or a new one; a returning static member under its new id, or under
+        the same one.
+
+        Raises UNRELEASED_INSTANCE_ID.
+        """
         joins = request.member_epoch == 0
         if request.instance_id is None:
             member = group.members.get(member_id)
@@ -115,8 +119,6 @@ class ConsumerHeartbeat:
             return member
         if known is None:
             return ConsumerMember(member_id)
-        if known.member_id == member_id:
-            return known
         if not known.uses_classic and known.member_epoch != STATIC_LEAVE_EPOCH:
             raise KafkaError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,

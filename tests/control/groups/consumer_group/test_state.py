@@ -49,6 +49,25 @@ class TestStaticMembers:
         with pytest.raises(KafkaError, match="owned by a member"):
             Member(kafka, "b", instance="i")
 
+    def test_the_holder_of_an_instance_id_may_not_join_again_before_it_left(self) -> None:
+        kafka = kafka_with()
+        holder = Member(kafka, "a", instance="i")
+        with pytest.raises(KafkaError, match="owned by a member") as error:
+            Member(kafka, "a", instance="i")
+        assert error.value.code is ErrorCode.UNRELEASED_INSTANCE_ID
+        assert holder.beat() == holder.owned
+
+    def test_a_member_that_left_may_be_back_under_its_own_id(self) -> None:
+        kafka = kafka_with()
+        first, second = Member(kafka, "a"), Member(kafka, "b", instance="i")
+        settle(kafka, first, second)
+        described = kafka.described()
+        kafka.beat("b", -2, instance="i")
+        back = Member(kafka, "b", instance="i")
+        assert (back.epoch, back.owned) == (second.epoch, second.owned)
+        assert kafka.described() == described
+        assert kafka.restarted().described() == described
+
     def test_the_one_before_is_fenced(self) -> None:
         kafka = kafka_with()
         first = Member(kafka, "a", instance="i")
