@@ -148,11 +148,9 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
 
 
 def plain(codec: int, data: bytes, max_bytes: int) -> bytes:
-    """The payload. Raises TELEMETRY_TOO_LARGE as soon as it has more bytes, INVALID_RECORD for
-    damage."""
+    """The payload. Raises INVALID_RECORD for damage, and as soon as it has more bytes:
+    TELEMETRY_TOO_LARGE is only for the bytes of the request, as in Kafka."""
     try:
         return bytes(decompress(codec, data, max_bytes))
-    except TooLong:
-        raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE) from None
-    except (ProtocolError, MemoryError) as error:
+    except (TooLong, ProtocolError, MemoryError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
