@@ -1,6 +1,7 @@
 """Members of a streams group, for tests: what an application remembers and sends."""
 
 from kbroker.control.groups.caller import Caller
+from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
 from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.protocol.messages.streams_group_heartbeat import (
@@ -43,9 +44,9 @@ def word_count() -> Topology:
     )
 
 
-def application(lines: int = 4) -> Coordinator:
+def application(lines: int = 4, settings: GroupSettings | None = None) -> Coordinator:
     """A coordinator with the source topic of `word_count`."""
-    kafka = Coordinator()
+    kafka = Coordinator(settings)
     kafka.topics.put("lines", lines)
     return kafka
 

@@ -65,8 +65,8 @@ class ModernGroup(Group, Generic[M, A]):
         since_ms = now_ms - self.assignment_timestamp_ms
         return not self.assignment_timestamp_ms or not 0 <= since_ms < interval_ms
 
-    def check_room(self, member_id: str, limit: int) -> None:
-        """Raises GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+    def check_room(self, member_id: str | None, limit: int) -> None:
+        """Raises GROUP_MAX_SIZE_REACHED for a new member of a full group, and for None."""
         if len(self.members) >= limit and member_id not in self.members:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,

@@ -124,7 +124,8 @@ class StreamsHeartbeat:
 
     def _member(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> StreamsMember:
         if request.member_epoch == 0:
-            group.check_room(request.member_id, self._table.settings.streams_max_size)
+            # Also for a known member: only consumer and share groups let it join again.
+            group.check_room(None, self._table.settings.streams_max_size)
             return group.members.get(request.member_id) or StreamsMember(request.member_id)
         member = group.member(request.member_id)
         epoch, known = request.member_epoch, member.member_epoch

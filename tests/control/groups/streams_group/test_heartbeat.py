@@ -52,6 +52,18 @@ def test_the_first_assignment_waits_for_more_members_and_for_internal_topics() -
     assert one.epoch == two.epoch == group_of(kafka).group_epoch
 
 
+def test_a_full_group_lets_no_member_join_also_not_again() -> None:
+    kafka = application(settings=GroupSettings(streams_max_size=1))
+    one = Process(kafka, "one")
+    settle(kafka, one)
+    for name in ("two", "one"):
+        with pytest.raises(KafkaError, match="maximum capacity of 1 members") as error:
+            Process(kafka, name)
+        assert error.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    one.beat()
+    assert set(active_tasks(one)) == EVERY_TASK
+
+
 def test_internal_topics_have_as_many_partitions_as_what_feeds_them() -> None:
     kafka = application(lines=7)
     one = Process(kafka, "one")
