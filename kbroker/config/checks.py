@@ -8,7 +8,7 @@ from kbroker.config.setting import INT_MAX, ConfigError, Value, invalid, render
 from kbroker.config.whole_numbers import duration_ms, whole_number
 
 _HOST = re.compile(r"\[[0-9A-Za-z:.%]+\]|[0-9A-Za-z\-._]*")
-_THROTTLED = re.compile(r"[0-9]+:[0-9]+")
+_THROTTLED = re.compile(r"(?:[0-9]+:[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,13 @@ class GzipLevel:
 
 @dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
-    """`*`, nothing, or partition:broker pairs (Kafka's ThrottledReplicaListValidator)."""
+    """`*` or partition:broker pairs, beside empty entries (Kafka's
+    ThrottledReplicaListValidator)."""
 
     def __call__(self, name: str, value: Value) -> None:
         assert isinstance(value, tuple)
         entries = [entry.strip() for entry in value]
-        if entries in ([], [""], ["*"]) or all(_THROTTLED.fullmatch(entry) for entry in entries):
+        if "".join(entries) == "*" or all(_THROTTLED.fullmatch(entry) for entry in entries):
             return
         why = f"{name} must be the literal '*' or a list of replicas in the following format: {self}"
         raise invalid(name, value, why)

@@ -80,6 +80,7 @@ class Setting:
 
     `default` may be a function where it depends on the machine; `default_text` then says how in the docs.
     `internal` settings are parsed and used but not described to clients (as in Kafka).
+    `repeats`: a list keeps entries that occur more than once.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Setting:
     dynamic: Dynamic = NO
     importance: Importance = MEDIUM
     internal: bool = False
+    repeats: bool = False
     default_text: str = ""
     doc: str = ""
 
@@ -103,8 +105,8 @@ class Setting:
     def parse(self, text: str | None) -> Value:
         """Parse and check one textual value. Raises ConfigError with Kafka's text."""
         value = parse_type(self.name, text, self.type)
-        if self.type is Type.LIST and isinstance(value, tuple):
-            value = tuple(dict.fromkeys(value))  # Kafka 4.x drops repeated entries
+        if not self.repeats and isinstance(value, tuple):
+            value = tuple(dict.fromkeys(value))  # as Kafka's lists with a ValidList
         if self.check is not None:
             self.check(self.name, value)
         return value

@@ -75,7 +75,7 @@ ROWS = (
             doc="Number of records after which a partition is synced to disk; 1 syncs every append."),
     Setting("flush.ms", LONG, LONG_MAX, at_least(0),
             doc="Age of unsynced records at which a partition is synced to disk."),
-    Setting("follower.replication.throttled.replicas", LIST, (), ThrottledReplicas(),
+    Setting("follower.replication.throttled.replicas", LIST, (), ThrottledReplicas(), repeats=True,
             doc="Replicas that follower.replication.throttled.rate limits: partition:node pairs, or * for all."),
     Setting("index.interval.bytes", INT, 4096, at_least(0),
             doc="Bytes of records between two entries of the offset index."),
@@ -88,7 +88,7 @@ ROWS = (
     Setting(RECORD_TTL, LONG, -1, at_least(-1),
             doc="Age at which records expire: the log then starts after them (`kbroker docs queues`). -1: never. Not "
                 "for topics that are only compacted. A setting of kbroker."),
-    Setting("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(),
+    Setting("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(), repeats=True,
             doc="Replicas whose copies leader.replication.throttled.rate limits: partition:node pairs, or * for "
                 "all."),
     Setting("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1),

@@ -126,7 +126,8 @@ CHANGES: list[tuple[int, str, Sequence[tuple[int, str, str | None]]]] = [
             ("min.cleanable.dirty.ratio", "1.5"), ("min.cleanable.dirty.ratio", "0.5f"),
             ("min.cleanable.dirty.ratio", "abc"), ("message.timestamp.type", "x"), ("retention.bytes", "-5"),
             ("leader.replication.throttled.replicas", "0:1,x"), ("leader.replication.throttled.replicas", "*"),
-            ("leader.replication.throttled.replicas", "none"), ("remote.storage.enable", "true"),
+            ("leader.replication.throttled.replicas", "none"), ("leader.replication.throttled.replicas", "*,*"),
+            ("leader.replication.throttled.replicas", "0:1,0:1"), ("remote.storage.enable", "true"),
             ("local.retention.ms", "-3"), ("internal.segment.bytes", "100"), ("min.insync.replicas", "0"),
             ("max.message.bytes", "-1"), ("message.format.version", "2.0"),
         )

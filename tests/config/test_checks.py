@@ -58,6 +58,7 @@ RESET += "The value must be either 'earliest', 'latest' or of the format 'by_dur
         (GzipLevel(), 0, "Invalid value 0 for configuration k: Value must be between 1 and 9 or equal to -1"),
         (ThrottledReplicas(), ("0:1", "x"), f"Invalid value [0:1, x] for configuration k: {REPLICAS}"),
         (ThrottledReplicas(), ("none",), f"Invalid value [none] for configuration k: {REPLICAS}"),
+        (ThrottledReplicas(), ("*", "*"), f"Invalid value [*, *] for configuration k: {REPLICAS}"),
         (
             OffsetReset(),
             "by_duration:-PT1H",
@@ -96,7 +97,7 @@ def test_invalid_values_are_refused_with_kafkas_text(check: Check, value: Value,
         (one_of_any_case("UP"), ("up", "Up")),
         (list_of("a", "b"), ((), ("b", "a"))),
         (list_of(may_be_null=True), (None, ("x",))),
-        (ThrottledReplicas(), ((), ("",), ("*",), ("0:1", "12:3"))),
+        (ThrottledReplicas(), ((), ("",), ("*",), ("*", ""), ("0:1", "", "12:3"))),
         (
             OffsetReset(),
             ("earliest", "latest", "by_duration:PT1H", "by_duration:P1DT2.5S", "by_duration:p1d"),

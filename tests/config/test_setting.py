@@ -27,6 +27,7 @@ from kbroker.config.setting import (
     render,
     table,
 )
+from kbroker.config.topic import TOPIC
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,16 @@ def test_any_text_is_a_value_or_a_config_error(text: str) -> None:
 
 def test_a_list_drops_what_is_repeated() -> None:
     assert Setting("k", LIST, ()).parse("b,a,b") == ("b", "a")
+    assert Setting("k", LIST, (), repeats=True).parse("b,a,b") == ("b", "a", "b")
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_throttled_replicas_may_repeat(side: str) -> None:
+    """Kafka's check of them is no ValidList."""
+    row = TOPIC[f"{side}.replication.throttled.replicas"]
+    assert render(row.parse("0:1,0:1")) == "0:1,0:1"
+    with pytest.raises(ConfigError, match="must be the literal"):
+        row.parse("*,*")
 
 
 def test_a_name_listed_twice_is_found_at_once() -> None:
