@@ -22,7 +22,7 @@ API = Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0)
 async def handle(
     ctx: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse:
-    """A code per topic."""
+    """A code per topic; as in Kafka none if the group never shared a partition."""
     check_protocol(ctx.broker, "share")
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
@@ -31,7 +31,7 @@ async def handle(
     group = empty_share_group(groups, request.group_id)
     answers = []
     gone: set[bytes] = set()
-    for spec in request.topics:
+    for spec in request.topics if group.has_states else ():
         topic = ctx.broker.catalogue.get(spec.topic_name)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -53,6 +53,7 @@ class ShareReplay:
             return
         if value is None:
             group.put_states({}, {}, {})
+            group.has_states = False
         else:
             deleting = {topic.topic_id: topic.topic_name for topic in value.deleting_topics}
             group.put_states(_topics(value.initializing_topics), _topics(value.initialized_topics), deleting)

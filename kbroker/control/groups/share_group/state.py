@@ -27,6 +27,8 @@ class ShareState(StrEnum):
 class ShareGroup(ModernGroup[ShareMember, Partitions]):
     """Runs in: control. Owner: the GroupTable. Changed only by replay (Kafka's ShareGroup).
 
+    has_states: whether partitions have been shared since the group was made: the record of their
+    states is in the log.
     states_seen: version of the topics for which all subscribed partitions have share states, or get
     them; not in the log.
     """
@@ -43,6 +45,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         self.initializing: dict[bytes, SharedTopic] = {}
         self.shared: dict[bytes, SharedTopic] = {}
         self.deleting: dict[bytes, str] = {}
+        self.has_states = False
         self.states_seen = -1
         self._lacks: tuple[int, int, bool] | None = None
 
@@ -100,6 +103,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     ) -> None:
         """The partitions whose share states are being written, are there, or are being deleted."""
         self.initializing, self.shared, self.deleting = initializing, shared, deleting
+        self.has_states = True
         self._lacks = None
         self.states_seen = -1
 
