@@ -80,6 +80,12 @@ class SharePartitions:
         """The partition, if it is in use."""
         return self._live.get(key)
 
+    def was_fetched(self, key: ShareKey) -> bool:
+        """Whether a member of the group has fetched from the partition, so that it has a start
+        offset."""
+        stored = self._shard.get(key)
+        return key in self._live or (stored is not None and stored.start_offset >= 0)
+
     async def open(self, key: ShareKey) -> SharePartition:
         """The partition, loaded or initialized. Raises KafkaError."""
         live = self._live.get(key)

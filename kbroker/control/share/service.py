@@ -229,6 +229,8 @@ class ShareService:
             key = ShareKey(group_id, topic_id, index)
             try:
                 self.partitions.log_of(key)
+                if not self.partitions.was_fetched(key):
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 partition = await self.partitions.open(key)
                 limits, now_ms = self.partitions.limits(group_id), monotonic_ms()
                 partition.acknowledge(member_id, batches, limits, now_ms, renewing)

@@ -167,6 +167,8 @@ class SharePartition:
         Raises INVALID_REQUEST or INVALID_RECORD_STATE.
         """
         last_type = AcknowledgeType.RENEW if renewing else AcknowledgeType.REJECT
+        if any(batch.first < before.last for before, batch in paced(pairwise(batches))):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         for batch in paced(batches):
             if len(batch.types) > MAX_RANGES:
                 self._check_long(member_id, batch)

@@ -57,6 +57,17 @@ def test_letters_are_written_before_the_state(play: Play) -> None:
     play(test)
 
 
+def test_a_partition_was_fetched_once_it_has_a_start_offset(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        assert not scene.partitions.was_fetched(scene.key)
+        await scene.partitions.open(scene.key)
+        assert scene.partitions.was_fetched(scene.key)
+        scene.partitions.forget(scene.key)
+        assert scene.partitions.was_fetched(scene.key)
+
+    play(test)
+
+
 def test_a_partition_that_is_not_there_has_kafkas_error(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(scene: Scene) -> None:
         key = scene.key

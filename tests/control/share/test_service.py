@@ -21,6 +21,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
 
 TOPIC, HIDDEN = b"t" * 16, b"h" * 16
+NEW = 9
+"""A partition that the group has never fetched from."""
 
 
 class Case:
@@ -46,6 +48,7 @@ class Case:
         self.partitions = self.service.partitions
         monkeypatch.setattr(self.partitions, "get", self._get)
         monkeypatch.setattr(self.partitions, "log_of", lambda _: None)
+        monkeypatch.setattr(self.partitions, "was_fetched", lambda key: key.partition != NEW)
         monkeypatch.setattr(self.partitions, "open", self._open)
         monkeypatch.setattr(self.partitions, "settle", self._settle)
 
@@ -250,6 +253,22 @@ def test_an_acknowledgement_that_fails_has_its_error_and_the_others_count(
         assert error is not None
         assert error.code is ErrorCode.INVALID_RECORD_STATE
         assert case.events == []
+
+    run(body)
+
+
+def test_an_acknowledgement_shares_no_partition_that_was_never_fetched(run: Callable[[Body], None]) -> None:
+    """Kafka acknowledges only in the partitions of its cache; fetches put them there."""
+
+    async def body(case: Case) -> None:
+        await case.fetch(0, (TOPIC, 0))
+        batches = [AcknowledgedBatch(0, 0, [1])]
+        results = await case.service.acknowledge("g", "m", 1, {(TOPIC, NEW): batches, (TOPIC, 0): batches})
+        error = results[TOPIC, NEW].acknowledge_error
+        assert error is not None
+        assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert results[TOPIC, 0].acknowledge_error is None
+        assert case.events == [("acknowledge", 0, "m"), ("settle", 0, "")]
 
     run(body)
 

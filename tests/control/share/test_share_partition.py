@@ -211,6 +211,16 @@ class TestLocks:
         assert caught.value.code == ErrorCode.INVALID_RECORD_STATE
         assert part.start_offset == 0
 
+    @pytest.mark.parametrize("bounds", [((3, 4), (0, 2)), ((0, 3), (1, 2))])
+    def test_batches_must_be_in_order(self, bounds: tuple[tuple[int, int], ...]) -> None:
+        """As in KafkaApis.validateAcknowledgementBatches."""
+        part = SharePartition(0)
+        take(part, "a", (0, 4))
+        with pytest.raises(KafkaError) as caught:
+            part.acknowledge("a", [AcknowledgedBatch(*each, [ACCEPT]) for each in bounds], LIMITS, 0)
+        assert caught.value.code == ErrorCode.INVALID_REQUEST
+        assert part.start_offset == 0
+
     def test_only_a_renew_request_renews(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 4))
