@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
@@ -56,6 +57,11 @@ class Fetched:
     acknowledge_error: KafkaError | None = None
     records: bytes = b""
     acquired: list[Acquired] = field(default_factory=list)
+
+
+MAX_REFUSAL_S: Final = 5.0
+"""Maximum time before a member is refused a session. Kafka has no maximum; but these requests
+outlive their connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ class ShareService:
 
     async def fetch(self, spec: FetchSpec) -> dict[TopicPartition, Fetched]:
         """The result of each partition. Raises KafkaError for the whole request."""
-        session = self._session(spec)
+        session = await self._session(spec)
         results: dict[TopicPartition, Fetched] = {}
         await self._acknowledge_all(
             spec.group_id, spec.member_id, spec.acknowledgements, results, spec.renewing
@@ -184,14 +190,18 @@ class ShareService:
             await self._close(session)
         return results
 
-    def _session(self, spec: FetchSpec) -> ShareSession:
+    async def _session(self, spec: FetchSpec) -> ShareSession:
         if spec.epoch != INITIAL_EPOCH:
             return self._sessions.next(spec.group_id, spec.member_id, spec.epoch)
         if spec.acknowledgements:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "Acknowledge data present in initial share fetch request."
             )
-        return self._sessions.open(spec.group_id, spec.member_id, spec.connection_id)
+        try:
+            return self._sessions.open(spec.group_id, spec.member_id, spec.connection_id)
+        except KafkaError:  # clients ask again at once
+            await asyncio.sleep(min(spec.max_wait_ms / 1000, MAX_REFUSAL_S))
+            raise
 
     def _has_long_sessions(self, long: bool) -> None:
         sliced = self._broker.listeners.sliced_apis

@@ -15,6 +15,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.service import FetchSpec, ShareService
+from kbroker.control.share.sessions import ShareSessions
 from kbroker.control.share.share_partition import Acquired
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -282,6 +283,21 @@ def test_a_partition_that_joins_a_session_is_answered_once_though_it_is_empty(
         assert await case.fetch(1) == {}
         assert list(await case.fetch(2, (TOPIC, 1))) == [(TOPIC, 1)]
         assert await case.fetch(3) == {}
+
+    run(body)
+
+
+def test_a_member_is_refused_a_session_after_the_wait_of_its_fetch(run: Callable[[Body], None]) -> None:
+    """Kafka's clients ask again without a pause."""
+
+    async def body(case: Case) -> None:
+        case.service._sessions = ShareSessions(0)
+        refused = asyncio.ensure_future(case.fetch(0, (TOPIC, 0), max_wait_ms=3_600_000))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not refused.done()
+        refused.cancel()
+        assert await refusal(case.fetch(0, (TOPIC, 0))) is ErrorCode.SHARE_SESSION_LIMIT_REACHED
 
     run(body)
 
