@@ -4,13 +4,17 @@ v2 renewed locks (KIP-1222).
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, code_and_text
+from kbroker.control.broker import Broker
 from kbroker.control.share.acknowledging import AcknowledgedBatch
+from kbroker.control.share.service import Fetched
+from kbroker.control.share.sessions import TopicPartition
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_acknowledge import (
@@ -21,6 +25,10 @@ from kbroker.protocol.messages.share_acknowledge import (
 )
 from kbroker.protocol.slices import emptied, paced
 
+UNTRIED: Final = (
+    ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)  # fmt: skip
+"""Errors of partitions whose batches are not even tried."""
 API = Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2)
 
 
@@ -46,6 +54,7 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
     finally:
         for each in paced(batches.values()):
             emptied(each)
+    add_empty(ctx.broker, request, done)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), part in paced(done.items()):
         topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(
@@ -55,6 +64,26 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
         acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,
         responses=list(topics.values()),
     )
+
+
+def add_empty(broker: Broker, request: ShareAcknowledgeRequest, done: dict[TopicPartition, Fetched]) -> None:
+    """Add the results of partitions without batches: Kafka lists those that exist only beside
+    partitions that it acknowledges."""
+    acknowledges = any(
+        code_and_text(each.acknowledge_error)[0] not in UNTRIED for each in paced(done.values())
+    )
+    for topic in paced(request.topics):
+        known = broker.catalogue.by_id(topic.topic_id)
+        for part in paced(topic.partitions):
+            place = topic.topic_id, part.partition_index
+            if place in done:
+                continue
+            if known is None:
+                done[place] = Fetched(acknowledge_error=KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
+            elif broker.catalogue.partition(known.name, part.partition_index) is None:
+                done[place] = Fetched(acknowledge_error=KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            elif acknowledges:
+                done[place] = Fetched()
 
 
 def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> ShareAcknowledgeTopicResponse:
