@@ -59,6 +59,7 @@ class Fetched:
     acquired: list[Acquired] = field(default_factory=list)
 
 
+_NOT_SHARED: Final = "This server does not host this topic-partition."
 MAX_REFUSAL_S: Final = 5.0
 """Maximum time before a member is refused a session. Kafka has no maximum; but these requests
 outlive their connections."""
@@ -240,7 +241,7 @@ class ShareService:
             try:
                 self.partitions.log_of(key)
                 if not self.partitions.was_fetched(key):
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_SHARED)
                 partition = await self.partitions.open(key)
                 limits, now_ms = self.partitions.limits(group_id), monotonic_ms()
                 partition.acknowledge(member_id, batches, limits, now_ms, renewing)

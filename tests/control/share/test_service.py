@@ -268,6 +268,7 @@ def test_an_acknowledgement_shares_no_partition_that_was_never_fetched(run: Call
         error = results[TOPIC, NEW].acknowledge_error
         assert error is not None
         assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert error.message == "This server does not host this topic-partition."
         assert results[TOPIC, 0].acknowledge_error is None
         assert case.events == [("acknowledge", 0, "m"), ("settle", 0, "")]
 
