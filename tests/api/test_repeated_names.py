@@ -166,7 +166,7 @@ def test_the_offsets_of_a_topic_that_is_named_again_are_deleted_once(monkeypatch
     services = SimpleNamespace(groups=SimpleNamespace(run=run), shares=shares)
     catalogue = SimpleNamespace(get=lambda name: topic if name == "t" else None)
     context: Any = SimpleNamespace(broker=SimpleNamespace(catalogue=catalogue), services=services)
-    group = SimpleNamespace(shared={topic_id: None})
+    group = SimpleNamespace(shared={topic_id: None}, has_states=True)
     monkeypatch.setattr(delete_share_group_offsets, "check_protocol", lambda *_: None)
     monkeypatch.setattr(delete_share_group_offsets, "empty_share_group", lambda *_: group)
 
