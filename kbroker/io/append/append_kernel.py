@@ -42,8 +42,11 @@ MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
 
 
 @inlined
-def must_roll(row: Words, position: int, next_offset: int, batch: int, length: int, now_ms: int) -> bool:
-    """LogSegment.shouldRoll for a batch at address ``batch``."""
+def must_roll(
+    row: Words, position: int, next_offset: int, batch: int, length: int, largest_ms: int, now_ms: int
+) -> bool:
+    """LogSegment.shouldRoll for a batch at address ``batch``. largest_ms: its largest timestamp, as
+    it will be in the log."""
     if position == 0:
         return (
             next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
@@ -51,8 +54,7 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
     if length > row[AppendRow.SEGMENT_BYTES] - position:
         return True
     if row[AppendRow.FIRST_TIMESTAMP] >= 0:
-        waited = load_i64_be(batch + rb.MAX_TIMESTAMP) - row[AppendRow.FIRST_TIMESTAMP]
-        if waited > row[AppendRow.SEGMENT_MS]:
+        if largest_ms - row[AppendRow.FIRST_TIMESTAMP] > row[AppendRow.SEGMENT_MS]:
             return True
     elif now_ms > row[AppendRow.ROLL_AT_MS]:
         return True
@@ -250,7 +252,10 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     touched = chain[Chain.HEAD] >= 0
     position = chain[Chain.POSITION] if touched else row[AppendRow.POSITION]
     next_offset = chain[Chain.NEXT_OFFSET] if touched else row[AppendRow.NEXT_OFFSET]
-    if must_roll(row, position, next_offset, address, length, now_ms):
+    # with LogAppendTime the producer's timestamps do not count: `stamp` replaces them
+    stamped = flags & SlotFlag.LOG_APPEND_TIME != 0
+    largest_ms = now_ms if stamped else load_i64_be(address + rb.MAX_TIMESTAMP)
+    if must_roll(row, position, next_offset, address, length, largest_ms, now_ms):
         return Stop.ROLL
     if row[AppendRow.LOG_FD] == AppendRow.NO_FD:
         return Stop.FILES

@@ -124,7 +124,8 @@ def copy_batches(
         if load_i32_be(address + rb.PARTITION_LEADER_EPOCH) != row[AppendRow.BATCH_EPOCH]:
             out[Copied.STOP] = CopyStop.EPOCH
             break
-        if must_roll(row, position, base, address, size, now_ms):
+        largest_ms = load_i64_be(address + rb.MAX_TIMESTAMP)
+        if must_roll(row, position, base, address, size, largest_ms, now_ms):
             out[Copied.STOP] = CopyStop.ROLL
             break
         if count == batches.shape[0] or out[Copied.PRODUCERS] >= room:

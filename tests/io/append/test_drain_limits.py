@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.rows import AppendRow, Drained, Environment, Stop
-from kbroker.ipc.layout import Slot
+from kbroker.ipc.layout import Slot, SlotFlag
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch, header
 
 SIZE = len(batch())
@@ -49,6 +49,19 @@ def test_a_segment_ends_at_each_of_its_limits(
     case.push(batch(timestamp=1000))
     assert case.drain.run() == (not rolls)
     assert case.drain.out[Drained.STOP] == (Stop.ROLL if rolls else Stop.NONE)
+
+
+def test_with_log_append_time_a_segment_ends_by_the_time_of_its_appends(case: DrainCase) -> None:
+    """The timestamps of the producer, which no setting bounds there, are not those in the log."""
+    case.words[Slot.FLAGS] = SlotFlag.LOG_APPEND_TIME
+    case.row[AppendRow.SEGMENT_MS] = 3_600_000
+    for timestamp in (1000, 1 << 60):
+        case.push(batch(timestamp=timestamp))
+        assert case.drain.run() == 1
+    case.row[AppendRow.FIRST_TIMESTAMP] -= 3_600_001
+    case.push(batch(timestamp=1000))
+    assert case.drain.run() == 0
+    assert case.drain.out[Drained.STOP] == Stop.ROLL
 
 
 def test_a_batch_whose_last_offset_is_too_far_from_the_base_rolls(case: DrainCase) -> None:
