@@ -1,6 +1,7 @@
 """Record batches as bytes, made from Kafka's format description without any code of the broker."""
 
 import struct
+import zlib
 from collections.abc import Sequence
 
 import crc32c as reference
@@ -82,6 +83,13 @@ def batch(
     covered += payload
     crc = reference.crc32c(covered)
     return struct.pack(">qiibI", base_offset, len(covered) + 9, leader_epoch, magic, crc) + covered
+
+
+def old_record(offset: int, magic: int = 1, value: bytes = b"value") -> bytes:
+    """A record of format 0 or 1."""
+    covered = struct.pack(">bb", magic, 0) + struct.pack(">q", 1_700_000_000_000) * magic
+    covered += struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", offset, len(covered) + 4, zlib.crc32(covered)) + covered
 
 
 def end_marker(

@@ -3,6 +3,8 @@ without the GIL.
 """
 
 import os
+import struct
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +21,7 @@ from kbroker.kernels.memory import INT32_MAX
 from kbroker.kernels.scan_rows import IndexCarry, ScannedBatch, ScanState, ScanStop
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
+from kbroker.protocol import batch_layout as b
 
 Rows = NDArray[np.int64]
 Progress = Callable[[int], None]
@@ -29,6 +32,8 @@ ROWS = 4096
 MAX_KNOWN_ROWS: Final = 1 << 13
 """Of one log, 0.9 MB. The headers of a larger log are read again: that takes much less time than
 its CRCs, and logs are loaded side by side."""
+OLD_HEAD: Final = struct.Struct(">iI")
+"""Of a record of format 0 or 1, after its offset: length, and CRC-32 of all that follows it."""
 TORN = "the file ends within a batch"
 FAULTS = {
     ScanStop.TORN: TORN,
@@ -120,11 +125,24 @@ class Scan:
         if stop == ScanStop.READ_FAILED:
             os.pread(self._fd, 1, self.result.position)  # raises the error itself
             raise OSError(5, "read failed")
+        if stop == ScanStop.OLD_MAGIC and not self._is_of_old_format():
+            stop = ScanStop.BAD_MAGIC
         if stop == ScanStop.OLD_MAGIC:
             raise UnsupportedFormat(
                 f"byte {self.result.position}: message format 0 or 1; only format 2 is read"
             )
         self.result.fault = FAULTS.get(stop)
+
+    def _is_of_old_format(self) -> bool:
+        """Whether a record of format 0 or 1 is where the scan has stopped: its CRC matches. A batch
+        whose end a power cut has left as zeros has an old magic, too, and is damage."""
+        start = self.result.position
+        size, expected = OLD_HEAD.unpack(os.pread(self._fd, OLD_HEAD.size, start + b.LENGTH))
+        position, end, crc = start + b.MAGIC, start + b.LENGTH_OVERHEAD + size, 0
+        while position < end and (piece := os.pread(self._fd, min(BUFFER_BYTES, end - position), position)):
+            crc = zlib.crc32(piece, crc)
+            position += len(piece)
+        return position == end and crc == expected
 
 
 def rebuild_indexes(

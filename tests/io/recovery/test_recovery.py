@@ -22,7 +22,7 @@ from kbroker.log.walk import walk
 from tests.io.append.plain_append import NOW, Log, names, topic_config
 from tests.io.files.snapshot_bytes import encode
 from tests.io.recovery.torn_log import filled, indexes, load, offsets
-from tests.log.batch_bytes import batch
+from tests.log.batch_bytes import batch, old_record
 from tests.log.folder import Folder
 
 
@@ -317,11 +317,11 @@ def test_old_message_formats_are_refused_not_cut(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 2)
     path = log.folder / f"{0:020d}.log"
     data = path.read_bytes()
-    path.write_bytes(data + batch(2, magic=1))
+    path.write_bytes(data + old_record(2))
     for clean in (True, False):
         with pytest.raises(UnsupportedFormat, match="format 0 or 1"):
             load(log, clean=clean)
-    assert path.read_bytes() == data + batch(2, magic=1)
+    assert path.read_bytes() == data + old_record(2)
 
 
 def test_progress_counts_every_scanned_byte(tmp_path: Path) -> None:

@@ -19,6 +19,19 @@ from tests.io.recovery.torn_log import filled, load, offsets
 from tests.log.batch_bytes import batch, end_marker
 
 
+def test_a_last_batch_whose_end_is_zeros_is_cut(tmp_path: Path) -> None:
+    """A power cut may leave so the blocks that were not written."""
+    log = filled(tmp_path / "log", 9)
+    last = sorted(log.folder.glob("*.log"))[-1]
+    data = last.read_bytes()
+    size = len(batch(0, [b"x" * 60], [NOW]))
+    for kept in range(size - 1):  # the last byte is zero itself
+        last.write_bytes(data[: len(data) - size + kept] + bytes(size - kept))
+        loaded = load(log)
+        assert (loaded.active.next_offset, loaded.truncated_bytes) == (8, size)
+        assert last.stat().st_size == len(data) - size
+
+
 def test_a_log_of_which_all_records_were_deleted_keeps_its_files(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 6)
     before = offsets(log.folder)

@@ -20,7 +20,7 @@ from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.protocol import batch_layout as rb
 from tests.io.append.plain_append import topic_config
-from tests.log.batch_bytes import batch
+from tests.log.batch_bytes import batch, old_record
 
 BASE = 40
 SIZES = (3, 1, 2, 5, 1, 1)  # records of each batch
@@ -126,10 +126,20 @@ def test_a_torn_tail_is_a_fault(file: File, cut: int) -> None:
     assert scan.result.fault == FAULTS[ScanStop.TORN]
 
 
-def test_batches_of_an_old_format_are_refused(file: File) -> None:
-    file.put(3, rb.MAGIC, b"\x01")
+@pytest.mark.parametrize("magic", [0, 1])
+def test_batches_of_an_old_format_are_refused(file: File, magic: int) -> None:
+    file.data[STARTS[3] : STARTS[4]] = old_record(OFFSETS[3], magic)
     with pytest.raises(UnsupportedFormat, match=f"byte {STARTS[3]}: message format 0 or 1"):
         file.scan()
+
+
+@pytest.mark.parametrize("crc_from", [None, 0])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_old_magic_with_a_wrong_crc_is_damage(file: File, magic: int, crc_from: int | None) -> None:
+    file.put(3, rb.MAGIC, bytes((magic,)))
+    found, scan = file.scan(crc_from=crc_from)
+    assert found == OFFSETS[:3]
+    assert (scan.result.position, scan.result.fault) == (STARTS[3], FAULTS[ScanStop.BAD_MAGIC])
 
 
 def test_a_batch_larger_than_the_buffer_is_checked_too(file: File) -> None:
