@@ -10,6 +10,7 @@ UNVERIFIED, and the next one of an open transaction.
 import asyncio
 import logging
 import struct
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,11 +34,16 @@ MAX_TRIES = 10  # each further one means that a marker came in between
 HEAD_BYTES = 1 << 17  # of a request: more than its header and transactional id can take
 BASE_OFFSET = struct.Struct(">q")
 PRODUCER = struct.Struct(">qh")
+SEQUENCE = struct.Struct(">i")
 LENGTH = struct.Struct(">h")
 CONTROL_RETRY_S = 0.05
 CONTROL_TRIES = 200  # clients do not notice a restart of control
+RETRY_S = 60  # in which a producer has sent a refused batch again, or has given it up
+MAX_REFUSED = 1024
 
 Answer = tuple[int, str | None]
+Sender = tuple[int, int, int, int]
+"""Connection row, its generation, slot and producer id."""
 Ask = Callable[[VerifyTransaction], Awaitable[tuple[Answer, ...]]]
 
 
@@ -68,6 +74,36 @@ class Verification:
     later: list[Held] = field(default_factory=list)
 
 
+class LowestSequences:
+    """The lowest sequences of refused batches that their producers send again.
+
+    Until then later batches of the connection are refused, too: a partition takes any first
+    sequence of a producer that it does not know, and would refuse the earlier batch for good
+    (Kafka's VerificationStateEntry.lowestSequence). An entry counts for RETRY_S, since markers,
+    which end it in Kafka, are not seen here. Runs in: network. Owner: TransactionChecks."""
+
+    def __init__(self) -> None:
+        self._lowest: dict[Sender, tuple[int, int, float]] = {}
+        """Epoch, sequence, and the end of RETRY_S."""
+
+    def refused(self, sender: Sender, epoch: int, sequence: int, now_s: float) -> None:
+        """A batch is refused with an error after which it is sent again."""
+        known_epoch, lowest, until_s = self._lowest.pop(sender, (epoch, sequence, now_s))
+        if known_epoch == epoch and now_s < until_s:
+            sequence = min(sequence, lowest)
+        self._lowest[sender] = epoch, sequence, now_s + RETRY_S
+        if len(self._lowest) > MAX_REFUSED:
+            del self._lowest[next(iter(self._lowest))]
+
+    def may_append(self, sender: Sender, epoch: int, sequence: int, now_s: float) -> bool:
+        """Whether no earlier batch is expected. Then none is from now on."""
+        known = self._lowest.get(sender)
+        if known is not None and known[0] == epoch and sequence > known[1] and now_s < known[2]:
+            return False
+        self._lowest.pop(sender, None)
+        return True
+
+
 class TransactionChecks:
     """ask: a call to control, LinkClosed while it is not there. refuse(result, code, text): the
     batch is answered so. on_released(row): the connection may read on."""
@@ -84,6 +120,7 @@ class TransactionChecks:
         self._refuse_batch = refuse
         self._on_released = on_released
         self._verifications: dict[Claim, Verification] = {}
+        self._lowest = LowestSequences()
         self.held: dict[tuple[int, int], int] = {}
         """Batches that are not answered, by holder."""
         self._allowed: list[Held] = []  # to be pushed, in order
@@ -168,12 +205,29 @@ class TransactionChecks:
             message = VerifyTransaction(*claim[:3], partitions, claim.version)
             answers = dict(zip(partitions, await self._ask(message), strict=True))
             for held in verification.current:
-                if answers[held.partition][0]:
-                    self._refuse(held, answers[held.partition])
+                answer = self._in_order(claim, held, answers[held.partition])
+                if answer[0]:
+                    self._refuse(held, answer)
                 else:
                     self._allow(held, claim.version)
             self.push_allowed()
         del self._verifications[claim]
+
+    def _in_order(self, claim: Claim, held: Held, answer: Answer) -> Answer:
+        """Control's answer to a batch, or that an earlier one is expected. With transactions v2 the
+        IO worker finds that: there a producer that it does not know begins with 0."""
+        if claim.version >= PRODUCE_ADDS_FROM or answer[0] not in (0, ErrorCode.NOT_ENOUGH_REPLICAS):
+            return answer
+        words = self._tables.results[held.result]
+        start = int(words[Result.ADDRESS]) + rb.BASE_SEQUENCE
+        (sequence,) = SEQUENCE.unpack(bytes(self._tables.arena_bytes[start : start + SEQUENCE.size]))
+        sender = (*held.holder, int(words[Result.SLOT]), claim.producer_id)
+        now_s = time.monotonic()
+        if answer[0]:
+            self._lowest.refused(sender, claim.producer_epoch, sequence, now_s)
+        elif not self._lowest.may_append(sender, claim.producer_epoch, sequence, now_s):
+            return int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+        return answer
 
     async def _ask(self, message: VerifyTransaction) -> tuple[Answer, ...]:
         for _ in range(CONTROL_TRIES):

@@ -13,7 +13,7 @@ import pytest
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.ipc.ring import ring_length, ring_push
-from kbroker.net.produce.transaction_checks import MAX_TRIES
+from kbroker.net.produce.transaction_checks import MAX_REFUSED, MAX_TRIES, RETRY_S, LowestSequences
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
@@ -280,6 +280,64 @@ def test_worker_that_never_agrees_is_called_a_few_times_only(scene: Scene) -> No
         (answer,) = answers(ask(link, frame(11, 0)), 11)
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert len(scene.worker.entries) == MAX_TRIES + 1
+
+
+def test_no_later_batch_begins_before_one_that_the_producer_sends_again(scene: Scene) -> None:
+    """Else the partition, which does not know the producer, would begin with the later one."""
+    scene.control.codes[0] = (int(ErrorCode.NOT_ENOUGH_REPLICAS), None)
+    with closing(scene.node.connect()) as link:
+        (first,) = answers(ask(link, frame(11, 0)), 11)
+        scene.control.codes.clear()
+        (early,) = answers(ask(link, frame(11, 1)), 11)
+        retries = [answers(ask(link, frame(11, sequence)), 11)[0] for sequence in (0, 1)]
+    assert first.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert early.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [(each.error_code, each.base_offset) for each in retries] == [(0, 0), (0, 1)]
+    plain = Operation.APPEND
+    written = [entry for entry in scene.worker.entries if entry[0] != plain]
+    assert written == [(Operation.APPEND_VERIFIED, LAST_END, 0)]
+
+
+def test_no_batch_waits_for_one_whose_partition_was_not_added(scene: Scene) -> None:
+    """Its producer does not send it again."""
+    scene.control.codes[0] = (int(ErrorCode.INVALID_TXN_STATE), None)
+    with closing(scene.node.connect()) as link:
+        ask(link, frame(11, 0))
+        scene.control.codes.clear()
+        (later,) = answers(ask(link, frame(11, 1)), 11)
+    assert (later.error_code, later.base_offset) == (0, 0)
+
+
+def test_the_lowest_refused_sequence_is_the_next_of_its_sender_and_epoch() -> None:
+    lowest, sender = LowestSequences(), (1, 2, 3, 77)
+    lowest.refused(sender, 5, 20, 0)
+    lowest.refused(sender, 5, 10, 0)
+    lowest.refused(sender, 5, 30, 0)
+    assert not lowest.may_append(sender, 5, 11, 1)
+    assert lowest.may_append((1, 2, 3, 78), 5, 11, 1)
+    assert lowest.may_append(sender, 5, 10, 1)
+    assert lowest.may_append(sender, 5, 11, 1), "it has been sent again"
+    lowest.refused(sender, 5, 10, 2)
+    lowest.refused(sender, 6, 20, 2)
+    assert lowest.may_append(sender, 6, 20, 2), "sequences begin again with an epoch"
+
+
+def test_a_refused_sequence_counts_for_a_while() -> None:
+    lowest, sender = LowestSequences(), (1, 2, 3, 77)
+    lowest.refused(sender, 5, 10, 0)
+    assert not lowest.may_append(sender, 5, 11, RETRY_S - 1)
+    assert lowest.may_append(sender, 5, 11, RETRY_S)
+    lowest.refused(sender, 5, 10, RETRY_S)
+    lowest.refused(sender, 5, 20, 3 * RETRY_S)
+    assert lowest.may_append(sender, 5, 20, 3 * RETRY_S)
+
+
+def test_so_many_refused_sequences_are_kept() -> None:
+    lowest = LowestSequences()
+    for number in range(MAX_REFUSED + 1):
+        lowest.refused((1, 2, 3, number), 5, 10, 0)
+    assert lowest.may_append((1, 2, 3, 0), 5, 11, 0)
+    assert not lowest.may_append((1, 2, 3, 1), 5, 11, 0)
 
 
 def test_client_that_leaves_meanwhile_does_not_affect_others(scene: Scene) -> None:
