@@ -30,12 +30,18 @@ class Refusals:
 
     def __init__(self, tables: NetworkTables) -> None:
         self._tables = tables
-        self._validations: dict[int, ValidationResult] = {}
+        self._validations: dict[int, tuple[int, ValidationResult]] = {}
+        """By result, with Request.RECEIVED_NS: the row of a request that was never answered, as its
+        client has gone, is another request's later."""
 
     def add(self, result: int, validation: ValidationResult) -> None:
-        """The answer to the result's request has this message."""
-        self._validations[result] = validation
-        self._tables.requests[self._tables.results[result, Result.REQUEST], Request.ANSWER] = AnswerBy.PYTHON
+        """The answer to the result's request, if there will be one, has this message."""
+        number = int(self._tables.results[result, Result.REQUEST])
+        request = self._tables.requests[number].tolist()
+        if request[Request.ACKS] == 0 or request[Request.CONNECTION] < 0:
+            return
+        self._validations[result] = request[Request.RECEIVED_NS], validation
+        self._tables.requests[number, Request.ANSWER] = AnswerBy.PYTHON
 
     def answer(self, number: int, throttle_ms: int, gone: Callable[[], bool]) -> Frame:
         """The framed answer to a complete request. In slices it ends early, with no answer, once
@@ -53,16 +59,22 @@ class Refusals:
             for part in topic.partition_data:
                 if gone():
                     return b""
-                shown.partition_responses.append(self._partition(result, part.index, damage))
+                validation = self._validation(result, request[Request.RECEIVED_NS])
+                shown.partition_responses.append(self._partition(result, part.index, validation, damage))
                 result = int(self._tables.results[result, Result.NEXT])
             if shown.partition_responses:  # Kafka lists no topic without partitions
                 response.responses.append(shown)
         encoded = encode_long_response if is_sliced() else encode_response
         return encoded(header.api_key, header.api_version, header.correlation_id, response)
 
-    def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
+    def _validation(self, result: int, received_ns: int) -> ValidationResult:
+        of_ns, validation = self._validations.pop(result, (received_ns, ValidationResult()))
+        return validation if of_ns == received_ns else ValidationResult()
+
+    def _partition(
+        self, result: int, index: int, validation: ValidationResult, damage: str | None
+    ) -> PartitionProduceResponse:
         words = self._tables.results[result].tolist()
-        validation = self._validations.pop(result, ValidationResult())
         return PartitionProduceResponse(
             index,
             words[Result.ERROR],

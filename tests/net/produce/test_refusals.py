@@ -65,6 +65,7 @@ def test_an_answer_has_the_message_of_each_refused_batch_once() -> None:
     frame = encode_request(ApiKey.PRODUCE, VERSION, 5, "client", produce(batch(), batch()))[4:]
     requests, results = Request.table(1), Result.table(2)
     requests[0, Request.FRAME_BYTES], requests[0, Request.RESULT] = len(frame), 1
+    requests[0, Request.ACKS] = 1
     results[1, Result.NEXT], results[0, Result.NEXT] = 0, -1
     results[0, Result.ERROR] = ErrorCode.INVALID_RECORD
     tables: Any = SimpleNamespace(requests=requests, results=results, arena_bytes=memoryview(frame))
@@ -78,6 +79,27 @@ def test_an_answer_has_the_message_of_each_refused_batch_once() -> None:
         assert (good.error_code, good.error_message) == (0, None)
         assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_RECORD, message)
         assert [(each.batch_index, each.batch_index_error_message) for each in refused.record_errors] == why
+
+
+@pytest.mark.parametrize("how", ["gone later", "gone before", "acks=0"])
+def test_the_message_of_a_request_without_answer_is_in_no_other_answer(how: str) -> None:
+    """Its result row is another request's later."""
+    frame = encode_request(ApiKey.PRODUCE, VERSION, 5, "client", produce(batch()))[4:]
+    requests, results = Request.table(1), Result.table(1)
+    results[0, Result.NEXT] = -1
+    requests[0, Request.FRAME_BYTES], requests[0, Request.RECEIVED_NS] = len(frame), 10
+    requests[0, Request.ACKS] = how != "acks=0"
+    requests[0, Request.CONNECTION] = -1 if how == "gone before" else 0
+    tables: Any = SimpleNamespace(requests=requests, results=results, arena_bytes=memoryview(frame))
+    refusals = Refusals(tables)
+    refusals.add(0, ValidationResult(ErrorCode.INVALID_RECORD, "one is wrong", record_errors=((3, "why"),)))
+    requests[0, Request.ACKS], requests[0, Request.CONNECTION] = 1, 0
+    requests[0, Request.RECEIVED_NS] = 11
+    results[0, Result.ERROR] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    answer = bytes(refusals.answer(0, 0, lambda: False))
+    (part,) = decode(ProduceResponse, VERSION, answer, HEADER_BYTES)[0].responses[0].partition_responses
+    assert (part.error_code, part.error_message) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+    assert part.record_errors == []
 
 
 def test_a_gone_connection_ends_its_answer() -> None:
