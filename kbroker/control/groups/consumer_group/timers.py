@@ -10,16 +10,18 @@ class ConsumerTimers(MemberTimers[ConsumerGroup]):
 
     def join_if_absent(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """A classic member got REBALANCE_IN_PROGRESS and must rejoin in time."""
-        expired = self.fence(group_id, member_id, "it did not rejoin in time")
-        self._table.timers.schedule_if_absent(_join(group_id, member_id), timeout_ms, group_id, expired)
+        timer = _join(group_id, member_id)
+        expired = self.fence(timer, group_id, member_id, "it did not rejoin in time")
+        self._table.timers.schedule_if_absent(timer, timeout_ms, group_id, expired)
 
     def end_join(self, group_id: str, member_id: str) -> None:
         self._table.timers.cancel(_join(group_id, member_id))
 
     def sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """A classic member has joined and must sync in time."""
-        expired = self.fence(group_id, member_id, "it did not sync in time")
-        self._table.timers.schedule(_sync(group_id, member_id), timeout_ms, group_id, expired)
+        timer = _sync(group_id, member_id)
+        expired = self.fence(timer, group_id, member_id, "it did not sync in time")
+        self._table.timers.schedule(timer, timeout_ms, group_id, expired)
 
     def end_sync(self, group_id: str, member_id: str) -> None:
         self._table.timers.cancel(_sync(group_id, member_id))
