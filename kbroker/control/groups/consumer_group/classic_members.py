@@ -177,7 +177,10 @@ class ClassicMembers:
         )
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> ErrorCode:
-        """NONE, or REBALANCE_IN_PROGRESS when the member has a step to take. Raises KafkaError."""
+        """NONE, or REBALANCE_IN_PROGRESS when the member has a step to take. Raises KafkaError.
+
+        Members of the new protocol compute a new assignment by their heartbeats. Without any, one
+        of the classic members must join again for it."""
         member = self._known(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         timers = self._progress.timers
@@ -185,6 +188,7 @@ class ClassicMembers:
         unreleased = member.state is MemberState.UNRELEASED_PARTITIONS
         if (
             member.member_epoch < group.assignment_epoch
+            or (member.member_epoch < group.group_epoch and not group.has_modern_members)
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (unreleased and not group.waits_for_unreleased(member))
         ):

@@ -90,6 +90,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         """Number of members that use the classic protocol."""
         return self._classic
 
+    @property
+    def has_modern_members(self) -> bool:
+        """Whether a member uses the new protocol."""
+        return self._classic < len(self.members)
+
     def supports(self, protocol: str) -> bool:
         """Whether all classic members support a protocol."""
         return self._protocols.get(protocol, 0) == self._classic

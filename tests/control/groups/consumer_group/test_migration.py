@@ -216,6 +216,23 @@ class TestClassicMembers:
         kafka.beat("new", 2, owned={"t": [0, 1, 2, 3, 4, 5]})
         assert kafka.heartbeat(member, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
+    def test_those_that_stay_alone_take_over_the_partitions_of_the_last_new_member(self) -> None:
+        """The group does not become classic."""
+        kafka, members, _ = classic_group(settings=GroupSettings(consumer_downgrade=False))
+        kafka.beat("new", topics=["t"])
+        owned = {members[0]: {"t": [0, 1, 2]}, members[1]: {"t": [3, 4, 5]}}
+        generations: dict[str, int] = {}
+        for member in (*members, *members):
+            generations[member], owned[member] = rejoin(kafka, member, owned[member])
+        assert [len(owned[member]["t"]) for member in members] == [2, 2]
+        kafka.beat("new", -1)
+        kafka.advance(INTERVAL_MS)
+        for member in members:
+            assert kafka.heartbeat(member, generations[member]) == ErrorCode.REBALANCE_IN_PROGRESS
+            generations[member], owned[member] = rejoin(kafka, member, owned[member])
+            assert kafka.heartbeat(member, generations[member]) == ErrorCode.NONE
+        assert sorted(number for each in owned.values() for number in each["t"]) == [0, 1, 2, 3, 4, 5]
+
     def test_it_leaves(self) -> None:
         kafka, member, _ = self.joined()
         response = kafka.leave(MemberIdentity(member), MemberIdentity("nobody"), MemberIdentity("", "i9"))
