@@ -16,6 +16,7 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
 from kbroker.control.groups.share_group.member import Shared
+from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
@@ -60,6 +61,9 @@ class Fetched:
 
 
 _NOT_SHARED: Final = "This server does not host this topic-partition."
+FIRST_PAUSE_S: Final = 1.0
+MAX_PAUSE_S: Final = 30.0
+"""Between attempts to note that the states of new partitions are written."""
 MAX_REFUSAL_S: Final = 5.0
 """Maximum time before a member is refused a session. Kafka has no maximum; but these requests
 outlive their connections."""
@@ -344,17 +348,30 @@ class ShareService:
 
     async def _initialize(self, group_id: str, group_epoch: int, topics: Shared) -> None:
         """Write the states of partitions, then share the partitions. A topic whose states cannot be
-        written is initialized again by a later heartbeat, as in Kafka."""
+        written is initialized again by a later heartbeat, as in Kafka.
+
+        No heartbeat begins again with topics that are being initialized, so the end of that is
+        attempted until it is written."""
         ended = self._groups.shard.states_initialized
         try:
             await self.partitions.initialize(group_id, group_epoch, topics)
         except KafkaError as error:
             log.warning("%s: share states are not initialized yet: %s", group_id, error)
             ended = self._groups.shard.states_not_initialized
-        try:
-            await self._groups.run(group_id, lambda _: ended(group_id, topics))
-        except KafkaError as error:
-            log.warning("%s: the initialized share states are not noted: %s", group_id, error)
+        pause_s = FIRST_PAUSE_S
+        while self._is_initializing(group_id, topics):
+            try:
+                await self._groups.run(group_id, lambda _: ended(group_id, topics))
+                return
+            except KafkaError as error:
+                log.warning("%s: the initialized share states are not noted yet: %s", group_id, error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+
+    def _is_initializing(self, group_id: str, topics: Shared) -> bool:
+        """Whether the group still waits for the states of one of these topics."""
+        group = self._groups.shard.table.groups.get(group_id)
+        return isinstance(group, ShareGroup) and not topics.keys().isdisjoint(group.initializing)
 
     # --- offsets
 

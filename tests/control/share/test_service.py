@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.coordinator.machine import Operation, Outcome
 from kbroker.control.groups.settings import GroupOverrides
+from kbroker.control.groups.share_group.member import Shared, SharedTopic
+from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share import service as share_service
 from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.service import FetchSpec, ShareService
@@ -315,5 +319,43 @@ def test_a_fetch_that_can_acquire_nothing_is_answered_at_once(run: Callable[[Bod
             spec = FetchSpec("g", "m", 0, 3_600_000, 0, max_bytes, records, added, (), {})
             assert await asyncio.wait_for(case.service.fetch(spec), 60) == {}
         assert case.taken == []
+
+    run(body)
+
+
+@pytest.mark.parametrize("is_left", [True, False], ids=["of the group", "of a deleted group"])
+def test_that_states_are_written_is_noted_until_it_succeeds(
+    run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch, is_left: bool
+) -> None:
+    """Partitions that are being initialized are begun again by no heartbeat."""
+    monkeypatch.setattr(share_service, "FIRST_PAUSE_S", 0.0)
+
+    async def body(case: Case) -> None:
+        groups: Any = case.service._groups
+        group = ShareGroup("g")
+        group.initializing = {TOPIC: SharedTopic("t", frozenset({0}))}
+        groups.shard.table.groups = {"g": group}
+        attempts: list[str] = []
+
+        async def initialize(*_: object) -> None:
+            """The states are written."""
+
+        async def attempt(group_id: str, operation: Operation) -> None:
+            attempts.append(group_id)
+            if not is_left:
+                groups.shard.table.groups.clear()
+            if len(attempts) < 3:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            operation(0)
+
+        def initialized(_: str, topics: Shared) -> Outcome:
+            group.initializing = {}
+            return Outcome()
+
+        groups.run, groups.shard.states_initialized = attempt, initialized
+        monkeypatch.setattr(case.partitions, "initialize", initialize)
+        await case.service._initialize("g", 1, group.initializing)
+        assert len(attempts) == (3 if is_left else 1)
+        assert bool(group.initializing) is not is_left
 
     run(body)
