@@ -1,11 +1,12 @@
 """The point in time of a backup: consistent high watermarks of all partitions, from the running
 broker.
 
-Committed offsets are read before the ends of the logs that they refer to, so they never point
-beyond these ends. The end of a transaction is written to `__transaction_state` before any
-partition, and completed there after all of them. If no transaction ended between the reads, each
-transaction is restored in all of its partitions or in none: the coordinator of the restored broker
-completes the ones that had begun to end.
+Committed offsets and the states of share groups are read before the ends of the logs that they
+refer to, so they never point beyond these ends; schemas are read after the records that name them.
+The end of a transaction is written to `__transaction_state` before any partition, and completed
+there after all of them. If no transaction ended between the reads, each transaction is restored in
+all of its partitions or in none: the coordinator of the restored broker completes the ones that had
+begun to end.
 """
 
 import time
@@ -16,12 +17,16 @@ from typing import TYPE_CHECKING
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition, earliest, latest
-from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, TRANSACTION_STATE
+from kbroker.config.topic import SCHEMAS
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ATTEMPTS = 500
+OTHERS = ""
+ORDER = (CONSUMER_OFFSETS, SHARE_GROUP_STATE, OTHERS, SCHEMAS)
+"""Topics in the order in which their ends are read. A group knows partitions whose state exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +78,15 @@ def _ends(
     broker: Connection, admin: "AdminClient", partitions: Sequence[Partition]
 ) -> tuple[int, dict[Partition, int]] | None:
     """(time_ms, high watermarks); None if a transaction ended meanwhile. Raises CommandFailed."""
-    offsets = [one for one in partitions if one[0] == CONSUMER_OFFSETS]
-    transactions = [one for one in partitions if one[0] == TRANSACTION_STATE]
-    others = [one for one in partitions if one not in {*offsets, *transactions}]
+    parts: dict[str, list[Partition]] = {}
+    for one in partitions:
+        parts.setdefault(one[0] if one[0] in (TRANSACTION_STATE, *ORDER) else OTHERS, []).append(one)
+    transactions = parts.get(TRANSACTION_STATE, [])
     before = latest(broker, admin, transactions)
-    ends = latest(broker, admin, offsets)
-    ends |= latest(broker, admin, others)
+    ends: dict[Partition, int] = {}
+    for topic in ORDER:
+        if topic in parts:
+            ends |= latest(broker, admin, parts[topic])
     time_ms = time.time_ns() // 1_000_000
     if latest(broker, admin, transactions) != before:
         return None
