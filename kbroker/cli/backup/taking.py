@@ -105,7 +105,7 @@ def _partition(
     bounds: tuple[int, int],
     advance: Callable[[int], None],
 ) -> PartitionFiles | None:
-    """Store one partition; None if it was deleted meanwhile."""
+    """Store one partition; None if it was deleted meanwhile. Raises CommandFailed, OSError."""
     topic_id = topic_id_of(folder)
     for _ in range(_ATTEMPTS):
         try:
@@ -115,7 +115,12 @@ def _partition(
             if not Path(folder).is_dir():
                 return None
             continue
-        if topic_id is None or topic_id_of(folder) != topic_id:
+        found = topic_id_of(folder)
+        if topic_id is None and found is None and Path(folder).is_dir():
+            raise CommandFailed(
+                f"{folder} has no readable {files.PARTITION_METADATA}: the backup would lack this partition"
+            )
+        if topic_id is None or found != topic_id:
             return None
         first = segments[0].base_offset if segments else bounds[1]
         text = format_uuid(topic_id)

@@ -175,6 +175,14 @@ def test_a_topic_that_was_created_again_meanwhile_is_left_out(
     assert taken(repository, log_dir, 8).partitions == []
 
 
+def test_a_partition_whose_topic_id_cannot_be_read_is_not_left_out(
+    repository: Repository, log_dir: str
+) -> None:
+    Path(log_dir, "orders-0", files.PARTITION_METADATA).write_bytes(b"")
+    with pytest.raises(CommandFailed, match=r"orders-0 has no readable partition\.metadata"):
+        taken(repository, log_dir, 8)
+
+
 @pytest.mark.parametrize("newest", [0, 1])
 def test_the_newest_of_several_stores_is_backed_up(tmp_path: Path, newest: int) -> None:
     with world(tmp_path, dirs=2) as made:
