@@ -234,6 +234,7 @@ class SharePartitions:
     async def restart_at(self, key: ShareKey, offset: int) -> None:
         """Restart at an offset."""
         await self._runtime.ready()
+        self.forget(key)  # else a later change of it would be written after the new start offset
         await self._runtime.run(str(key), lambda now_ms: self._shard.restart_at(key, offset, now_ms))
         self.forget(key)
 

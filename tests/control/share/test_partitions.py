@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pytest
 
 from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.coordinator.machine import Operation
 from kbroker.control.groups.share_group.member import SharedTopic
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import partitions as share_partitions
@@ -302,5 +303,25 @@ def test_only_partitions_without_a_state_get_one(play: Play) -> None:
         scene.events.clear()
         await scene.partitions.initialize("team", 2, topics)
         assert not scene.events
+
+    play(test)
+
+
+def test_records_that_are_finished_meanwhile_do_not_undo_a_new_start_offset(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        run, late = scene.run, [partition]
+
+        async def and_then_finish(name: str, operation: Operation) -> None:
+            await run(name, operation)
+            if late:
+                await scene.end(late.pop(), AcknowledgeType.ACCEPT, 0, 9)
+
+        monkeypatch.setattr(scene, "run", and_then_finish)
+        await scene.partitions.restart_at(scene.key, 2)
+        assert not late
+        assert scene.start_offset() == 2
 
     play(test)
