@@ -156,6 +156,9 @@ class CommitLane:
                 if stored.row >= 0 and self._rows.topic_id(stored.row) != topic.topic_id:
                     stored.leave()
                 if stored.row < 0:
+                    if self._broker.authorizer is not None:
+                        # others of the group may have no permission for this topic: check them again
+                        self._decisions.forget(request.group_id)
                     stored.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._pending)
                 if stored.row < 0:
                     return

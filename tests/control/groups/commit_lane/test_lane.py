@@ -8,11 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kbroker.config import acls
+from kbroker.config.acls import Acl
+from kbroker.config.authorizer import Authorizer
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.offset_store import OffsetStore
 from kbroker.control.groups.rebalance import heartbeat_timer
-from kbroker.ipc.block import requests
+from kbroker.ipc.block import Peer, pack_peer, requests
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.errors import ErrorCode
@@ -263,6 +266,34 @@ def test_offsets_of_a_group_without_members_pass_too(tmp_path: Path) -> None:
         await scene.send(commit(9, {"a": [(0, 50, "")]}, {}, **who))
         assert scene.left == 0
         assert scene.committed("a", 0, "alone") == 50
+
+    play(tmp_path, test)
+
+
+def test_a_decision_ends_when_the_group_gets_offsets_that_it_was_not_checked_for(tmp_path: Path) -> None:
+    """The client may not read the other topic."""
+    who: dict[str, Any] = {"group": "shared", "member": "", "generation": -1}
+    other = pack_peer(Peer(1, "PLAINTEXT", "127.0.0.1", 50000, "User:b", 0))
+    rules = (
+        *((acls.GROUP, "shared", "User:ANONYMOUS"), (acls.TOPIC, "a", "User:ANONYMOUS")),
+        *((acls.GROUP, "shared", "User:b"), (acls.TOPIC, "b", "User:b"), (acls.TOPIC, "a", "User:b")),
+    )
+
+    async def test(scene: Scene) -> None:
+        scene.broker.authorizer = Authorizer(
+            entries=[
+                Acl(kind, name, acls.LITERAL, principal, "*", acls.ALL, acls.ALLOW)
+                for kind, name, principal in rules
+            ]
+        )
+        await learnt(scene, **who)
+        await scene.send(commit(9, {"a": [(0, 3, "")]}, {}, **who))
+        assert scene.left == 0
+        for offset in (1, 2):
+            await scene._serve(other, commit(9, {"b": [(0, offset, "")]}, ids_of(scene), **who)[4:])
+        await scene.send(commit(9, {"b": [(0, 99, "")]}, {}, **who))
+        assert scene.left == 1
+        assert scene.committed("b", 0, "shared") == 2
 
     play(tmp_path, test)
 
