@@ -13,6 +13,7 @@ from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.member_answers import JoinAnswers, SyncAnswers
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.timer_names import member_timer
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupResponse
@@ -40,7 +41,7 @@ def sync_timer(group_id: str) -> str:
 
 
 def heartbeat_timer(group_id: str, member_id: str) -> str:
-    return f"heartbeat-{group_id}-{member_id}"
+    return member_timer("heartbeat", group_id, member_id)
 
 
 class Rebalance:

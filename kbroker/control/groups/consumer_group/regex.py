@@ -65,7 +65,7 @@ def update_regex(
     must_resolve |= now_ms > last_ms + table.settings.regex_refresh_interval_ms
     if must_resolve:
         table.timers.schedule(
-            f"{group.group_id}-regex",
+            f"regex-{group.group_id}",
             0,
             group.group_id,
             lambda later_ms: resolve(table, group.group_id, later_ms, sees),

@@ -3,6 +3,7 @@ members."""
 
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.modern_group.timers import MemberTimers
+from kbroker.control.groups.timer_names import member_timer
 
 
 class ConsumerTimers(MemberTimers[ConsumerGroup]):
@@ -33,8 +34,8 @@ class ConsumerTimers(MemberTimers[ConsumerGroup]):
 
 
 def _join(group_id: str, member_id: str) -> str:
-    return f"consumer-join-{group_id}-{member_id}"
+    return member_timer("consumer-join", group_id, member_id)
 
 
 def _sync(group_id: str, member_id: str) -> str:
-    return f"consumer-sync-{group_id}-{member_id}"
+    return member_timer("consumer-sync", group_id, member_id)

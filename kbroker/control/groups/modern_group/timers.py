@@ -8,6 +8,7 @@ from kbroker.control.coordinator.machine import Operation, Outcome
 from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.control.groups.modern_group.state import ModernGroup
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.timer_names import member_timer
 from kbroker.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -103,8 +104,8 @@ class MemberTimers(Generic[G]):
 
 
 def _session(group_id: str, member_id: str) -> str:
-    return f"session-timeout-{group_id}-{member_id}"
+    return member_timer("session-timeout", group_id, member_id)
 
 
 def _rebalance(group_id: str, member_id: str) -> str:
-    return f"rebalance-timeout-{group_id}-{member_id}"
+    return member_timer("rebalance-timeout", group_id, member_id)

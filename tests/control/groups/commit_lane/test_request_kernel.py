@@ -10,6 +10,7 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.rebalance import heartbeat_timer
+from kbroker.control.groups.timer_names import member_timer
 from kbroker.control.metadata.config_resource import GROUP as GROUP_CONFIG
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
@@ -117,7 +118,7 @@ def test_a_heartbeat_of_a_settled_consumer_group_passes_and_puts_off_the_session
         members = Consumers(scene)
         epoch = await members.settle("m")
         assert not await members.passes("m", epoch)
-        timer = scene.runtime._wheel._timers[f"session-timeout-new-{'m' * 22}"]
+        timer = scene.runtime._wheel._timers[member_timer("session-timeout", "new", "m" * 22)]
         timer.due_ms -= 30_000
         due_ms = timer.due_ms
         assert await members.passes("m", epoch)
