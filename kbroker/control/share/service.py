@@ -203,6 +203,7 @@ class ShareService:
                 ErrorCode.INVALID_REQUEST, "Acknowledge data present in initial share fetch request."
             )
         try:
+            self._wake_ups.notify((spec.group_id, spec.member_id))  # of the old session, which ends
             return self._sessions.open(spec.group_id, spec.member_id, spec.connection_id)
         except KafkaError:  # clients ask again at once
             await asyncio.sleep(min(spec.max_wait_ms / 1000, MAX_REFUSAL_S))
@@ -217,6 +218,7 @@ class ShareService:
         """Close the session and release the records that the member still holds, with pauses: the
         end of a connection is no request in slices."""
         self._sessions.close(session.group_id, session.member_id)
+        self._wake_ups.notify((session.group_id, session.member_id))
         limits = self.partitions.limits(session.group_id)
         async for topic_id, index in in_turns(session.taken()):
             key = ShareKey(session.group_id, topic_id, index)
@@ -257,8 +259,8 @@ class ShareService:
     # --- fetching
 
     def _keys(self, session: ShareSession) -> list[object]:
-        """The wake-up keys of a fetch: new records in a partition, or released ones."""
-        keys: list[object] = []
+        """The wake-up keys of a fetch: the end of its session, new or released records."""
+        keys: list[object] = [(session.group_id, session.member_id)]
         for topic_id, index in paced(list(session.partitions)):
             keys.append(ShareKey(session.group_id, topic_id, index))
             topic = self._broker.catalogue.by_id(topic_id)

@@ -359,3 +359,19 @@ def test_that_states_are_written_is_noted_until_it_succeeds(
         assert bool(group.initializing) is not is_left
 
     run(body)
+
+
+@pytest.mark.parametrize("end", ["its connection", "another session"])
+def test_a_waiting_fetch_ends_with_its_session(run: Callable[[Body], None], end: str) -> None:
+    """Clients choose the time that they wait: without that, they could leave fetches behind."""
+
+    async def body(case: Case) -> None:
+        fetch = await case.waiting((TOPIC, 0))
+        case.found = {}
+        if end == "its connection":
+            case.service._connection_closed(0)
+        else:
+            await case.fetch(0, (TOPIC, 0))
+        await asyncio.wait_for(fetch, 60)
+
+    run(body)
