@@ -65,7 +65,9 @@ def describe(
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Describe every consumer group.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Describe every consumer group and streams group.")
+    ] = False,
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     lag_seconds: Annotated[
         bool,
@@ -133,14 +135,14 @@ def _print(groups: Sequence[Group], members: bool) -> None:
 
 
 def all_groups(broker: Connection) -> list[str]:
-    """Names of the classic and consumer groups. Raises CommandFailed."""
+    """Names of the groups that commit offsets. Raises CommandFailed."""
     with broker.kafka_python_admin() as admin:
         found = admin.list_groups()
-    kinds = ("classic", "consumer", "")
+    kinds, protocols = ("classic", "consumer", "streams", ""), ("consumer", "streams", "")
     return sorted(
         str(group["group_id"])
         for group in found
-        if str(group.get("group_type") or "").lower() in kinds and group["protocol_type"] in ("consumer", "")
+        if str(group.get("group_type") or "").lower() in kinds and group["protocol_type"] in protocols
     )
 
 

@@ -1,8 +1,8 @@
 """Describes a consumer group: state, members, committed offsets, lag in records and in seconds."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kbroker.cli.connection import Connection
@@ -16,7 +16,7 @@ from kbroker.metrics.group_lag import records_behind, whole_topics
 from kbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, TopicMetadata
 
 
 @dataclass
@@ -114,11 +114,13 @@ def require(group: Group) -> Group:
 def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_seconds: bool) -> None:
     """Fills in uncommitted, starts, ends and lag_seconds. Raises CommandFailed."""
     existing = admin.list_topics(timeout=broker.timeout_s).topics
+    if group.type == "streams":
+        group.members = [replace(each, partitions=_there(each.partitions, existing)) for each in group.members]
     read = {topic for member in group.members for topic, _ in member.partitions}
     topics = whole_topics((topic for topic, _ in group.offsets), read, len(group.members)) & existing.keys()
     whole = {(topic, number) for topic in topics for number in existing[topic].partitions}
     group.uncommitted = whole - group.offsets.keys()
-    there = [(t, n) for t, n in group.partitions() if t in existing and n in existing[t].partitions]
+    there = _there(group.partitions(), existing)
     group.starts = earliest(broker, admin, [each for each in there if each not in group.offsets])
     group.ends = latest(broker, admin, there)
     if not in_seconds:
@@ -130,6 +132,10 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
     for partition, timestamp in first_timestamps(broker, behind).items():
         if timestamp >= 0:
             group.lag_seconds[partition] = max((now_ms - timestamp) / 1000, 0.0)
+
+
+def _there(partitions: Iterable[Partition], existing: Mapping[str, "TopicMetadata"]) -> list[Partition]:
+    return [(t, n) for t, n in partitions if t in existing and n in existing[t].partitions]
 
 
 def first_timestamps(broker: Connection, offsets: Mapping[Partition, int]) -> dict[Partition, int]:

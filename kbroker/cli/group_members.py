@@ -1,4 +1,4 @@
-"""State and members of classic and consumer groups, from their coordinators.
+"""State and members of classic, consumer and streams groups, from their coordinators.
 
 librdkafka has the same requests, but it aborts the process if an assignment is not a
 ConsumerProtocolAssignment. A group's leader sends these bytes, and no broker checks them.
@@ -15,6 +15,7 @@ from kbroker.protocol.consumer_protocol import assigned_topics
 from kbroker.protocol.errors import ErrorCode
 
 CONSUMER_PROTOCOL = "consumer"
+DEAD = "Dead"
 _NOT_OF_THIS_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND.value, ErrorCode.UNSUPPORTED_VERSION.value)
 
 
@@ -43,8 +44,8 @@ class Described:
 
 
 def describe_group(coordinators: GroupCoordinators, group_id: str) -> Described:
-    """Describe a group as a consumer group, or else as a classic one. An unknown group is Dead.
-    Raises CommandFailed."""
+    """Describe a group as a consumer group, or else as a classic or a streams one. An unknown group
+    is Dead. Raises CommandFailed."""
     from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
     from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 
@@ -58,11 +59,28 @@ def describe_group(coordinators: GroupCoordinators, group_id: str) -> Described:
             return Described(group.group_state, "consumer", group.assignor_name, node_id, _sorted(members))
     node_id, answer = coordinators.ask(group_id, ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest([group_id]))
     group = _only_group(answer, group_id)
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value:
-        return Described("Dead", "classic", "", node_id, [])
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND.value or (
+        not group.error_code and group.group_state == DEAD  # of older brokers
+    ):
+        return _streams_group(coordinators, group_id) or Described(DEAD, "classic", "", node_id, [])
     _check(group, group_id)
     members = [_classic_member(member, group.protocol_type) for member in group.members]
     return Described(group.group_state, "classic", group.protocol_data, node_id, _sorted(members))
+
+
+def _streams_group(coordinators: GroupCoordinators, group_id: str) -> Described | None:
+    from kbroker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+    if not coordinators.offers(ApiKey.STREAMS_GROUP_DESCRIBE):
+        return None
+    request = StreamsGroupDescribeRequest([group_id])
+    node_id, answer = coordinators.ask(group_id, ApiKey.STREAMS_GROUP_DESCRIBE, request)
+    group = _only_group(answer, group_id)
+    if group.error_code in _NOT_OF_THIS_TYPE:
+        return None
+    _check(group, group_id)
+    members = [_streams_member(group, member) for member in group.members]
+    return Described(group.group_state, "streams", "", node_id, _sorted(members))
 
 
 def _only_group(answer: Any, group_id: str) -> Any:
@@ -100,6 +118,26 @@ def _consumer_member(member: Any) -> Member:
         member.client_host.removeprefix("/"),
         sorted((t.topic_name, number) for t in member.assignment.topic_partitions for number in t.partitions),
     )
+
+
+def _streams_member(group: Any, member: Any) -> Member:
+    """Its active tasks read these partitions of the topics of their subtopologies, as far as the
+    topics have so many."""
+    sources = {
+        each.subtopology_id: [
+            *each.source_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+        ]
+        for each in (group.topology.subtopologies if group.topology else None) or []
+    }
+    read = {
+        (topic, number)
+        for task in member.assignment.active_tasks
+        for topic in sources.get(task.subtopology_id, ())
+        for number in task.partitions
+    }
+    host = member.client_host.removeprefix("/")
+    return Member(member.member_id, member.instance_id, member.client_id, host, sorted(read))
 
 
 def _sorted(members: list[Member]) -> list[Member]:

@@ -4,11 +4,13 @@ import json
 import signal
 import subprocess
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kbroker.cli.describe_groups import CLEAR, with_interval
+from kbroker.cli.describe_groups import CLEAR, all_groups, with_interval
 from tests.cli.conftest import Shell, Target
 from tests.conftest import BrokerFactory
 from tests.peer.program import program
@@ -126,3 +128,23 @@ def test_a_watched_group_is_shown_again_once_its_broker_is_back(
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=30)
         assert (running.returncode, errors) == (0, b"")
+
+
+def test_all_groups_are_those_that_commit_offsets() -> None:
+    """`kbroker move` moves the offsets of these."""
+    kinds = {
+        "a": ("Classic", "consumer"),
+        "b": ("Consumer", "consumer"),
+        "c": ("Streams", "streams"),
+        "d": ("Share", "share"),
+        "e": ("Classic", "connect"),
+        "f": ("Classic", ""),
+        "g": (None, "consumer"),
+    }
+    rows = [
+        {"group_id": name, "group_type": kind, "protocol_type": protocol}
+        for name, (kind, protocol) in kinds.items()
+    ]
+    admin = SimpleNamespace(list_groups=lambda: rows)
+    broker: Any = SimpleNamespace(kafka_python_admin=lambda: nullcontext(admin))
+    assert all_groups(broker) == ["a", "b", "c", "f", "g"]

@@ -1,14 +1,20 @@
 """Groups are described whatever bytes their leader assigned."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kbroker.cli import group_description
 from kbroker.cli.connection import Connection
+from kbroker.cli.group_description import Group, read_lag
+from kbroker.cli.group_members import Described, Member, describe_group
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages import streams_group_describe as streams
 from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -115,3 +121,58 @@ def test_a_group_is_described_over_tls_and_after_a_login(
     shell("consume", "orders", "-g", "billing", "--from-beginning", "-n", 1, "-q", *how)
     (found,) = shell("groups", "describe", "billing", "--json", *how).json
     assert (found["state"], found["type"], found["lag"]) == ("Empty", "classic", 1)
+
+
+class Coordinators:
+    """Answers requests about one group with these responses, others with the absence of the
+    group."""
+
+    def __init__(self, answers: dict[ApiKey, Any]) -> None:
+        self.answers = answers
+
+    def offers(self, api: ApiKey) -> bool:
+        return True
+
+    def ask(self, group: str, api: ApiKey, request: object) -> tuple[int, Any]:
+        missing = SimpleNamespace(error_code=ErrorCode.GROUP_ID_NOT_FOUND.value, error_message=None)
+        return 1, self.answers.get(api, SimpleNamespace(groups=[missing]))
+
+
+def test_a_streams_group_is_described() -> None:
+    """Its members read partitions of topics: those of their active tasks."""
+    member = streams.Member("m", 1, None, None, "app-1", "/10.0.0.1")
+    member.assignment.active_tasks = [streams.TaskIds("0", [1, 0]), streams.TaskIds("1", [2])]
+    member.assignment.standby_tasks = [streams.TaskIds("1", [0])]
+    topology = streams.Topology(
+        1,
+        [
+            streams.Subtopology("0", ["orders"]),
+            streams.Subtopology("1", repartition_source_topics=[streams.TopicInfo("by-user", 3)]),
+        ],
+    )
+    found = streams.DescribedGroup(group_id="app", group_state="Stable", topology=topology, members=[member])
+    answer = streams.StreamsGroupDescribeResponse(groups=[found])
+    coordinators: Any = Coordinators({ApiKey.STREAMS_GROUP_DESCRIBE: answer})
+    partitions = [("by-user", 2), ("orders", 0), ("orders", 1)]
+    described = Described("Stable", "streams", "", 1, [Member("m", None, "app-1", "10.0.0.1", partitions)])
+    assert describe_group(coordinators, "app") == described
+
+
+@pytest.mark.parametrize("error", [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE])
+def test_a_group_of_no_type_is_dead(error: ErrorCode) -> None:
+    """Before version 6 of DescribeGroups it is no error."""
+    dead = SimpleNamespace(error_code=error.value, error_message=None, group_state="Dead")
+    coordinators: Any = Coordinators({ApiKey.DESCRIBE_GROUPS: SimpleNamespace(groups=[dead])})
+    assert describe_group(coordinators, "app") == Described("Dead", "classic", "", 1, [])
+
+
+def test_a_task_reads_only_topics_that_have_its_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [("large", 0), ("large", 1), ("small", 0), ("small", 1), ("gone", 0)]
+    group = Group("app", "Stable", "streams", "", 1, [Member("m", None, "c", "h", places)])
+    topics = {name: SimpleNamespace(partitions=range(count)) for name, count in (("large", 2), ("small", 1))}
+    monkeypatch.setattr(group_description, "earliest", lambda broker, admin, there: dict.fromkeys(there, 0))
+    monkeypatch.setattr(group_description, "latest", lambda broker, admin, there: dict.fromkeys(there, 3))
+    broker: Any = SimpleNamespace(timeout_s=1.0)
+    admin: Any = SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(topics=topics))
+    read_lag(broker, admin, group, in_seconds=False)
+    assert {each: group.lag(each) for each in group.partitions()} == dict.fromkeys(places[:3], 3)
