@@ -3,12 +3,19 @@ however many they are."""
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from kbroker.api import delete_groups
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from tests.api.in_process import ask
+from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.groups.commit_scene import GROUP, Scene, commit, ids_of, play
 
 COUNT = 2000
@@ -57,3 +64,32 @@ def test_a_group_whose_first_commit_is_being_written_is_not_absent(tmp_path: Pat
         assert not scene.service.is_absent("new")
 
     play(tmp_path, test)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_states_of_a_share_group_are_deleted_before_it(fails: bool) -> None:
+    """Else a failure between left states behind, and a new group of that name began with them."""
+    events: list[str] = []
+
+    async def delete_states(name: str) -> None:
+        events.append(f"states of {name}")
+        if fails:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    async def run(name: str, _: object) -> DeletableGroupResult:
+        events.append(f"group {name}")
+        return DeletableGroupResult(name)
+
+    table = SimpleNamespace(groups={"s": ShareGroup("s"), "c": ConsumerGroup("c")})
+    shard = SimpleNamespace(table=table)
+    groups = SimpleNamespace(is_absent=lambda _: False, read=lambda _: shard, run=run, shard=shard)
+    shares = SimpleNamespace(partitions=SimpleNamespace(delete_group=delete_states))
+    context: Any = SimpleNamespace(services=SimpleNamespace(groups=groups, shares=shares))
+
+    async def answered() -> Any:
+        return await answer_of(delete_groups.handle(context, DeleteGroupsRequest(["s", "c"])))
+
+    codes = {each.group_id: each.error_code for each in asyncio.run(answered()).results}
+    of_share = [each for each in events if each != "group c"]
+    assert codes == {"s": ErrorCode.NOT_ENOUGH_REPLICAS if fails else ErrorCode.NONE, "c": ErrorCode.NONE}
+    assert of_share == (["states of s"] if fails else ["states of s", "group s", "states of s"])

@@ -221,7 +221,8 @@ class SharePartitions:
             await self._runtime.run(str(key), lambda _: self._shard.delete(key))
 
     async def delete_group(self, group_id: str) -> None:
-        """The group has been deleted."""
+        """Delete the states of a group that is deleted. Raises KafkaError."""
+        self._runtime.check_all_loaded()
         self.letter_counts.forget_group(group_id)
         for key in self._shard.keys_of(group_id):
             await self.delete(key)
