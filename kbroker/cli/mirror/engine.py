@@ -40,6 +40,8 @@ _FIXED: Final = {
     "clusters": "source, target",
     "target->source.enabled": "false",
     "source->target.groups": ".*",
+    # Its default has ".*[.]replica". Topics that look like heartbeats would get another name.
+    "source->target.topics.exclude": "__.*,.*heartbeats",
     "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "offset-syncs.topic.location": "target",
     # Without it, records of aborted transactions would be copied.
@@ -57,6 +59,7 @@ _FIXED: Final = {
     "sync.topic.acls.enabled": "false",
     "config.properties.exclude": NOT_COPIED,
     "emit.heartbeats.enabled": "false",
+    "heartbeats.replication.enabled": "false",
     "emit.checkpoints.enabled": "true",
     "emit.checkpoints.interval.seconds": "5",
     "sync.group.offsets.enabled": "true",

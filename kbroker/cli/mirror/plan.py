@@ -14,9 +14,11 @@ from kbroker.cli.log_dirs import all_log_dirs, hidden_topics, refuse_hidden
 from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.sizes import counted
 from kbroker.config.acls import Acl
+from kbroker.control.metadata.topic_name import INTERNAL
 
-KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")
-"""Names that MirrorMaker 2 treats as internal topics and never copies."""
+KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|.*heartbeats)")
+"""Names that MirrorMaker 2 treats as internal topics and never copies, or, those of heartbeats,
+copies to a topic of another name."""
 MAX_REPLICAS = 3
 HIDDEN_TRIES = 10
 PAUSE_S = 0.5
@@ -149,7 +151,7 @@ def choose(there: Iterable[str], requested: Sequence[str]) -> tuple[list[str], l
     if refused := sorted(name for name in requested if KEPT_BY_ENGINE.fullmatch(name)):
         raise CommandFailed(f"MirrorMaker 2 treats {', '.join(refused)} as internal and does not copy it")
     chosen = sorted(name for name in requested or names if not KEPT_BY_ENGINE.fullmatch(name))
-    left = sorted(n for n in names - set(chosen) if not n.startswith("__")) if not requested else []
+    left = sorted(names - set(chosen) - INTERNAL) if not requested else []
     remarks = [f"left out, because MirrorMaker 2 treats it as internal: {name}" for name in left]
     return chosen, remarks
 

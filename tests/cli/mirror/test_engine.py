@@ -1,7 +1,10 @@
 """MirrorMaker's settings: it reads what is committed, and creates nothing at the source."""
 
+import re
+
 from kbroker.cli.connection import Connection
 from kbroker.cli.mirror.engine import engine_settings
+from kbroker.cli.mirror.plan import KEPT_BY_ENGINE
 
 
 def settings_of(topics: list[str], exact: bool = False) -> dict[str, str]:
@@ -33,3 +36,13 @@ def test_both_sides_have_their_addresses_and_client_settings() -> None:
     assert "target.security.protocol" not in found
     assert found["target.exactly.once.source.support"] == "enabled"
     assert found["replication.factor"] == "3"
+
+
+def test_topics_that_are_planned_are_those_that_are_copied() -> None:
+    """MirrorMaker leaves out topics named *.replica by default: a move would wait for them without
+    end."""
+    found = settings_of([])
+    left_out = re.compile("|".join(found["source->target.topics.exclude"].split(",")))
+    assert found["heartbeats.replication.enabled"] == "false"
+    for name in ("a", "a.replica", "heartbeats.a", "iot.heartbeats", "device-heartbeats", "__audit"):
+        assert bool(left_out.fullmatch(name)) is bool(KEPT_BY_ENGINE.fullmatch(name))
