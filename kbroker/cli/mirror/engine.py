@@ -20,13 +20,14 @@ from kbroker.parent_death import signal_on_parent_death
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 OFFSETS_TOPIC = "mm2-offsets.source.internal"
 """At the target: the progress of each partition's copy. A later run continues from there."""
+HEARTBEATS = "heartbeats"
 OWN_TOPICS = (
     OFFSETS_TOPIC,
     "mm2-configs.source.internal",
     "mm2-status.source.internal",
     "mm2-offset-syncs.source.internal",
     "source.checkpoints.internal",
-    "heartbeats",
+    HEARTBEATS,
 )
 MAX_RECORD_BYTES = 256 << 20
 NOT_COPIED = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.mirror.comparing import Difference, compare, read_partition
-from kbroker.cli.mirror.engine import OWN_TOPICS
+from kbroker.cli.mirror.engine import HEARTBEATS, OWN_TOPICS
 from kbroker.cli.mirror.group_offsets import GroupOffsets
 from kbroker.cli.mirror.plan import Plan
 from kbroker.cli.mirror.prepare import add_partitions, apply_settings, copy_acls, copy_quotas
@@ -86,9 +86,14 @@ def describe(difference: Difference) -> str:
 
 
 def remove_own_topics(target: Connection) -> None:
-    """Delete MirrorMaker's topics at the target. A later move starts from the beginning."""
+    """Delete MirrorMaker's topics at the target. A later move starts from the beginning. A topic of
+    its heartbeats with records is another's: this MirrorMaker only creates it."""
     admin = target.admin()
     there = admin.list_topics(timeout=target.timeout_s).topics
     names = [name for name in OWN_TOPICS if name in there]
+    if HEARTBEATS in names:
+        partitions = [(HEARTBEATS, number) for number in there[HEARTBEATS].partitions]
+        if any(latest(target, admin, partitions).values()):
+            names.remove(HEARTBEATS)
     for future in (admin.delete_topics(names, request_timeout=target.timeout_s) if names else {}).values():
         future.result()
