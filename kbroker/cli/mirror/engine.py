@@ -35,6 +35,8 @@ NOT_COPIED = (
     r"(follower|leader)[.]replication[.]throttled[.]replicas,unclean[.]leader[.]election[.]enable"
 )
 STOP_S = 60
+_PLAIN = frozenset(range(0x21, 0x7F)) - {ord("\\")}
+"""Characters of a value in a .properties file."""
 
 
 _FIXED: Final = {
@@ -116,10 +118,19 @@ def _pattern(name: str) -> str:
 
 def write_properties(path: Path, settings: dict[str, str]) -> None:
     """Write a file that only its owner can read: it may contain passwords."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         for key, value in settings.items():
-            escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
-            file.write(f"{key}={escaped}\n")
+            file.write(f"{key}={_escaped(value)}\n")
+
+
+def _escaped(value: str) -> str:
+    """A value as Java reads it: from Latin-1, and without the spaces at its start."""
+    units = value.encode("utf-16-be", "surrogatepass")
+    numbers = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    return "".join(
+        chr(number) if number in _PLAIN or (number == 0x20 and at) else f"\\u{number:04x}"
+        for at, number in enumerate(numbers)
+    )
 
 
 class Engine:

@@ -1,10 +1,12 @@
 """MirrorMaker's settings: it reads what is committed, and creates nothing at the source."""
 
 import re
+from pathlib import Path
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.mirror.engine import engine_settings
+from kbroker.cli.mirror.engine import engine_settings, write_properties
 from kbroker.cli.mirror.plan import KEPT_BY_ENGINE
+from kbroker.config import properties
 
 
 def settings_of(topics: list[str], exact: bool = False) -> dict[str, str]:
@@ -46,3 +48,12 @@ def test_topics_that_are_planned_are_those_that_are_copied() -> None:
     assert found["heartbeats.replication.enabled"] == "false"
     for name in ("a", "a.replica", "heartbeats.a", "iot.heartbeats", "device-heartbeats", "__audit"):
         assert bool(left_out.fullmatch(name)) is bool(KEPT_BY_ENGINE.fullmatch(name))
+
+
+def test_settings_are_written_as_java_reads_them(tmp_path: Path) -> None:
+    """In Latin-1, without spaces at the start: a password in UTF-8 was a wrong one."""
+    given = {"source.sasl.jaas.config": 'required username="ä" password="\\"€ a\\\\b";', "b": " x y\n#"}
+    file = tmp_path / "mirror.properties"
+    write_properties(file, given)
+    assert file.read_bytes().isascii()
+    assert properties.read(file) == given
