@@ -122,8 +122,11 @@ def _messages(broker: Connection, partition: Partition, start: int, end: int) ->
         consumer.close()
 
 
-def compare(partition: Partition, source: Reading, target: Reading, compacted: bool) -> Difference:
-    """Compares the target's records with the source's: each once, in order."""
+def compare(
+    partition: Partition, source: Reading, target: Reading, compacted: bool, expires: bool = False
+) -> Difference:
+    """Compares the target's records with the source's: each once, in order. expires: retention may
+    remove records of a compacted topic, too."""
     found: dict[str, Any] = {
         "partition": partition,
         "source": len(source.records),
@@ -133,7 +136,7 @@ def compare(partition: Partition, source: Reading, target: Reading, compacted: b
     if np.array_equal(source.records, target.records):
         return Difference(**found)
     if compacted:
-        return _compare_last_values(found, source, target)
+        return _compare_last_values(found, source, target, expires)
     expired = _expired(source.records, target.records)
     kept = target.records[expired:]
     known, counts = np.unique(source.records, return_counts=True)
@@ -182,7 +185,9 @@ def _in_order(source: Digests, target: Digests) -> bool:
     return place == len(source)
 
 
-def _compare_last_values(found: dict[str, Any], source: Reading, target: Reading) -> Difference:
+def _compare_last_values(
+    found: dict[str, Any], source: Reading, target: Reading, expires: bool
+) -> Difference:
     """Compares a compacted topic by each key's last value: both sides may remove earlier values at
     any time."""
     expected, there = _last_values(source), _last_values(target)
@@ -191,9 +196,24 @@ def _compare_last_values(found: dict[str, Any], source: Reading, target: Reading
         for key, (digest, empty) in expected.items()
         if not empty and there.get(key, (0, True))[0] != digest
     ]
-    foreign = [key for key, (_, empty) in there.items() if not empty and key not in expected]
+    more = [key for key, (_, empty) in there.items() if not empty and key not in expected]
+    later = _keys_of_kept(source, target) if expires else set(more)
+    foreign = [key for key in more if key in later]
     examples = source.offsets[np.isin(source.keys, np.array(lost, np.uint64))][-5:].tolist()
-    return Difference(**found, missing=len(lost), foreign=len(foreign), examples=examples)
+    return Difference(
+        **found,
+        missing=len(lost),
+        foreign=len(foreign),
+        expired=len(more) - len(foreign),
+        examples=examples,
+    )
+
+
+def _keys_of_kept(source: Reading, target: Reading) -> set[int]:
+    """The keys of the target's records from the first one on that the source still has: retention
+    removes records at the start of a log."""
+    kept = np.flatnonzero(np.isin(target.records, source.records))
+    return set(target.keys[int(kept[0]) :].tolist()) if len(kept) else set()
 
 
 def _last_values(reading: Reading) -> dict[int, tuple[int, bool]]:

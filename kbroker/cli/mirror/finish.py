@@ -57,7 +57,8 @@ def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[st
             read_partition(broker, partition, starts[broker][partition], ends[broker][partition])
             for broker in (source, target)
         )
-        difference = compare(partition, here, there, plan.topics[partition[0]].compacted)
+        topic = plan.topics[partition[0]]
+        difference = compare(partition, here, there, topic.compacted, topic.expires)
         outcome.differences.append(difference)
         if difference.clean:
             groups.translate(partition, here, there)

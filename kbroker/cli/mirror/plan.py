@@ -49,6 +49,12 @@ class PlannedTopic:
         policy = self.settings.get("cleanup.policy")
         return policy is not None and "compact" in policy.value
 
+    @property
+    def expires(self) -> bool:
+        """Whether retention removes records."""
+        policy = self.settings.get("cleanup.policy")
+        return policy is None or "delete" in policy.value
+
 
 @dataclass
 class Plan:

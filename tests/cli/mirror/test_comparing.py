@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.cli.mirror.comparing import compare, read_partition
+from kbroker.cli.mirror.comparing import Reading, compare, read_partition
 from tests.cli.mirror.readings import killed_copies, reading
 
 PLACE = ("orders", 0)
@@ -83,6 +83,18 @@ def test_a_compacted_topic_is_compared_by_last_values() -> None:
     assert (older.missing, older.examples) == (1, [0, 2])
     foreign = compare(PLACE, source, reading([2, 3, 5], keys=[8, 7, 6]), compacted=True)
     assert (foreign.missing, foreign.foreign) == (0, 1)
+
+
+@pytest.mark.parametrize("source", [reading([3, 4], [2, 3], keys=[8, 9]), reading([])])
+def test_keys_that_expired_at_the_source_are_no_difference(source: Reading) -> None:
+    """Of a topic with the policy compact,delete; without delete only a lost tombstone removes a
+    key."""
+    target = reading([1, 2, 3, 4], keys=[6, 7, 8, 9]) if len(source.records) else reading([1, 2], keys=[6, 7])
+    found = compare(PLACE, source, target, compacted=True, expires=True)
+    assert (found.clean, found.expired) == (True, 2)
+    assert compare(PLACE, source, target, compacted=True).foreign == 2
+    later = compare(PLACE, reading([3], keys=[8]), reading([3, 5], keys=[8, 6]), True, expires=True)
+    assert (later.foreign, later.expired) == (1, 0)
 
 
 def message(
