@@ -10,6 +10,7 @@ from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.http.console.views import group_members
 from kbroker.http.console.visible import Visible
 from kbroker.http.group_lags import LogRanges, topics_of
+from kbroker.ipc.http_messages import GroupSummary
 from kbroker.metrics.group_lag import whole_topics
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_share_group_offsets import (
@@ -79,8 +80,18 @@ def groups(request: Request) -> dict[str, Any]:
     names = list(dict.fromkeys(name for row in shown["groups"] for name in row["topics"]))
     described = set(visible.topics(names)) if names else set()
     for row in shown["groups"]:
-        row["topics"] = [name for name in row["topics"] if name in described]
+        names, row["topics"] = row["topics"], [name for name in row["topics"] if name in described]
+        if len(row["topics"]) < len(names):
+            row["lag"] = _lag_in(ranges, known[row["group"]], described)
     return shown
+
+
+def _lag_in(ranges: LogRanges, group: GroupSummary, topics: Collection[str]) -> int | None:
+    """Lag of a group in these topics; None if none of them exists. Members subscribe to any names:
+    the lag of all would tell how many records are in topics that the caller may not see."""
+    lags = ranges.topic_lags(group).items()
+    found = [lag for topic, lag in lags if topic in topics and ranges.partitions(topic)]
+    return sum(found) if found else None
 
 
 def kind_of(request: Request, group_id: str) -> tuple[str, str]:
@@ -108,7 +119,8 @@ def group(request: Request) -> dict[str, Any]:
         for number in each["partitions"]
     }
     rows = []
-    for topic, partition in sorted(set(starts) | set(owners) | uncommitted(ranges, kind, starts, owners)):
+    places = set(starts) | set(owners) | uncommitted(ranges, kind, starts, owners)
+    for topic, partition in _visible(request, places):
         at, end = starts.get((topic, partition)), ranges.end(topic, partition)
         lag = lags.get((topic, partition)) if kind == "share" else ranges.lag(topic, partition, at)
         owner = owners.get((topic, partition), {})
@@ -133,6 +145,13 @@ def group(request: Request) -> dict[str, Any]:
         "members": described.members,
         "partitions": rows,
     }
+
+
+def _visible(request: Request, places: Collection[Partition]) -> list[Partition]:
+    """Those whose topic the caller may see, sorted. The leader of a group assigns any names."""
+    names = sorted({topic for topic, _ in places})
+    described = set(Visible(request.caller, request.config).topics(names)) if names else set()
+    return sorted(place for place in places if place[0] in described)
 
 
 def uncommitted(

@@ -1,0 +1,77 @@
+"""Members of a group choose the names of topics that they subscribe to and assign: offsets and
+numbers of records are shown only of topics that the reader may describe."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.http.console.request import Request
+from kbroker.http.console.views.groups import GROUP, GROUPS, group, groups
+from kbroker.ipc.http_messages import GroupSummary
+from kbroker.ipc.layout import Slot
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from tests.http.console.schemas import problems
+from tests.http.console.views.test_group_members import encoded
+from tests.http.scene import Scene
+
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+}
+VALUES = {"group": "mine", "search": None, "kind": None, "sort": "lag", "offset": 0, "limit": 10}
+
+
+@pytest.fixture
+def request_of(tmp_path: Path) -> Request:
+    """Of a user who may describe the topic `open`, and the group `mine`, whose member has assigned
+    itself partitions of `secret`, too. Both topics have 90 records."""
+    scene = Scene(tmp_path)
+    for name in ("open", "secret"):
+        scene.shared.slots[scene.topic(name)[0], Slot.HIGH_WATERMARK] = 90
+    subscribed = ("open", "secret")
+    scene.view.summaries = (GroupSummary("mine", "classic", "Stable", 1, {}, {}, subscribed),)
+    member = DescribedGroupMember("m", None, "client", "/10.0.0.1")
+    member.member_assignment = encoded({"open": [0], "secret": [0, 1]})
+    described = DescribedGroup(0, None, "mine", "Stable", "consumer", "range", [member])
+    listed = SimpleNamespace(group_id="mine", group_type="classic", group_state="Stable")
+    answers = {
+        ApiKey.LIST_GROUPS: SimpleNamespace(error_code=0, groups=[listed]),
+        ApiKey.DESCRIBE_GROUPS: SimpleNamespace(groups=[described]),
+        ApiKey.OFFSET_FETCH: SimpleNamespace(groups=[SimpleNamespace(error_code=0, topics=[])]),
+    }
+
+    def ask(api: ApiKey, question: Any, **_: Any) -> Any:
+        if api is not ApiKey.METADATA:
+            return answers[api]
+        names = [topic.name for topic in question.topics]
+        hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return SimpleNamespace(
+            topics=[SimpleNamespace(name=name, error_code=hidden if name == "secret" else 0) for name in names]
+        )
+
+    class Asked:
+        caller = SimpleNamespace(ask=ask)
+        view, shared, config = scene.view, scene.shared, BrokerConfig(SETTINGS)
+
+        def __getitem__(self, name: str) -> Any:
+            return VALUES[name]
+
+    return cast(Request, Asked())
+
+
+def test_a_group_shows_no_offsets_of_a_topic_that_its_reader_may_not_describe(request_of: Request) -> None:
+    found = group(request_of)
+    assert problems(found, GROUP) == []
+    assert [(row["topic"], row["lag"]) for row in found["partitions"]] == [("open", 90)]
+    assert found["lag"] == 90
+
+
+def test_the_lag_of_a_listed_group_counts_the_topics_that_are_named(request_of: Request) -> None:
+    found = groups(request_of)
+    assert problems(found, GROUPS) == []
+    assert [(row["topics"], row["lag"]) for row in found["groups"]] == [(["open"], 90)]
