@@ -226,7 +226,7 @@ class ClassicMembers:
             except KafkaError as error:
                 code = error.code
             answers.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
-        outcome = self._fencing.remove(group, list(gone.values()), now_ms)
+        outcome = self._fencing.leave(group, list(gone.values()), now_ms)
         outcome.response = LeaveGroupResponse(members=answers)
         return outcome
 

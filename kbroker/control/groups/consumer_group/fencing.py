@@ -28,6 +28,13 @@ class Fencing:
     def _fence(self, group: ConsumerGroup, member_id: str, now_ms: int) -> Outcome:
         return self.remove(group, [group.members[member_id]], now_ms)
 
+    def leave(self, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int) -> Outcome:
+        """Remove members that leave, or whom an administrator removes."""
+        outcome = self.remove(group, members, now_ms)
+        for member in members:
+            self.timers.left(group.group_id, member.member_id)
+        return outcome
+
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int) -> Outcome:
         """Remove members. The group becomes classic when only classic members are left."""
         if not members:

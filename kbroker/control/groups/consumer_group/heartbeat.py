@@ -141,7 +141,7 @@ class ConsumerHeartbeat:
                 away = replace(member, member_epoch=STATIC_LEAVE_EPOCH, pending_revocation=NO_PARTITIONS)
                 return Outcome([records.current_assignment(group.group_id, away)], response)
         log.info("group %s: %s left", group.group_id, member.member_id)
-        outcome = self._fencing.remove(group, [member], now_ms)
+        outcome = self._fencing.leave(group, [member], now_ms)
         outcome.response = response
         return outcome
 

@@ -68,6 +68,13 @@ class MemberTimers(Generic[G]):
         self._table.timers.cancel(_session(group_id, member_id))
         self.end_revocation(group_id, member_id)
 
+    def left(self, group_id: str, member_id: str) -> None:
+        """A member leaves. If that cannot be written it is removed soon: it may send nothing more,
+        and would keep its partitions or tasks."""
+        timer = _session(group_id, member_id)
+        expired = self.fence(timer, group_id, member_id, "it left")
+        self._table.timers.schedule(timer, RETRY_MS, group_id, expired)
+
     def fence(
         self, timer: str, group_id: str, member_id: str, reason: str, epoch: int | None = None
     ) -> Operation:

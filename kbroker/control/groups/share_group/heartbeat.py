@@ -251,6 +251,7 @@ class ShareHeartbeat:
     def _leave(self, request: ShareGroupHeartbeatRequest) -> Outcome:
         group = self._table.of_type(request.group_id, ShareGroup)
         outcome = self._remove(group, group.member(request.member_id).member_id)
+        self._timers.left(group.group_id, request.member_id)
         outcome.response = ShareGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )

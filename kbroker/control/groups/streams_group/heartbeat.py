@@ -148,6 +148,7 @@ class StreamsHeartbeat:
         if request.shutdown_application:
             group.shutdown_requested_by = request.member_id
         outcome = self._remove(group, group.member(request.member_id).member_id)
+        self._timers.left(group.group_id, request.member_id)
         outcome.response = HeartbeatResult(
             StreamsGroupHeartbeatResponse(
                 member_id=request.member_id, member_epoch=request.member_epoch, status=[]

@@ -3,6 +3,7 @@ restarts."""
 
 import pytest
 
+from kbroker.control.groups.modern_group.timers import RETRY_MS
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.groups.consumer_members import INTERVAL_MS, Member, kafka_with, owners, settle
@@ -251,6 +252,7 @@ class TestLeaving:
         Member(kafka, "a")
         kafka.beat("a", -1)
         assert kafka.described().group_state == "Empty"
+        kafka.advance(RETRY_MS)
         assert not kafka.timers
         assert kafka.run(kafka.shard.delete("g")).error_code == ErrorCode.NONE
         assert kafka.restarted().shard.group_ids() == []
