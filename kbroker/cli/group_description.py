@@ -16,14 +16,15 @@ from kbroker.metrics.group_lag import records_behind, whole_topics
 from kbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient, TopicMetadata
 
 
 @dataclass
 class Group:
-    """A group. offsets: committed offsets. uncommitted: partitions that count without one, see
-    `metrics/group_lag.py`. starts: their log start offsets. ends: high watermarks. lag_seconds: age of
-    the oldest unread record."""
+    """A group. offsets: committed offsets. metadata: the texts that clients have committed with them.
+    uncommitted: partitions that count without an offset, see `metrics/group_lag.py`. starts: their log
+    start offsets. ends: high watermarks. lag_seconds: age of the oldest unread record."""
 
     group_id: str
     state: str
@@ -36,6 +37,7 @@ class Group:
     starts: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     lag_seconds: dict[Partition, float] = field(default_factory=dict)
+    metadata: dict[Partition, str] = field(default_factory=dict)
 
     @property
     def exists(self) -> bool:
@@ -74,21 +76,25 @@ def read_groups(broker: Connection, admin: "AdminClient", group_ids: Sequence[st
     """As `read_group` for many groups, with one connection to each coordinator."""
     with GroupCoordinators(broker) as coordinators:
         described = [describe_group(coordinators, group_id) for group_id in group_ids]
-    return [
-        Group(
-            group_id,
-            found.state,
-            found.type,
-            found.assignor,
-            found.coordinator,
-            found.members,
-            _committed(broker, admin, group_id),
+    groups = []
+    for group_id, found in zip(group_ids, described, strict=True):
+        committed = _committed(broker, admin, group_id)
+        groups.append(
+            Group(
+                group_id,
+                found.state,
+                found.type,
+                found.assignor,
+                found.coordinator,
+                found.members,
+                {(each.topic, each.partition): each.offset for each in committed},
+                metadata={(each.topic, each.partition): each.metadata for each in committed if each.metadata},
+            )
         )
-        for group_id, found in zip(group_ids, described, strict=True)
-    ]
+    return groups
 
 
-def _committed(broker: Connection, admin: "AdminClient", group_id: str) -> dict[Partition, int]:
+def _committed(broker: Connection, admin: "AdminClient", group_id: str) -> "list[TopicPartition]":
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     request, timeout_s = [ConsumerGroupTopicPartitions(group_id)], broker.timeout_s
@@ -97,11 +103,7 @@ def _committed(broker: Connection, admin: "AdminClient", group_id: str) -> dict[
         f"group {group_id}",
         timeout_s,
     )
-    return {
-        (partition.topic, partition.partition): partition.offset
-        for partition in committed.topic_partitions or []
-        if partition.error is None and partition.offset >= 0
-    }
+    return [each for each in committed.topic_partitions or [] if each.error is None and each.offset >= 0]
 
 
 def require(group: Group) -> Group:

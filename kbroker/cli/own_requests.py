@@ -122,13 +122,18 @@ class GroupCoordinators:
         """Whether the brokers support this request. Raises CommandFailed."""
         return int(api) in self._connected()._manager.broker_version_data.api_versions
 
-    def ask(self, group: str, api: ApiKey, request: Struct) -> tuple[int, Any]:
-        """Send a request to the group's coordinator; returns its broker id and the response. Raises
-        CommandFailed."""
+    def ask(
+        self, group: str, api: ApiKey, request: Struct, max_version: int | None = None
+    ) -> tuple[int, Any]:
+        """Send a request to the group's coordinator; returns its broker id and the response.
+        max_version: the last version that has the request's fields. Raises CommandFailed."""
 
         def ask() -> tuple[int, Any]:
             admin = self._connected()
-            node_id, answer = admin._manager.run(self._send, admin, group, Question(api, request))
+            question = Question(api, request)
+            if max_version is not None:
+                question.max_version = max_version
+            node_id, answer = admin._manager.run(self._send, admin, group, question)
             if (code := _error_of(answer)) in MOVING:
                 self._forget()
                 raise _Moving(code)

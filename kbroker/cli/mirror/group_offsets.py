@@ -6,10 +6,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, result_of
+from kbroker.cli.failures import broker_error
 from kbroker.cli.group_description import Group, read_group
 from kbroker.cli.mirror.comparing import Reading
+from kbroker.cli.own_requests import GroupCoordinators
 from kbroker.cli.partitions import Partition
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+LAST_BY_NAME = 9
+"""The last version of OffsetCommit that names topics."""
 
 
 @dataclass
@@ -40,27 +50,39 @@ class GroupOffsets:
     def commit(self, target: Connection) -> list[str]:
         """Commit the offsets of groups without members at the target; returns remarks about the
         others. Raises CommandFailed."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
         admin = target.admin()
         remarks = []
-        for name in self.groups:
-            new_offsets = {p: offset for (group, p), offset in self.translated.items() if group == name}
-            there = read_group(target, admin, name)
-            if not new_offsets or _holds(there.offsets, new_offsets):
-                continue
-            if there.active:
-                remarks.append(f"group {name} already has members at the target: its offsets stay unchanged")
-                continue
-            offsets = [
-                TopicPartition(*partition, offset) for partition, offset in sorted(new_offsets.items())
-            ]
-            request = [ConsumerGroupTopicPartitions(name, offsets)]
-            answers = admin.alter_consumer_group_offsets(request, request_timeout=target.timeout_s)
-            for answer in result_of(answers[name], f"group {name}").topic_partitions or []:
-                if answer.error is not None:
-                    raise CommandFailed(f"{name}: {answer.topic}-{answer.partition}: {answer.error.str()}")
+        with GroupCoordinators(target) as coordinators:
+            for name, group in self.groups.items():
+                new_offsets = {p: offset for (of, p), offset in self.translated.items() if of == name}
+                there = read_group(target, admin, name)
+                if not new_offsets or _holds(there.offsets, new_offsets):
+                    continue
+                if there.active:
+                    remarks.append(
+                        f"group {name} already has members at the target: its offsets stay unchanged"
+                    )
+                    continue
+                _commit(coordinators, group, new_offsets)
         return remarks
+
+
+def _commit(coordinators: GroupCoordinators, group: Group, offsets: Mapping[Partition, int]) -> None:
+    """With their metadata: Kafka Streams keeps times there. librdkafka would end these texts with a
+    zero byte. Raises CommandFailed."""
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        text = group.metadata.get((topic, number), "")
+        topics.setdefault(topic, OffsetCommitRequestTopic(topic)).partitions.append(
+            OffsetCommitRequestPartition(number, offset, -1, text)
+        )
+    request = OffsetCommitRequest(group.group_id, topics=list(topics.values()))
+    _, answer = coordinators.ask(group.group_id, ApiKey.OFFSET_COMMIT, request, LAST_BY_NAME)
+    for topic_answer in answer.topics:
+        for partition in topic_answer.partitions:
+            if partition.error_code:
+                place = f"{topic_answer.name}: {partition.partition_index}"
+                raise broker_error(partition.error_code, None, f"{group.group_id}: {place}")
 
 
 def _holds(there: Mapping[Partition, int], new_offsets: Mapping[Partition, int]) -> bool:

@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from kbroker.cli.failures import CommandFailed
 from kbroker.cli.group_description import Group
 from kbroker.cli.mirror.group_offsets import GroupOffsets, translate
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from tests.cli.mirror.readings import killed_copies, reading
 
 PLACE = ("orders", 0)
@@ -55,39 +64,69 @@ def group(name: str, state: str = "Empty", **offsets: int) -> Group:
     return Group(name, state, "classic", "", 1, [], {PLACE: offsets["offset"]} if offsets else {})
 
 
-class Target:
-    """Accepts commits of groups and keeps them."""
+class Coordinators:
+    """Those of the target: they accept commits of groups and keep them."""
 
-    timeout_s = 1.0
+    def __init__(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        self.code = code
+        self.committed: dict[str, dict[tuple[str, int], tuple[int, str | None]]] = {}
 
-    def __init__(self) -> None:
-        self.committed: dict[str, dict[tuple[str, int], int]] = {}
+    def __enter__(self) -> "Coordinators":
+        return self
 
-    def admin(self) -> Any:
-        return SimpleNamespace(alter_consumer_group_offsets=self._alter)
+    def __exit__(self, *_: object) -> None:
+        pass
 
-    def _alter(self, requests: list[Any], request_timeout: float) -> dict[str, Any]:
-        (one,) = requests
-        places = one.topic_partitions
-        self.committed[one.group_id] = {(place.topic, place.partition): place.offset for place in places}
-        return {one.group_id: SimpleNamespace(result=lambda: SimpleNamespace(topic_partitions=places))}
+    def ask(self, group_id: str, api: ApiKey, request: OffsetCommitRequest, max_version: int) -> Any:
+        assert (api, group_id, max_version) == (ApiKey.OFFSET_COMMIT, request.group_id, 9)
+        self.committed[group_id] = {
+            (topic.name, each.partition_index): (each.committed_offset, each.committed_metadata)
+            for topic in request.topics
+            for each in topic.partitions
+        }
+        answer = OffsetCommitResponsePartition(0, self.code)
+        return 1, OffsetCommitResponse(topics=[OffsetCommitResponseTopic(PLACE[0], partitions=[answer])])
 
 
-def test_only_groups_without_members_at_the_target_get_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_target = {
+@pytest.fixture
+def at_target(monkeypatch: pytest.MonkeyPatch) -> dict[str, Group]:
+    """The groups that the target has."""
+    found = {
         "done": group("done", offset=2),
         "works": group("works", "Stable", offset=1),
         "new": group("new", "Dead"),
     }
     monkeypatch.setattr(
-        "kbroker.cli.mirror.group_offsets.read_group", lambda target, admin, name: at_target[name]
+        "kbroker.cli.mirror.group_offsets.read_group", lambda target, admin, name: found[name]
     )
-    groups = GroupOffsets({name: group(name, offset=2) for name in ("done", "works", "new")})
+    return found
+
+
+TARGET: Any = SimpleNamespace(admin=lambda: None)
+
+
+def test_only_groups_without_members_at_the_target_get_offsets(
+    monkeypatch: pytest.MonkeyPatch, at_target: dict[str, Group]
+) -> None:
+    coordinators = Coordinators()
+    monkeypatch.setattr("kbroker.cli.mirror.group_offsets.GroupCoordinators", lambda _: coordinators)
+    groups = GroupOffsets({name: group(name, offset=2) for name in at_target})
     groups.groups["works"].state = "Stable"
+    groups.groups["new"].metadata[PLACE] = "AgAAAZq"
     groups.translate(PLACE, reading([1, 2, 3]), reading([1, 2, 3]))
-    target: Any = Target()
     assert groups.active == ["works"]
-    assert groups.commit(target) == [
+    assert groups.commit(TARGET) == [
         "group works already has members at the target: its offsets stay unchanged"
     ]
-    assert target.committed == {"new": {PLACE: 2}}
+    assert coordinators.committed == {"new": {PLACE: (2, "AgAAAZq")}}
+
+
+def test_an_offset_that_is_refused_ends_the_move(
+    monkeypatch: pytest.MonkeyPatch, at_target: dict[str, Group]
+) -> None:
+    coordinators = Coordinators(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    monkeypatch.setattr("kbroker.cli.mirror.group_offsets.GroupCoordinators", lambda _: coordinators)
+    groups = GroupOffsets({"new": group("new", offset=2)})
+    groups.translate(PLACE, reading([1, 2, 3]), reading([1, 2, 3]))
+    with pytest.raises(CommandFailed, match="new: orders: 0"):
+        groups.commit(TARGET)
