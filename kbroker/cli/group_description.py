@@ -117,7 +117,9 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
     """Fills in uncommitted, starts, ends and lag_seconds. Raises CommandFailed."""
     existing = admin.list_topics(timeout=broker.timeout_s).topics
     if group.type == "streams":
-        group.members = [replace(each, partitions=_there(each.partitions, existing)) for each in group.members]
+        group.members = [
+            replace(each, partitions=_there(each.partitions, existing)) for each in group.members
+        ]
     read = {topic for member in group.members for topic, _ in member.partitions}
     topics = whole_topics((topic for topic, _ in group.offsets), read, len(group.members)) & existing.keys()
     whole = {(topic, number) for topic in topics for number in existing[topic].partitions}

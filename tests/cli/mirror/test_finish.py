@@ -10,7 +10,9 @@ from kbroker.cli.mirror.engine import HEARTBEATS, OFFSETS_TOPIC
 
 
 @pytest.mark.parametrize(
-    ("records", "expected"), [(0, {OFFSETS_TOPIC, HEARTBEATS}), (5, {OFFSETS_TOPIC})], ids=["own", "another's"]
+    ("records", "expected"),
+    [(0, {OFFSETS_TOPIC, HEARTBEATS}), (5, {OFFSETS_TOPIC})],
+    ids=["own", "of others"],
 )
 def test_a_topic_heartbeats_with_records_is_kept(
     monkeypatch: pytest.MonkeyPatch, records: int, expected: set[str]

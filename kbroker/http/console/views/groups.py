@@ -88,7 +88,7 @@ def groups(request: Request) -> dict[str, Any]:
 
 def _lag_in(ranges: LogRanges, group: GroupSummary, topics: Collection[str]) -> int | None:
     """Lag of a group in these topics; None if none of them exists. Members subscribe to any names:
-    the lag of all would tell how many records are in topics that the caller may not see."""
+    the lag of all would show how many records are in topics that the caller may not see."""
     lags = ranges.topic_lags(group).items()
     found = [lag for topic, lag in lags if topic in topics and ranges.partitions(topic)]
     return sum(found) if found else None

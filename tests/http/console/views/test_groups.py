@@ -50,9 +50,10 @@ def request_of(tmp_path: Path) -> Request:
             return answers[api]
         names = [topic.name for topic in question.topics]
         hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return SimpleNamespace(
-            topics=[SimpleNamespace(name=name, error_code=hidden if name == "secret" else 0) for name in names]
-        )
+        rows = [
+            SimpleNamespace(name=name, error_code=hidden if name == "secret" else 0) for name in names
+        ]
+        return SimpleNamespace(topics=rows)
 
     class Asked:
         caller = SimpleNamespace(ask=ask)
