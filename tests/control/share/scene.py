@@ -32,6 +32,7 @@ class Scene:
         self.events: list[str] = []
         self.left_to_fail = 0
         self.state_fails = False
+        self.is_loading = False
         self.freed: list[ShareKey] = []
         self.shard = ShareStateShard()
         self.key = ShareKey("team", self.broker.catalogue.topics["orders"].topic_id, 0)
@@ -54,6 +55,11 @@ class Scene:
 
     async def ready(self) -> None:
         """The state is loaded."""
+
+    def check_all_loaded(self) -> None:
+        """Raises while states are being loaded."""
+        if self.is_loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     async def run(self, _: str, operation: Operation) -> None:
         if self.state_fails:

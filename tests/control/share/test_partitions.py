@@ -325,3 +325,19 @@ def test_records_that_are_finished_meanwhile_do_not_undo_a_new_start_offset(
         assert scene.start_offset() == 2
 
     play(test)
+
+
+def test_states_of_a_group_are_not_deleted_while_some_are_being_loaded(play: Play) -> None:
+    """Those that are not loaded yet would stay."""
+
+    async def test(scene: Scene) -> None:
+        await scene.partitions.open(scene.key)
+        scene.is_loading = True
+        with pytest.raises(KafkaError):
+            await scene.partitions.delete_group("team")
+        assert scene.shard.keys_of("team") == [scene.key]
+        scene.is_loading = False
+        await scene.partitions.delete_group("team")
+        assert not scene.shard.keys_of("team")
+
+    play(test)
