@@ -215,7 +215,8 @@ class SharePartitions:
         self._timers.cancel(str(key))
 
     async def delete(self, key: ShareKey) -> None:
-        """The group no longer shares the partition."""
+        """The group no longer shares the partition. Raises KafkaError."""
+        self._runtime.check_all_loaded()
         self.forget(key)
         if self._shard.get(key) is not None:
             await self._runtime.run(str(key), lambda _: self._shard.delete(key))
