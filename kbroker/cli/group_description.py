@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Group:
-    """A group. offsets: committed offsets. metadata: the texts that clients have committed with them.
-    uncommitted: partitions that count without an offset, see `metrics/group_lag.py`. starts: their log
-    start offsets. ends: high watermarks. lag_seconds: age of the oldest unread record."""
+    """A group. offsets: committed offsets. metadata: the texts that clients have committed with
+    them. uncommitted: partitions that count without an offset, see `metrics/group_lag.py`. starts:
+    their log start offsets. ends: high watermarks. lag_seconds: age of the oldest unread record."""
 
     group_id: str
     state: str

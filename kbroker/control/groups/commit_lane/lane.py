@@ -157,7 +157,7 @@ class CommitLane:
                     stored.leave()
                 if stored.row < 0:
                     if self._broker.authorizer is not None:
-                        # others of the group may have no permission for this topic: check them again
+                        # others of the group, without READ on this topic, must be checked again
                         self._decisions.forget(request.group_id)
                     stored.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._pending)
                 if stored.row < 0:

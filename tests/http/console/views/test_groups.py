@@ -13,10 +13,11 @@ from kbroker.http.console.views.groups import GROUP, GROUPS, group, groups
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import encode
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from tests.http.console.schemas import problems
-from tests.http.console.views.test_group_members import encoded
 from tests.http.scene import Scene
 
 SETTINGS = {
@@ -36,7 +37,8 @@ def request_of(tmp_path: Path) -> Request:
     subscribed = ("open", "secret")
     scene.view.summaries = (GroupSummary("mine", "classic", "Stable", 1, {}, {}, subscribed),)
     member = DescribedGroupMember("m", None, "client", "/10.0.0.1")
-    member.member_assignment = encoded({"open": [0], "secret": [0, 1]})
+    assigned = [TopicPartition("open", [0]), TopicPartition("secret", [0, 1])]
+    member.member_assignment = b"\0\3" + encode(ConsumerProtocolAssignment(assigned), 3)
     described = DescribedGroup(0, None, "mine", "Stable", "consumer", "range", [member])
     listed = SimpleNamespace(group_id="mine", group_type="classic", group_state="Stable")
     answers = {
@@ -50,9 +52,7 @@ def request_of(tmp_path: Path) -> Request:
             return answers[api]
         names = [topic.name for topic in question.topics]
         hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        rows = [
-            SimpleNamespace(name=name, error_code=hidden if name == "secret" else 0) for name in names
-        ]
+        rows = [SimpleNamespace(name=name, error_code=hidden if name == "secret" else 0) for name in names]
         return SimpleNamespace(topics=rows)
 
     class Asked:
