@@ -1,6 +1,8 @@
 """Readers of a group never see half of a change."""
 
 import threading
+import time
+from itertools import count
 
 import numpy as np
 
@@ -30,16 +32,19 @@ def test_readers_see_consistent_groups_while_one_writes() -> None:
     places, stop = np.array([1, 2, 15]), threading.Event()
 
     def write() -> None:
-        for n in range(20000):
+        for n in count():
             write_group(words, places, np.array([n, n, n]))
-        stop.set()
+            if stop.is_set():
+                return
 
-    writer = threading.Thread(target=write)
+    writer, seen, end_s = threading.Thread(target=write), set[int](), time.monotonic() + 60
     writer.start()
-    seen = 0
-    while not stop.is_set():
-        if read_slot(words.ctypes.data, copy):
-            assert copy[1] == copy[2] == copy[15]
-            seen += 1
-    writer.join()
-    assert seen
+    try:
+        while len(seen) < 100 and time.monotonic() < end_s:
+            if read_slot(words.ctypes.data, copy):
+                assert copy[1] == copy[2] == copy[15]
+                seen.add(int(copy[1]))
+    finally:
+        stop.set()
+        writer.join()
+    assert len(seen) == 100
