@@ -146,8 +146,12 @@ class LogOpenings(PendingTopics):
                     return
 
     @asynccontextmanager
-    async def settled_topic(self, lock: asyncio.Lock, name: str, end_s: float) -> AsyncIterator[None]:
-        """The same for one topic. Raises REQUEST_TIMED_OUT at `end_s`, without the lock."""
+    async def settled_topic(
+        self, lock: asyncio.Lock, name: str, end_s: float | None = None
+    ) -> AsyncIterator[None]:
+        """The same for one topic. end_s: None for `opened_by`. Raises REQUEST_TIMED_OUT at `end_s`,
+        without the lock."""
+        end_s = opened_by() if end_s is None else end_s
         while True:
             if await self.still_pending([name], end_s):
                 why = f"Logs of topic '{name}' are still being opened."

@@ -20,7 +20,6 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import key_of
 from kbroker.control.changes.retirement import retire_all
 from kbroker.control.images import next_image
-from kbroker.control.log_openings import opened_by
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.change import Change, Deletion
@@ -67,7 +66,6 @@ class LogDirMoves:
     async def alter(self, name: str, index: int, log_dir: str, site: int, end_s: float | None = None) -> None:
         """Begin to move a site's replica of a partition; the replica's own log dir as target ends a
         move. end_s: as of `grow_topic`. Raises KafkaError."""
-        end_s = opened_by() if end_s is None else end_s
         broker = self._broker
         async with broker.log_openings.settled_topic(broker.changing, name, end_s):  # no replica switches
             await self._alter(name, index, log_dir, site)

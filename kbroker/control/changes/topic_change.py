@@ -326,7 +326,6 @@ async def grow_topic(
 ) -> None:
     """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of
     `create_topics`. end_s: until when it waits for the topic's other logs; None: `opened_by`."""
-    end_s = opened_by() if end_s is None else end_s
     async with broker.log_openings.settled_topic(broker.changing, name, end_s):
         additional = check_growth(broker, name, count, assignments, count_added)
         topic = broker.catalogue.get(name)

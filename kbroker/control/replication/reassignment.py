@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from kbroker.control.changes.log_closings import close_deleted
 from kbroker.control.changes.topic_change import sites_open
-from kbroker.control.log_openings import opened_by
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.placement import place_assigned
 from kbroker.control.metadata.topic_plan import check_replicas
@@ -44,7 +43,6 @@ async def reassign(
         check_replicas(nodes, sites, None)
     if nodes == broker.nodes.of(partition.replicas) and not partition.adding and not partition.removing:
         return
-    end_s = opened_by() if end_s is None else end_s
     async with broker.log_openings.settled_topic(broker.changing, topic.name, end_s):
         if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
