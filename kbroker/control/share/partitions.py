@@ -29,7 +29,7 @@ from kbroker.protocol.slices import paced
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0
-"""Between attempts to write dead letters, as in Kafka."""
+"""Between attempts to write dead letters, as in Kafka, and that states of new partitions exist."""
 
 
 class SharePartitions:

@@ -22,7 +22,7 @@ from kbroker.control.share.acknowledging import AcknowledgedBatch
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.dead_letters import Append
 from kbroker.control.share.deliveries import Deliveries
-from kbroker.control.share.partitions import SharePartitions
+from kbroker.control.share.partitions import FIRST_PAUSE_S, MAX_PAUSE_S, SharePartitions
 from kbroker.control.share.pruning import StatePruning
 from kbroker.control.share.reading import Deliverable, limit_of, log_start_of
 from kbroker.control.share.sessions import (
@@ -61,9 +61,6 @@ class Fetched:
 
 
 _NOT_SHARED: Final = "This server does not host this topic-partition."
-FIRST_PAUSE_S: Final = 1.0
-MAX_PAUSE_S: Final = 30.0
-"""Between attempts to note that the states of new partitions are written."""
 MAX_REFUSAL_S: Final = 5.0
 """Maximum time before a member is refused a session. Kafka has no maximum; but these requests
 outlive their connections."""
