@@ -316,3 +316,21 @@ def test_a_cleaned_segment_is_on_disk_before_it_takes_the_place_of_others(
     assert files_of_one <= set(first)
     assert all(before[0] == "." for before in others), "the swap before is on disk, too"
     assert syncs.taken() == ["."]
+
+
+def test_an_aborted_transaction_of_the_clean_part_does_not_hide_the_producers_next_records(
+    tmp_path: Path,
+) -> None:
+    """Its entry of the transaction index is still there when the next transaction is mapped."""
+    case = Compacted(tmp_path)
+    old = case.append([(b"a", b"old")])
+    case.append([(b"a", b"aborted")], producer=9, transactional=True)
+    case.end(9, commit=False)
+    case.roll()
+    case.clean()
+    case.append([(b"a", b"new")], producer=9, transactional=True)
+    case.end(9, commit=True)
+    case.roll()
+    case.clean()
+    assert case.latest() == {b"a": b"new"}
+    assert old not in {record.offset for record in case.records()}

@@ -1,9 +1,10 @@
 """Answers that differ in one field: each is the bytes that the response alone would have."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.groups.member_answers import FramedAnswer, SharedAnswer
+from kbroker.control.groups.member_answers import FramedAnswer, SharedAnswer, as_written
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.messages.join_group import JoinGroupResponse
@@ -62,3 +63,20 @@ def test_a_framed_answer_is_sent_once() -> None:
     assert not answer.complete_framed(b"again")
     assert not answer.complete(SyncGroupResponse())
     assert (sent, late) == ([b"frame"], [])
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "written"),
+    [
+        (0, None, ""),
+        (6, None, ""),
+        (6, "range", "range"),
+        (7, None, None),
+        (7, "", None),
+        (9, "range", "range"),
+    ],
+)
+def test_a_missing_protocol_name_is_null_from_version_7_on(
+    version: int, name: str | None, written: str | None
+) -> None:
+    assert as_written(version, JoinGroupResponse(protocol_name=name)).protocol_name == written
