@@ -3,10 +3,9 @@
 import argparse
 import re
 from collections.abc import Iterator
-from enum import EnumType
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import typer.main
 
@@ -16,6 +15,8 @@ from kbroker.cli.options import PANEL
 from kbroker.cli.record_format import FORMAT_HELP
 
 PROGRAMS = {"tune": "tuning.cli", "loadtest": "loadtest.cli"}
+PLACEHOLDERS = {"int": "N", "float": "NUMBER", "path": "FILE"}
+"""Of a value, by the parser's name of its type."""
 JUDGE = "spark_validation.options"
 WITH_CODES_OF_THEIR_OWN = {"tune": "tuning.cli", "loadtest": "loadtest.exit_codes", "judge": JUDGE}
 
@@ -158,19 +159,11 @@ def _metavar(parameter: Any) -> str:
         return str(parameter.metavar)
     if _choices(parameter):
         return "WORD"
-    return {int: "N", float: "NUMBER", Path: "FILE"}.get(_kind(parameter), "TEXT")
-
-
-def _kind(parameter: Any) -> Any:
-    """The type of one value of a parameter."""
-    annotation = parameter.type_descriptor.annotation
-    return next(iter(get_args(annotation)), annotation)
+    return PLACEHOLDERS.get(parameter.type.name.removesuffix(" range"), "TEXT")
 
 
 def _choices(parameter: Any) -> list[str]:
-    kind = _kind(parameter)
-    members: dict[str, Any] = dict(kind.__members__) if isinstance(kind, EnumType) else {}
-    return [str(member.value) for member in members.values()]
+    return [*getattr(parameter.type, "choices", ())]
 
 
 def _default(parameter: Any) -> str:

@@ -2,10 +2,8 @@
 their type, at its edges, and odd ones."""
 
 from collections.abc import Iterator
-from enum import Enum
-from pathlib import Path
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 import typer
 
@@ -61,17 +59,15 @@ def line(name: str, command: Any, chance: Random) -> list[str]:
 
 def value(parameter: Any, chance: Random) -> str:
     """A value for a parameter."""
-    kind = parameter.type_descriptor.annotation
-    while get_args(kind):
-        kind = get_args(kind)[0]
+    kind = parameter.type
     if chance.random() < 0.4:
         return chance.choice(ODD)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return str(chance.choice(list(kind)).value)
-    if kind in (int, float):
-        low, high = parameter.min or 0, parameter.max or 2**31 - 1
-        return str(chance.choice((low, low - 1, high, high + 1, low + 1, kind(low + 7))))
-    if kind is Path:
+    if choices := getattr(kind, "choices", ()):
+        return str(chance.choice(choices))
+    if kind.name.startswith(("int", "float")):
+        low, high = getattr(kind, "min", None) or 0, getattr(kind, "max", None) or 2**31 - 1
+        return str(chance.choice((low, low - 1, high, high + 1, low + 1, low + 7)))
+    if kind.name == "path":
         return chance.choice(("text", "bytes", "empty", "folder", "no-such-file", "new"))
     return chance.choice(
         ("t", "orders", "g:0", "t:0", "key=value", "1d", "0", "User:alice", "earliest", *ODD)
