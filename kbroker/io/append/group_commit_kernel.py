@@ -55,19 +55,25 @@ def begin_sync(env: Words, slots: Table, rows: Table, syncs: Table, slot: int, r
 
 
 @inlined
-def send_syncs(env: Words, syncs: Table, records: int) -> bool:
-    """Pass the prepared syncs to the threads. False: the pipe has no room for them, and none is
-    begun."""
-    size = records * SyncJob.STRIDE
-    if (
-        size == 0 or write(env[Environment.SYNC_JOBS], env[Environment.SYNC_SCRATCH], size) == size
-    ):  # a pipe takes all or none
-        return True
-    for n in range(records):
+def send_syncs(env: Words, rows: Table, syncs: Table, records: int) -> bool:
+    """Pass the prepared syncs to the threads. False: the pipe has no room for all of them, and the
+    others are not begun."""
+    sent = 0
+    while sent < records:
+        some = min(records - sent, SyncJob.ATOMIC)
+        size = some * SyncJob.STRIDE
+        first = env[Environment.SYNC_SCRATCH] + sent * SyncJob.STRIDE
+        if write(env[Environment.SYNC_JOBS], first, size) != size:
+            break
+        sent += some
+    for n in range(sent, records):
         record = env[Environment.SYNC_SCRATCH] + n * SyncJob.STRIDE
+        slot = -1 - load_i64(record)
         close(get(record, SyncJob.FD))
-        syncs[-1 - load_i64(record), SyncRow.STATE] = SyncState.IDLE
-    return False
+        syncs[slot, SyncRow.STATE] = SyncState.IDLE
+        if rows[slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER:  # Python decides by it, too
+            rows[slot, AppendRow.UNFLUSHED_RECORDS] = rows[slot, AppendRow.FLUSH_RECORDS]
+    return sent == records
 
 
 @inlined
@@ -92,7 +98,7 @@ def request_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: 
             records += 1
         else:
             whole = True
-    return not send_syncs(env, syncs, records) or whole
+    return not send_syncs(env, rows, syncs, records) or whole
 
 
 @inlined
@@ -162,7 +168,7 @@ def take_synced(
             left[count, 0] = token
             left[count, 1] = SyncRow.NOT_NOTIFIED
             count += 1
-    if not send_syncs(env, syncs, again):
+    if not send_syncs(env, rows, syncs, again):
         for n in range(again):
             left[count, 0] = load_i64(scratch + n * SyncJob.STRIDE)
             left[count, 1] = SyncRow.NOT_STARTED

@@ -182,7 +182,8 @@ class SyncState(Values):
 class SyncJob(Row, writer="io"):
     """A record of the pipes to and from the threads that sync."""
 
-    MAX_JOBS = 512  # that are read or written at a time
+    MAX_JOBS = 512  # that are prepared or read at a time
+    ATOMIC = 170  # that a pipe takes as a whole or not at all: PIPE_BUF bytes
     END = -1  # as descriptor: the thread ends
 
     TOKEN = word("number", "of the sync; -1 - slot for a plain one")

@@ -39,9 +39,15 @@ class DrainCase:
 
     slot = 3
 
-    def __init__(self, folder: Path, clients: int = 2) -> None:
+    def __init__(self, folder: Path, clients: int = 2, partitions: int = 16) -> None:
         self.shared = Shared(
-            Sizes(clients=clients, workers=1, max_partitions=16, ring_entries=CAPACITY, arena_bytes=1 << 20)
+            Sizes(
+                clients=clients,
+                workers=1,
+                max_partitions=partitions,
+                ring_entries=CAPACITY,
+                arena_bytes=1 << 20,
+            )
         )
         self.drain = Drain(self.shared, 0, producers=16)
         self.folder = folder

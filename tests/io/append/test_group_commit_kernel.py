@@ -26,13 +26,17 @@ class Threads:
         self._jobs, case.drain.env[Environment.SYNC_JOBS] = os.pipe2(os.O_NONBLOCK)
         case.drain.env[Environment.SYNC_RESULTS], self._results = os.pipe2(os.O_NONBLOCK)
 
-    def jobs(self) -> list[tuple[int, int]]:
-        """(slot, descriptor) of the syncs that are asked for."""
+    def jobs(self, skip: int = 0) -> list[tuple[int, int]]:
+        """(slot, descriptor) of the syncs that are asked for, after the first bytes."""
         try:
             reported = os.read(self._jobs, 1 << 16)
         except BlockingIOError:
             return []
-        return [(-1 - token, fd) for token, fd, _ in RECORD.iter_unpack(reported)]
+        return [(-1 - token, fd) for token, fd, _ in RECORD.iter_unpack(reported[skip:])]
+
+    def make_room(self, size: int) -> int:
+        """Take bytes out of a full pipe; their number."""
+        return len(os.read(self._jobs, size))
 
     def done(self, slot: int, error: int = 0) -> None:
         os.write(self._results, RECORD.pack(-1 - slot, error, 1000))
@@ -211,6 +215,45 @@ def test_without_threads_or_room_in_the_pipe_python_makes_the_sync(case: DrainCa
     append(case)
     assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
     assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
+
+
+def test_a_sync_that_the_pipe_did_not_take_is_still_due_by_flush_messages(
+    case: DrainCase, threads: Threads
+) -> None:
+    """The count of records that are not synced was reset, and their appends waited until they
+    expired."""
+    case.words[Slot.FLAGS] = 0
+    case.row[AppendRow.FLUSH_RECORDS] = 1
+    fill(int(case.drain.env[Environment.SYNC_JOBS]))
+    append(case)
+    assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
+    assert case.row[AppendRow.UNFLUSHED_RECORDS] >= case.row[AppendRow.FLUSH_RECORDS]
+
+
+def test_the_threads_have_every_sync_that_is_begun_and_no_other(tmp_path: Path) -> None:
+    """A pipe with little room takes a part of a long write."""
+    case = DrainCase(tmp_path, partitions=256)
+    threads = Threads(case)
+    jobs = int(case.drain.env[Environment.SYNC_JOBS])
+    case.words[Slot.FLAGS], case.row[AppendRow.PLAIN_SYNC] = SlotFlag.DURABLE, 1
+    rows, slots, syncs = case.drain.rows, case.shared.slots, case.drain.syncs
+    for slot in range(200):
+        rows[slot], slots[slot] = case.row, case.words
+        syncs[slot, SyncRow.STATE], syncs[slot, SyncRow.AGAIN] = SyncState.PLAIN, 1
+        syncs[slot, SyncRow.GENERATION] = case.words[Slot.GENERATION]
+        syncs[slot, SyncRow.FD] = os.dup(int(case.row[AppendRow.LOG_FD]))
+        threads.done(slot)
+    fill(jobs)
+    assert threads.make_room(4096) == 4096
+    left = [-1 - token for token, error, _ in case.drain.take_synced(0) if error == SyncRow.NOT_STARTED]
+    begun = threads.jobs(skip=(1 << 16) - 4096)
+    assert 0 < len(begun) < 200
+    for _, fd in begun:
+        assert os.fstat(fd).st_ino == os.fstat(int(case.row[AppendRow.LOG_FD])).st_ino
+        os.close(fd)
+    pending = [slot for slot in range(200) if syncs[slot, SyncRow.STATE] != SyncState.IDLE]
+    assert pending == [slot for slot, _ in begun]
+    assert set(pending).union(left) == set(range(200))
 
 
 def test_a_sync_for_another_caller_is_followed_by_one_for_the_append(
