@@ -11,7 +11,8 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from kbroker.io.group_commit import GroupCommit, LogSync
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
+from kbroker.ipc.messages import SyncLog
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
@@ -68,6 +70,15 @@ class Durability:
     def fileno(self) -> int:
         """Readable when ``take_flushed`` has something to do."""
         return self._commit.fileno()
+
+    @property
+    def handlers(self) -> Mapping[type, Callable[[Any], object]]:
+        """Handlers of messages from control."""
+        return {SyncLog: self._sync_log}
+
+    def _sync_log(self, body: SyncLog) -> None:
+        self._logs.require(body.slot)
+        self.flush_now((body.slot,))
 
     @property
     def delayed(self) -> int:

@@ -89,6 +89,7 @@ class Worker:
         self.replicas = Replicas(context, self.drain, self.logs, self.durability)
         self.commands = Commands(
             LogCommands(self.logs).handlers,
+            self.durability.handlers,
             self.cleaning.handlers,
             self.moves.handlers,
             self.replicas.handlers,

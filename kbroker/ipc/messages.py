@@ -265,6 +265,13 @@ class DeleteRecords(Struct, frozen=True, array_like=True, tag=True):
     offset: int
 
 
+class SyncLog(Struct, frozen=True, array_like=True, tag=True):
+    """Begin a sync of everything that is in the log. Slot.DURABLE has passed it when it has
+    ended."""
+
+    slot: int
+
+
 class EpochEndOffset(Struct, frozen=True, array_like=True, tag=True):
     """OffsetForLeaderEpoch. Replied with (leader_epoch, end_offset), (-1, -1) when unknown."""
 

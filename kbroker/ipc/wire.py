@@ -55,6 +55,7 @@ REPLIES: Final[dict[type, Any]] = {
     m.ClosePartition: None,
     m.ConfigurePartition: None,
     m.DeleteRecords: int,
+    m.SyncLog: None,
     m.EpochEndOffset: tuple[int, int],
     m.DescribeProducers: tuple[tuple[tuple[int, ...], ...] | int, ...],
     m.SetLeaderEpoch: None,

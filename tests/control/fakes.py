@@ -144,6 +144,10 @@ class FakeWorker:
         line[Slot.LOG_START] = max(offset, line[Slot.LOG_START])
         return int(line[Slot.LOG_START])
 
+    def _SyncLog(self, call: m.SyncLog) -> None:  # noqa: N802
+        line = self.shared.slots[call.slot]
+        line[Slot.DURABLE] = line[Slot.LOG_END]
+
     def _EpochEndOffset(self, call: m.EpochEndOffset) -> tuple[int, int]:  # noqa: N802
         line = self.shared.slots[call.slot]
         if call.leader_epoch == line[Slot.LEADER_EPOCH]:

@@ -1,16 +1,19 @@
 """Keeps `__share_group_state` short: it is not compacted, so records that later snapshots replace
 are deleted from its front."""
 
+import asyncio
 import logging
 from functools import partial
+from typing import Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.reading import limit_of, log_start_of
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
-from kbroker.ipc.messages import DeleteRecords
-from kbroker.protocol.errors import KafkaError
+from kbroker.ipc.layout import Slot
+from kbroker.ipc.messages import DeleteRecords, SyncLog
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -18,14 +21,18 @@ RECORDS_PER_STATE = 4
 """A partition is pruned when it has more records for each state, on average..."""
 FEW_RECORDS = 1000
 """... and more than these in all."""
+SYNC_S: Final = 30.0
+"""Seconds until the snapshots are on disk; afterwards nothing is deleted before the next time."""
+CHECK_S: Final = 0.05
 
 
 class StatePruning:
     """Runs in: control. Owner: the ShareService.
 
-    Every state is written as a snapshot at the end of the log; all earlier records are then
-    useless. (Kafka waits until each state is written as a snapshot; a state that does not change
-    delays the deletion there.)
+    Every state is written as a snapshot at the end of the log; all earlier records are useless when
+    these are on disk: after a power cut a log that starts after its end would have no state.
+    (Kafka waits until each state is written as a snapshot; a state that does not change delays the
+    deletion there.)
     """
 
     def __init__(self, broker: Broker, runtime: Runtime, shard: ShareStateShard) -> None:
@@ -57,5 +64,21 @@ class StatePruning:
             # replayed before any snapshot, which was appended after it
             keys = [key for key in self._shard.keys_in(partition.index) if key not in rewritten]
         if rewritten:
+            await self._sync(partition)
             await self._broker.links.call_worker(partition.worker, DeleteRecords(partition.slot, end))
             log.info("%s: %d records replaced by %d snapshots", partition.folder, end - start, len(rewritten))
+
+    async def _sync(self, partition: Partition) -> None:
+        """Wait until the snapshots are on the disk of each in-sync replica, any of which may lead
+        after a power cut. Raises KafkaError."""
+        end = limit_of(self._broker, partition, False)
+        for replica in [one for one in partition.replicas if one.in_sync]:
+            await self._broker.links.call_worker(replica.worker, SyncLog(replica.slot), SYNC_S)
+        deadline = asyncio.get_running_loop().time() + SYNC_S
+        while any(
+            one.in_sync and self._broker.slots.word(one.slot, Slot.DURABLE) < end
+            for one in partition.replicas
+        ):
+            if asyncio.get_running_loop().time() >= deadline:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "its snapshots are not on disk yet")
+            await asyncio.sleep(CHECK_S)

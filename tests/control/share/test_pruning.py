@@ -12,12 +12,13 @@ import pytest
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.coordinator.machine import Operation, Record
 from kbroker.control.groups.settings import GroupOverrides
-from kbroker.control.share.pruning import FEW_RECORDS, StatePruning
+from kbroker.control.share import pruning
+from kbroker.control.share.pruning import CHECK_S, FEW_RECORDS, StatePruning
 from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.ipc.messages import DeleteRecords
+from kbroker.ipc.messages import DeleteRecords, SyncLog
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
 
@@ -56,7 +57,10 @@ class Log:
 
     def _append(self, records: Sequence[Record]) -> None:
         new = [(record.key, record.value, (), 7) for record in records]
+        slots = self._made.shared.slots
+        durable = int(slots[self.partition.slot, Slot.DURABLE])
         self._made.worker.append(self.partition, *new)
+        slots[self.partition.slot, Slot.DURABLE] = durable
         self.appended += [record.key for record in records]
 
     async def run(self, key: str, operation: Operation) -> None:
@@ -156,6 +160,42 @@ def test_nothing_is_deleted_while_a_state_is_not_written_as_a_snapshot(
     with_log(tmp_path, 3, FEW_RECORDS + 1, body)
 
 
+def test_nothing_is_deleted_before_the_snapshots_are_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the log would start after its end, without any state."""
+
+    async def body(made: World, log: Log) -> None:
+        worker: Any = made.worker
+        monkeypatch.setattr(worker, "_SyncLog", lambda _: None)
+        pending = asyncio.ensure_future(log.prune())
+        while not any(isinstance(call, SyncLog) for call in made.worker.calls):
+            await asyncio.sleep(0)
+        await asyncio.sleep(2 * CHECK_S)
+        assert log.deletions() == []
+        made.shared.slots[log.partition.slot, Slot.DURABLE] = log.end
+        await pending
+        assert log.deletions() == [FEW_RECORDS + 1]
+
+    with_log(tmp_path, 3, FEW_RECORDS + 1, body)
+
+
+def test_nothing_is_deleted_while_the_disk_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pruning, "SYNC_S", 0.1)
+
+    async def body(made: World, log: Log) -> None:
+        worker: Any = made.worker
+        monkeypatch.setattr(worker, "_SyncLog", lambda _: None)
+        with caplog.at_level(logging.WARNING):
+            await log.prune()
+        assert log.deletions() == []
+        assert "could not be shortened" in caplog.text
+
+    with_log(tmp_path, 3, FEW_RECORDS + 1, body)
+
+
 def test_a_state_that_is_new_while_others_are_written_as_snapshots_is_not_lost(tmp_path: Path) -> None:
     async def body(_: World, log: Log) -> None:
         new = ShareKey("others", TOPIC_ID, 0)
@@ -204,8 +244,8 @@ def test_the_service_prunes_at_the_interval_of_its_setting(
 ) -> None:
     pruned: list[StatePruning] = []
 
-    async def prune(pruning: StatePruning) -> None:
-        pruned.append(pruning)
+    async def prune(one: StatePruning) -> None:
+        pruned.append(one)
 
     async def body() -> None:
         every: dict[str, tuple[int, Callable[[], None]]] = {}
