@@ -178,6 +178,11 @@ class LogOpenings(PendingTopics):
         self._later.start(self._open_later(names, opening))
         return {}
 
+    def leave(self, opening: Awaitable[dict[str, KafkaError]]) -> None:
+        """Let an opening continue, however long its request waits for it: its errors are logged,
+        and logs that find no room are opened later."""
+        self._later.start(self._open_later((), opening))
+
     def _not_late(self, _: object) -> None:
         self._late -= 1
 

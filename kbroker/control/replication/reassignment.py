@@ -60,9 +60,10 @@ async def reassign(
                 raise
         if nodes is not None:
             broker.write_slots(topic, [partition])
-            try:
-                await asyncio.wait_for(broker.open_logs([(topic, [partition])]), OPEN_S)
-            except TimeoutError:  # a worker is down; its successor opens the logs
+            opening = asyncio.ensure_future(broker.open_logs([(topic, [partition])]))
+            broker.log_openings.leave(opening)
+            await asyncio.wait([opening], timeout=OPEN_S)
+            if not opening.done():  # a worker is down, and its successor opens the logs, or hangs
                 log.warning("%s-%d: not every new replica is open yet", topic.name, partition.index)
         await close_deleted(broker, gone)
 

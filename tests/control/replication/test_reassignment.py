@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from kbroker.control import log_openings
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.replication import reassignment
 from kbroker.control.replication.reassignment import finish, reassign
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.change import Change, Deletion
-from kbroker.ipc.messages import ClosePartition, Follow, Lead
+from kbroker.ipc.messages import ClosePartition, Follow, Lead, OpenPartition
 from kbroker.log import checkpoint
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FullStore, World
@@ -244,3 +246,34 @@ def test_a_worker_that_hangs_does_not_hold_up_a_reassignment(
         assert shape(made)[4:] == ([1], [3])
 
     asyncio.run(test())
+
+
+def test_a_replica_that_finds_no_room_after_a_while_is_opened_later(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error was dropped with the call, and its log stayed closed until a restart."""
+    monkeypatch.setattr(reassignment, "OPEN_S", 0.01)
+    replication, topic = Replication(made.broker), made.broker.catalogue.topics["a"]
+    moved, continued = topic.partitions[0], asyncio.Event()
+
+    async def refuse() -> None:
+        await continued.wait()
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "too many open files")
+
+    async def test() -> None:
+        for worker in made.workers:
+            call = worker.call
+            called = partial(lambda call, body: refuse() if is_new(body) else call(body), call)
+            monkeypatch.setattr(worker, "call", called)
+        await asyncio.wait_for(reassign(replication, topic, moved, [3, 2]), 10)
+        (new,) = moved.adding
+        assert not made.broker.log_openings.without_room
+        continued.set()
+        while not made.broker.log_openings.without_room:
+            await asyncio.sleep(0)
+        assert list(made.broker.log_openings.without_room) == [(new.slot, new.generation)]
+
+    def is_new(body: object) -> bool:
+        return isinstance(body, OpenPartition) and body.slot == moved.adding[0].slot
+
+    asyncio.run(asyncio.wait_for(test(), 20))
