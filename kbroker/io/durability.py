@@ -33,6 +33,8 @@ FLUSH_SECONDS = bind("kbroker_flush_seconds")
 FLUSH_ERRORS = bind("kbroker_flush_errors_total")
 ALL = -1  # acks
 NO_GENERATION = -1  # no generation of a slot
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+"""Errors of a sync that has not reached the disk: unlike after a failed one, it can be repeated."""
 DELAYED = bind("kbroker_purgatory_delayed", operation="Produce")
 WATCHED = bind("kbroker_purgatory_watched", operation="Produce")
 EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
@@ -62,6 +64,7 @@ class Durability:
         """By slot, the folder that a sync in progress began in, if the log has left it since for
         another log dir."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
+        self._postponed = set[int]()  # slots whose syncs found no descriptors
         self._synced = synced
         logs.failures.offline_listeners.append(self.went_offline)
         logs.moved_listeners.append(self.moved)
@@ -149,12 +152,22 @@ class Durability:
                 sync[SyncRow.AGAIN] = 1
                 continue
             generation = int(self._shared.slots[slot, Slot.GENERATION])
-            syncs.append(LogSync(slot, generation, partition.durability.begin(rolled_only)))
+            try:
+                syncs.append(LogSync(slot, generation, partition.durability.begin(rolled_only)))
+            except OSError as error:
+                self._not_begun(slot, error)
+                continue
             sync[SyncRow.STATE], sync[SyncRow.AGAIN] = SyncState.WHOLE, 0
             sync[SyncRow.CUTS] = self._drain.rows[slot, AppendRow.CUTS]
         if syncs:
             self._commit.ask(syncs)
             self._drain.env[Environment.SYNC_JOBS] = self._commit.jobs
+
+    def _not_begun(self, slot: int, error: OSError) -> None:
+        if error.errno in NO_DESCRIPTORS:
+            self._postponed.add(slot)
+        else:
+            self._logs.failures.log_failed(slot, error)
 
     def take_flushed(self) -> None:
         """Publish finished syncs and answer the appends that waited for them."""
@@ -179,7 +192,11 @@ class Durability:
         sync[SyncRow.STATE] = SyncState.IDLE
         self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
         if (left := self._left.pop(slot, None)) is not None:
-            if error not in (0, errno.ENOENT):  # the folder may be gone, and the copy was synced
+            if error not in (
+                0,
+                errno.ENOENT,
+                *NO_DESCRIPTORS,
+            ):  # the folder may be gone, and the copy was synced
                 self._failed(left, error)
             return slot
         partition = self._logs.get(slot)
@@ -187,6 +204,9 @@ class Durability:
         again = slot if sync[SyncRow.AGAIN] else -1
         if partition is None or self._shared.slots[slot, Slot.GENERATION] != generation:
             return again  # of the log that has the slot now
+        if error in NO_DESCRIPTORS:
+            self._postponed.add(slot)
+            return -1
         if error:
             self._failed(partition.folder, error)
             return -1
@@ -250,7 +270,10 @@ class Durability:
             self._drain.metrics.words[EXPIRED] += expired
 
     def measure(self) -> None:
-        """Update the metrics of waiting appends."""
+        """Called once a second: request the syncs that found no descriptors, and update the metrics
+        of waiting appends."""
+        postponed, self._postponed = self._postponed, set()
+        self._ask(postponed)
         self._drain.metrics.words[DELAYED] = self._drain.delayed
         self._drain.metrics.words[WATCHED] = self._drain.delayed
 

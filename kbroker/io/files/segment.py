@@ -48,8 +48,16 @@ class SegmentFds:
     time_index: int
 
     def duplicate(self) -> "SegmentFds":
-        """The same open files under descriptors of their own."""
-        return SegmentFds(os.dup(self.log), os.dup(self.index), os.dup(self.time_index))
+        """The same open files under descriptors of their own. Raises OSError."""
+        made: list[int] = []
+        try:
+            for fd in (self.log, self.index, self.time_index):
+                made.append(os.dup(fd))
+        except OSError:
+            for fd in made:
+                os.close(fd)
+            raise
+        return SegmentFds(*made)
 
     def close(self) -> None:
         for fd in (self.log, self.index, self.time_index):

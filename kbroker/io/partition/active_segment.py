@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.segment import ActiveState, SegmentFds, finish, open_files, reserve
+from kbroker.log import files
 
 Words = NDArray[np.int64]
 
@@ -212,6 +213,13 @@ class ActiveSegment:
         """Open the files if they are closed, so that the drain kernel can append. Raises
         OSError."""
         self._set_files(self.files)
+
+    def duplicate_log(self) -> int:
+        """The .log under a descriptor of its own. Files that are closed stay closed. Raises
+        OSError."""
+        if self._fds is not None:
+            return os.dup(self._fds.log)
+        return os.open(files.path(self._folder, self.base_offset, files.LOG), os.O_RDWR | os.O_CLOEXEC)
 
     def close_files(self) -> None:
         """Close the files until they are needed. The data must be synced first: a write-back error

@@ -88,16 +88,22 @@ class LogDurability:
         """A sync of everything appended so far; run it in any thread, then `finish`.
 
         rolled_only: only of the closed segments, whose end then is the recovery point (what Kafka
-        does on a roll)."""
+        does on a roll). Raises OSError, and nothing has begun."""
         segments, active = self._segments, self._segments.active
-        closed, names = segments.unsynced.duplicates(), segments.unsynced.names
+        log = -1 if rolled_only else active.duplicate_log()
+        try:
+            closed, names = segments.unsynced.duplicates(), segments.unsynced.names
+        except OSError:
+            if log >= 0:
+                os.close(log)
+            raise
         base = active.base_offset
         if rolled_only:
             return FlushJob(segments.folder, closed, -1, base, base, 0, names=names)
         return FlushJob(
             folder=segments.folder,
             closed=closed,
-            active=os.dup(active.files.log),
+            active=log,
             next_offset=active.next_offset,
             segment_base=base,
             position=active.position,

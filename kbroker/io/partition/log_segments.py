@@ -57,8 +57,17 @@ class Unsynced:
         return self._segments[0][0] if self._segments else None
 
     def duplicates(self) -> list[tuple[int, SegmentFds | None]]:
-        """Duplicates of all open files, for a FlushJob."""
-        return [(base, fds.duplicate() if fds else None) for base, fds in self._segments]
+        """Duplicates of all open files, for a FlushJob. Raises OSError."""
+        made: list[tuple[int, SegmentFds | None]] = []
+        try:
+            for base, fds in self._segments:
+                made.append((base, fds.duplicate() if fds else None))
+        except OSError:
+            for _, fds in made:
+                if fds is not None:
+                    fds.close()
+            raise
+        return made
 
     def drop(self, below: int = 1 << 62, above: int = -1) -> None:
         """Close the files of segments with above < base < below, which were synced or deleted."""

@@ -1,13 +1,17 @@
 """What counts as durable is on disk, every file of it, and nothing counts before."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.openings import published_end
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.log import files
 from kbroker.log.transaction_index import AbortedTransaction, append_entry
+from tests.descriptors import open_files
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
 from tests.syncs import Syncs
@@ -207,3 +211,37 @@ def test_the_sync_after_a_truncation_is_of_the_folder_too(log: Log, syncs: Syncs
         assert "t-0" in syncs.taken()
         log.partition.durability.finish(job)
         assert log.partition.durability.begin().only_active
+
+
+def test_a_sync_of_a_log_with_closed_files_leaves_them_closed(log: Log, syncs: Syncs) -> None:
+    """Their number has a limit, which only appends observe."""
+    log.reopen(clean=False)
+    syncs.taken()
+    before = open_files()
+    log.partition.durability.flush()
+    assert open_files() == before
+    assert log.row[AppendRow.LOG_FD] == AppendRow.NO_FD
+    assert set(syncs.taken()) >= ACTIVE
+    assert log.partition.durability.is_synced
+
+
+@pytest.mark.parametrize("made", range(7))
+def test_a_sync_that_finds_no_descriptors_keeps_none(
+    log: Log, monkeypatch: pytest.MonkeyPatch, made: int
+) -> None:
+    """The active .log, and three files of each closed segment."""
+    dup, left = os.dup, [made]
+
+    def few(fd: int) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.EMFILE, "no descriptors")
+        return dup(fd)
+
+    before = open_files()
+    with monkeypatch.context() as full:
+        full.setattr(os, "dup", few)
+        with pytest.raises(OSError, match="no descriptors"):
+            log.partition.durability.begin()
+    assert open_files() == before
+    log.partition.durability.begin().close()
