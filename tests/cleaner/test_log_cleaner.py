@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cleaner.log_cleaner import LogChanged, MapTooSmall
+from kbroker.io.append.rows import AppendRow
 from kbroker.ipc.cleaning_messages import SwapSegments
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
@@ -12,7 +13,7 @@ from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.protocol import batch_layout as b
 from kbroker.protocol.compression import Codec
-from kbroker.protocol.records import read_records
+from kbroker.protocol.records import build_batch, read_records
 from tests.cleaner.compacted import DAY, Compacted
 from tests.io.append.plain_append import NOW
 from tests.syncs import Syncs
@@ -334,3 +335,43 @@ def test_an_aborted_transaction_of_the_clean_part_does_not_hide_the_producers_ne
     case.clean()
     assert case.latest() == {b"a": b"new"}
     assert old not in {record.offset for record in case.records()}
+
+
+def test_a_gap_at_the_end_of_a_segment_is_clean_afterwards(tmp_path: Path) -> None:
+    """Otherwise the log would be cleaned again and again for offsets that no record has."""
+    case = Compacted(tmp_path)
+    case.append([(b"a", b"1")])
+    case.log.row[AppendRow.NEXT_OFFSET] += 5
+    case.partition.published.publish(high_watermark=6)
+    case.roll()
+    done = case.clean()
+    assert done is not None
+    assert done.end == case.partition.base_offsets[-1] == 6
+
+
+def test_a_segment_after_the_end_of_a_full_map_is_left_alone(tmp_path: Path) -> None:
+    case = Compacted(tmp_path, map_bytes=24 * 20)
+    for first in (0, 9, 18, 27):
+        case.append([(b"key%d" % n, b"1") for n in range(first, first + 9)])
+        if first % 2:
+            case.roll()
+    assert case.partition.base_offsets[:2] == [0, 18]
+    done = case.clean()
+    assert done is not None
+    assert (done.end, done.swaps) == (18, 0)
+    assert case.partition.base_offsets[:2] == [0, 18]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_filtered_batch_with_the_time_of_its_append_keeps_it(tmp_path: Path, codec: Codec) -> None:
+    """Its records have no times of their own."""
+    case = Compacted(tmp_path)
+    pair = [(b"a", b"1", (), NOW), (b"b", b"1", (), NOW + 3)]
+    case.log.append(build_batch(pair, codec=codec, log_append_time_ms=NOW + 9), NOW)
+    case.append([(b"b", b"2")])
+    case.roll()
+    before = case.batches()[0]
+    case.clean()
+    after = case.batches()[0]
+    assert after.record_count == 1
+    assert after.max_timestamp == before.max_timestamp == NOW + 9

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.classic_state import ClassicState
@@ -97,3 +98,21 @@ def test_offsets_of_a_group_with_members_expire_where_its_subscriptions_can_be_r
     other.subscribed_topics = frozenset({"t"})
     assert unreadable.expiry_base_ms(COMMITTED_MS) is None
     assert other.expiry_base_ms(COMMITTED_MS) is None
+
+
+def test_a_replaced_static_members_requests_are_fenced() -> None:
+    made = ClassicGroup("g", CHANGED_MS, STABLE, 3, "consumer")
+    old = ClassicMember("m", "i", "", "", 1000, 1000, "consumer", (("range", b""),))
+    joining, syncing = Deferred(), Deferred()
+    made.add(old, joining)
+    old.awaiting_sync = syncing
+    made.replace_static("i", "m", "n")
+    assert [each.value.error_code for each in (joining, syncing)] == [ErrorCode.FENCED_INSTANCE_ID] * 2
+    assert (made.awaiting_join, made.leader_id, made.static_members) == (0, "n", {"i": "n"})
+
+
+def test_a_new_generation_waits_for_no_sync_of_the_last_one() -> None:
+    made = group(PREPARING)
+    made.pending_sync.add("m")
+    made.next_generation(CHANGED_MS + 1)
+    assert (made.generation_id, made.state, made.pending_sync) == (4, COMPLETING, set())

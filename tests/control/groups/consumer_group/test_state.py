@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.control.groups.consumer_group.member import ConsumerMember
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_commit import (
@@ -285,3 +287,51 @@ class TestOffsets:
         assert kafka.committed() == -1
         assert kafka.shard.group_ids() == []
         assert kafka.restarted().shard.group_ids() == []
+
+
+TOPIC_ID = bytes(range(16))
+
+
+def test_a_partition_to_revoke_may_be_committed_since_its_epoch() -> None:
+    """KIP-1251: it is still the member's until it is given up."""
+    group = ConsumerGroup("g")
+    group.put_member(
+        ConsumerMember("a", 7, assigned={TOPIC_ID: {0: 5}}, pending_revocation={TOPIC_ID: {1: 6}})
+    )
+    for partition, epoch in ((0, 5), (0, 7), (1, 6), (1, 7)):
+        group.validate_partition_commit("a", epoch, TOPIC_ID, partition)
+    for partition, epoch in ((0, 4), (1, 5), (2, 6)):
+        with pytest.raises(KafkaError):
+            group.validate_partition_commit("a", epoch, TOPIC_ID, partition)
+
+
+def test_a_member_that_goes_gives_up_only_what_no_other_has_claimed() -> None:
+    group = ConsumerGroup("g")
+    group.put_member(ConsumerMember("a", 5, assigned={TOPIC_ID: {0: 5, 1: 5}}))
+    group.put_member(ConsumerMember("b", 6, assigned={TOPIC_ID: {1: 6}}))
+    assert [group.owner_epoch(TOPIC_ID, partition) for partition in (0, 1)] == [5, 6]
+    group.remove_member("a")
+    assert [group.owner_epoch(TOPIC_ID, partition) for partition in (0, 1)] == [-1, 6]
+
+
+def test_an_instance_id_stays_that_of_the_member_that_took_it() -> None:
+    group = ConsumerGroup("g")
+    for member_id in ("a", "b"):
+        group.put_member(ConsumerMember(member_id, 5, instance_id="i"))
+    group.remove_member("a")
+    assert group.static_members == {"i": "b"}
+    group.remove_member("b")
+    assert group.static_members == {}
+
+
+def test_partitions_that_a_static_member_had_to_revoke_are_free_when_it_leaves() -> None:
+    kafka = kafka_with()
+    away, other = Member(kafka, "b", instance="i"), Member(kafka, "a")
+    assert (len(away.owned["t"]), other.owned) == (6, {})
+    kafka.advance(INTERVAL_MS)
+    away.beat()
+    other.beat()
+    assert not any(other.owned.values())
+    kafka.beat("b", -2, instance="i")
+    other.beat()
+    assert len(other.owned["t"]) == 3
