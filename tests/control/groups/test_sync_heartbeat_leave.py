@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.groups.rebalance import NAMED
+from kbroker.control.groups.rebalance import NAMED, heartbeat_timer
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.leave_group import MemberIdentity
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.control.groups.coordinator import PARTITION, Coordinator, answer
@@ -331,3 +332,15 @@ class TestRestart:
         assert answer(waiting).error_code == ErrorCode.NOT_COORDINATOR
         assert kafka.shard.group_ids() == []
         assert not kafka.timers
+
+
+def test_only_a_members_heartbeat_without_an_error_is_cacheable() -> None:
+    kafka = Coordinator()
+    (member,), generation = kafka.stable_group()
+    cacheable, beat = kafka.shard.repeatable_heartbeats, HeartbeatRequest("g", generation, member)
+    renewal = cacheable(beat, HeartbeatResponse())
+    assert renewal is not None
+    assert renewal[0] == heartbeat_timer("g", member)
+    assert cacheable(beat, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)) is None
+    assert cacheable(HeartbeatRequest("g", generation, "x"), HeartbeatResponse()) is None
+    assert cacheable(HeartbeatRequest("none", generation, member), HeartbeatResponse()) is None

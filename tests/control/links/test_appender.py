@@ -352,3 +352,25 @@ def test_a_stopped_appender_retries_nothing() -> None:
         assert timer.cancelled()
 
     asyncio.run(body())
+
+
+def test_an_answer_that_arrives_while_the_process_goes_to_sleep_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its worker saw a process that is awake, and woke none."""
+
+    async def test(appender: Appender, rings: Rings) -> None:
+        answers: list[object] = []
+        appender.submit(PARTITION, b"batch", answers.append)
+        (request,) = await until(rings.take)
+        announce = appender._sleeper.announce
+
+        def announced_late() -> None:
+            rings.complete(request[AppendEntry.TOKEN], base_offset=42)
+            announce()
+
+        monkeypatch.setattr(appender._sleeper, "announce", announced_late)
+        appender._on_event()
+        assert len(answers) == 1
+
+    run(test)

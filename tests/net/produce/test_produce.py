@@ -34,6 +34,11 @@ from tests.net.requests import (
 )
 
 VERSIONS = range(3, 14)
+SASL = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "inter.broker.listener.name": "SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -371,3 +376,11 @@ def test_an_append_that_is_answered_twice_counts_once(node_factory: NodeFactory)
     end = int(node.shared.slots[0, Slot.LOG_END])
     node.worker.hold.clear()
     assert produce(link, GOOD).base_offset == end
+
+
+def test_a_produce_before_the_login_closes_and_writes_nothing(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1}, settings=SASL)
+    link = node.connect()
+    link.sendall(produce_frame(batch()))
+    assert is_closed(link)
+    assert node.worker.batches == []
