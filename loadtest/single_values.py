@@ -3,7 +3,6 @@ values, and a script that adds its own would not notice. And options that have n
 another option, or without one: they are refused, because a user who gives one expects something of
 it. For the load test, the tuner and kbroker."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -12,18 +11,12 @@ from typer.core import TyperCommand
 
 
 class SingleValues(TyperCommand):
-    """A command that refuses a second value of an option that takes one, and `nan`, which is
-    within no bounds and which the parser takes for a number."""
+    """A command that refuses a second value of an option that takes one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
             self.check(ctx, self._given(ctx, args))
-        left = super().parse_args(ctx, args)
-        for option in self.params:
-            value = ctx.params.get(option.name)
-            if isinstance(value, float) and math.isnan(value):
-                ctx.fail(f"{name_of(option)} is not a number")
-        return left
+        return super().parse_args(ctx, args)
 
     def check(self, ctx: Any, given: list[Any]) -> None:
         """Raises the parser's error for a wrong command line. given: options and arguments, in its

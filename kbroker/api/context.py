@@ -1,6 +1,6 @@
 """The context of a request: client, broker, versions."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbroker.api.config_results import ConfigResults
 from kbroker.config.listeners import Endpoint
@@ -9,8 +9,7 @@ from kbroker.control.services import Services
 from kbroker.ipc.messages import ClientRequest
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(Struct, frozen=True):
     """The context of one request. Runs in: control. services: the state that handlers read and
     change, and services for longer work. configs: cached lists of DescribeConfigs.
 

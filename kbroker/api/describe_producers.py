@@ -2,9 +2,10 @@
 (KIP-664)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
@@ -32,8 +33,7 @@ MAX_CACHED: Final = 4096
 """Producers in an answer that may be cached: it is encoded in one go."""
 
 
-@dataclass(slots=True)
-class WorkerRequest:
+class WorkerRequest(Struct):
     """Requests to one IO worker, each about a bounded number of partitions and producers, because
     the worker does nothing else meanwhile. parts: parts of the answer by slot; a partition may be
     named several times."""

@@ -7,10 +7,10 @@ offset that waits for tiering (KIP-1023). Without tiered storage -4 equals -2, a
 nothing. Nothing found is offset -1, timestamp -1, no error. The leader epoch is that of the record.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.api.cached_answers import cached_answers
@@ -60,8 +60,7 @@ CONSUMER = -1
 NOTHING = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A found offset. timestamp (ms) and leader epoch are -1 if unknown."""
 
     timestamp: int = NOTHING

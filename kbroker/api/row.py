@@ -1,7 +1,8 @@
 """The row by which an API file registers."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages import request_class, response_class
@@ -15,8 +16,7 @@ class Owner(Enum):
     NETWORK = "network"
 
 
-@dataclass(frozen=True, slots=True)
-class FastPath:
+class FastPath(msgspec.Struct, frozen=True):
     """Compiled code that may answer a request before `handle` sees it, and with the same bytes.
 
     file: under kbroker/. answers: the requests that it takes; all others go to `handle`.
@@ -31,8 +31,7 @@ BY_TOPIC = FastPath("net/local_answers/topic_part_kernel.py", "other sets of top
 COMMIT_LANE = FastPath("control/groups/commit_lane/commit_kernel.py", "repeated requests of a member")
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(msgspec.Struct, frozen=True):
     """One API: key, the versions that are advertised, the process that serves them.
 
     accepted_from: lower versions are advertised but closed upon, as Kafka does for clients that

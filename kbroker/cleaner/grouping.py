@@ -2,13 +2,13 @@
 each cleaning."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.kernels.memory import INT32_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """Sizes of a segment for grouping: bytes of its .log, .index and .timeindex."""
 
     base_offset: int

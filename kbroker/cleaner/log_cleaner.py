@@ -7,10 +7,10 @@ log.
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.cleaner import key_map_kernel as km
@@ -49,8 +49,7 @@ class MapTooSmall(Exception):
     """No batch of the dirty part fits into the offset map: cleaning would make no progress."""
 
 
-@dataclass(slots=True)
-class Cleaned:
+class Cleaned(Struct):
     """The result of one cleaning. end: all offsets below are clean. map_bytes: bytes read for the
     offset map."""
 

@@ -3,10 +3,10 @@
 import logging
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.cleaner import key_map_kernel as km
@@ -52,8 +52,7 @@ def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTr
     return True
 
 
-@dataclass(slots=True)
-class SpecialFilter:
+class SpecialFilter(Struct):
     """Filters one batch after the other. Owner: the cleaning of one log.
 
     words: of the kernels, for time, end and counts. last_records: see CleaningJob. flags: grows as

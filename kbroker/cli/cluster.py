@@ -1,9 +1,9 @@
 """`kbroker cluster`: identity, brokers, features, API versions, log directories."""
 
-from dataclasses import asdict, astuple
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import asdict, astuple
 
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.config_changes import require_broker

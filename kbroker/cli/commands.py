@@ -7,12 +7,12 @@ needs them.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from msgspec import Struct
 
 from kbroker import __version__
 from kbroker.cli.exit_codes import ExitCode
@@ -28,8 +28,7 @@ COMPLETION = "_KBROKER_COMPLETE"
 AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One command, or several behind one name.
 
     panel: of the help. module: in kbroker.cli. function: of one command; "": the module's `app` of

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, Unreachable, explain
@@ -18,8 +19,7 @@ MANY = 1000
 NO_END = 1 << 62
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """The start: a time (ms), or an offset counted from the log's start, its end, or absolute."""
 
     offset: int = 0
@@ -27,8 +27,7 @@ class Start:
     timestamp_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Stop conditions; the first true one stops. until_ms: stop before the first record of this
     time or later."""
 

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.coordinators import coordinator_result
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicMetadata
 
 
-@dataclass
-class Group:
+class Group(Struct):
     """A group. offsets: committed offsets. metadata: the texts that clients have committed with
     them. uncommitted: partitions that count without an offset, see `metrics/group_lag.py`. starts:
     their log start offsets. ends: high watermarks. lag_seconds: age of the oldest unread record."""

@@ -4,8 +4,9 @@ librdkafka has the same requests, but it aborts the process if an assignment is 
 ConsumerProtocolAssignment. A group's leader sends these bytes, and no broker checks them.
 """
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbroker.cli.failures import CommandFailed, broker_error
 from kbroker.cli.own_requests import GroupCoordinators
@@ -19,8 +20,7 @@ DEAD = "Dead"
 _NOT_OF_THIS_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND.value, ErrorCode.UNSUPPORTED_VERSION.value)
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """A member of a group. malformed: why its assignment cannot be parsed to its end; `partitions`
     are those before the error."""
 
@@ -32,8 +32,7 @@ class Member:
     malformed: str | None = None
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(Struct, frozen=True):
     """A group as its coordinator describes it. coordinator: the coordinator's broker id."""
 
     state: str

@@ -3,10 +3,10 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import explain
@@ -22,8 +22,7 @@ EXAMPLES = examples(
 )
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """An open transaction of a partition. last_ms: time of the producer's last record."""
 
     partition: Partition

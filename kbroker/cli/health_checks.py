@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from kbroker.cli.sizes import counted, size
 
@@ -41,8 +42,7 @@ SHOWN_GROUPS = 3
 OFFLINE = "is offline, its partitions are not served: the broker's log has the reason, `kbroker docs disks` the steps"
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """The result of one check. problems: a phrase each, which names what it is about; none when all
     is well."""
 

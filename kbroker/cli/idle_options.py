@@ -1,9 +1,10 @@
 """Options of kbroker that have no effect beside another option, or without one."""
 
+import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from loadtest.single_values import UsefulOptions
+from loadtest.single_values import UsefulOptions, name_of
 
 _FIELDS = ("--print-key", "--print-headers", "--print-timestamp", "--print-offset")
 _SEPARATORS = ("--separator", "--delimiter")
@@ -25,7 +26,15 @@ IDLE_WITHOUT: Mapping[str, Mapping[str, str]] = {"consume": {"--group-protocol":
 
 
 class OwnCommand(UsefulOptions):
-    """A command of kbroker."""
+    """A command of kbroker. It refuses nan, which the parser takes for a number within any bounds."""
 
     idle_beside: ClassVar[Mapping[str, Mapping[str, tuple[str, ...]]]] = IDLE_BESIDE
     idle_without: ClassVar[Mapping[str, Mapping[str, str]]] = IDLE_WITHOUT
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        left = super().parse_args(ctx, args)
+        for option in self.params:
+            value = ctx.params.get(option.name)
+            if isinstance(value, float) and math.isnan(value):
+                ctx.fail(f"{name_of(option)} is not a number")
+        return left

@@ -1,8 +1,9 @@
 """The log dirs of all brokers and their logs, from DescribeLogDirs."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, broker_error
@@ -15,8 +16,7 @@ _NAMED = 3
 """So many hidden topics are named."""
 
 
-@dataclass(frozen=True)
-class DescribedLog:
+class DescribedLog(Struct, frozen=True):
     """A log in a log dir. future: a copy that will replace the log when it has caught up."""
 
     topic: str
@@ -26,8 +26,7 @@ class DescribedLog:
     future: bool
 
 
-@dataclass(frozen=True)
-class DescribedLogDir:
+class DescribedLogDir(Struct, frozen=True):
     """A log dir. error_code: 0 when it is online. total_bytes, usable_bytes: of its disk; None if
     the broker does not report them."""
 

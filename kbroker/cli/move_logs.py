@@ -5,10 +5,10 @@
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
@@ -27,8 +27,7 @@ EXAMPLES = examples(
 CHECK_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(Struct, frozen=True):
     """A log of a broker. moving_to: the log dir that it is being copied to."""
 
     broker: int
@@ -42,8 +41,7 @@ class Log:
         return f"{self.partition[0]}-{self.partition[1]}"
 
 
-@dataclass
-class LogDir:
+class LogDir(Struct):
     """An online log dir. room: free bytes of its disk, less what will be moved to it."""
 
     room: int

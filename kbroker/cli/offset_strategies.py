@@ -6,8 +6,9 @@ As in kafka-consumer-groups, a target outside the log becomes the nearest end of
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.input_files import read_text
@@ -18,8 +19,7 @@ Saved = dict[str, dict[Partition, int]]
 """Offsets by group."""
 
 
-@dataclass(frozen=True)
-class LogRange:
+class LogRange(Struct, frozen=True):
     """The offsets of a partition: from earliest up to, but not including, latest."""
 
     earliest: int

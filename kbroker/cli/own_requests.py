@@ -6,8 +6,9 @@ the versions, the bytes and the class of the response.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
+
+import msgspec
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.coordinators import MOVING, coordinator_answer
@@ -20,8 +21,7 @@ from kbroker.protocol.messages.index import APIS
 from kbroker.protocol.schema import Struct
 
 
-@dataclass(frozen=True)
-class _ResponseHeader:
+class _ResponseHeader(msgspec.Struct, frozen=True):
     correlation_id: int
 
 

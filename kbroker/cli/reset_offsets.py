@@ -1,11 +1,12 @@
 """`kbroker groups reset-offsets`: move the committed offsets of groups that have no members."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
@@ -33,8 +34,7 @@ EXAMPLES = examples(
 )
 
 
-@dataclass(frozen=True)
-class Strategy:
+class Strategy(Struct, frozen=True):
     """A strategy: exactly one field is neither None nor False."""
 
     to_earliest: bool = False
@@ -46,8 +46,7 @@ class Strategy:
     from_file: Path | None = None
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Struct, frozen=True):
     """The change of one partition. current: None if nothing was committed."""
 
     group: str
@@ -142,7 +141,7 @@ def reset_offsets(
 
 
 def _check(strategy: Strategy, topics: list[str], all_topics: bool) -> None:
-    chosen = [value for value in vars(strategy).values() if value is not None and value is not False]
+    chosen = [value for value in astuple(strategy) if value is not None and value is not False]
     if len(chosen) != 1:
         raise UsageFailed(
             "give exactly one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "

@@ -1,12 +1,13 @@
 """Schemas by id, from a schema registry over HTTP (Confluent's REST API)."""
 
 import json
-from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
+
+from msgspec import Struct
 
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.http_login import basic
@@ -15,8 +16,7 @@ MAX_BYTES = 16 << 20
 MAX_REFERENCES = 1000
 
 
-@dataclass(frozen=True)
-class Schema:
+class Schema(Struct, frozen=True):
     """A schema. references: texts of referenced schemas by the name of the reference, each after
     those that it needs."""
 

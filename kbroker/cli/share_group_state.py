@@ -1,7 +1,8 @@
 """Requests to a share group's coordinator: state, members, start offsets."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, check_answer
@@ -12,8 +13,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """The first unfinished record of a partition. None: unknown to the broker."""
 
     partition: Partition

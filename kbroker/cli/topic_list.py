@@ -3,10 +3,10 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.log_dirs import described
@@ -27,8 +27,7 @@ EXAMPLES = examples(
 )
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """A snapshot of the logs. written: high watermarks; bytes: size of each partition's log on its
     leader."""
 

@@ -8,8 +8,9 @@ of Kafka's ConfigAdminManager (brokers) and ConfigurationControlManager (the res
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from kbroker.config import group
 from kbroker.config.broker import (
@@ -49,8 +50,7 @@ class Op(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(Struct, frozen=True):
     """One operation as it came in; `op` is checked here, not by the caller."""
 
     name: str

@@ -2,7 +2,8 @@
 meaning."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.config.setting import INT_MAX, ConfigError, Value, invalid, render
 from kbroker.config.whole_numbers import duration_ms, whole_number
@@ -11,8 +12,7 @@ _HOST = re.compile(r"\[[0-9A-Za-z:.%]+\]|[0-9A-Za-z\-._]*")
 _THROTTLED = re.compile(r"(?:[0-9]+:[0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+class Between(Struct, frozen=True):
     """ConfigDef.Range: both ends inclusive; None is open."""
 
     low: float | int | None = None
@@ -40,8 +40,7 @@ def between(low: float | int, high: float | int) -> Between:
     return Between(low, high)
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Struct, frozen=True):
     """ConfigDef.ValidString, or CaseInsensitiveValidString with `any_case`."""
 
     allowed: tuple[str, ...]
@@ -69,8 +68,7 @@ def one_of_any_case(*allowed: str) -> OneOf:
     return OneOf(allowed, any_case=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Struct, frozen=True):
     """ConfigDef.ValidList of Kafka 4.x: no empty entry; `allowed` empty means any text."""
 
     allowed: tuple[str, ...] = ()
@@ -99,8 +97,7 @@ def list_of(*allowed: str, may_be_empty: bool = True, may_be_null: bool = False)
     return ListOf(allowed, may_be_empty, may_be_null)
 
 
-@dataclass(frozen=True, slots=True)
-class NotEmpty:
+class NotEmpty(Struct, frozen=True):
     """ConfigDef.NonEmptyString: null is fine, the empty text is not."""
 
     def __call__(self, name: str, value: Value) -> None:
@@ -111,8 +108,7 @@ class NotEmpty:
         return "non-empty string"
 
 
-@dataclass(frozen=True, slots=True)
-class GzipLevel:
+class GzipLevel(Struct, frozen=True):
     def __call__(self, name: str, value: Value) -> None:
         assert isinstance(value, int)
         if value != -1 and not 1 <= value <= 9:
@@ -122,8 +118,7 @@ class GzipLevel:
         return "[1,...,9] or -1"
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledReplicas:
+class ThrottledReplicas(Struct, frozen=True):
     """`*` or partition:broker pairs, beside empty entries (Kafka's
     ThrottledReplicaListValidator)."""
 
@@ -139,8 +134,7 @@ class ThrottledReplicas:
         return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
-@dataclass(frozen=True, slots=True)
-class KnownClass:
+class KnownClass(Struct, frozen=True):
     """A Java class name that kbroker has its own implementation of; any other class cannot be
     loaded here."""
 
@@ -155,8 +149,7 @@ class KnownClass:
         return "[" + ", ".join(("unset", *self.known)) + "]"
 
 
-@dataclass(frozen=True, slots=True)
-class Assignors:
+class Assignors(Struct, frozen=True):
     """Names of the broker's assignors, or the names of Kafka's classes for them; others cannot be
     loaded here. exactly: how many there must be, 0 for one or more."""
 
@@ -178,8 +171,7 @@ class Assignors:
         return "[" + ", ".join(self.known) + "]"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetReset:
+class OffsetReset(Struct, frozen=True):
     """share.auto.offset.reset: earliest, latest or by_duration with an ISO-8601 duration, not
     negative."""
 
@@ -215,8 +207,7 @@ def connections_per_ip(name: str, value: str) -> dict[str, int]:
     return limits
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionsPerIp:
+class ConnectionsPerIp(Struct, frozen=True):
     def __call__(self, name: str, value: Value) -> None:
         connections_per_ip(name, value if isinstance(value, str) else "")
 
@@ -224,8 +215,7 @@ class ConnectionsPerIp:
         return "host:count,host:count,..."
 
 
-@dataclass(frozen=True, slots=True)
-class PowerOfTwo:
+class PowerOfTwo(Struct, frozen=True):
     low: int
     high: int
 
@@ -238,8 +228,7 @@ class PowerOfTwo:
         return f"a power of two, {self.low} to {self.high}"
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
+class ListenAddress(Struct, frozen=True):
     """host:port, [ipv6]:port, :port or nothing."""
 
     def __call__(self, name: str, value: Value) -> None:

@@ -2,8 +2,9 @@
 clients."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from kbroker.config.checks import list_of
 from kbroker.config.client_pattern import ClientPattern, InvalidPattern, compile_pattern
@@ -35,8 +36,7 @@ class BadMetricsRequest(ConfigError):
     INVALID_CONFIG."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientMetricsConfig:
+class ClientMetricsConfig(Struct, frozen=True):
     """Effective settings of one subscription."""
 
     interval_ms: int

@@ -6,10 +6,11 @@ fields.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kbroker.config import client_metrics, group, topic
 from kbroker.config.broker import BROKER, BrokerConfig, is_dynamic, is_sensitive, row_of, synonyms
@@ -33,15 +34,13 @@ class Source(IntEnum):
     GROUP = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(Struct, frozen=True):
     name: str
     value: str | None
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One setting as DescribeConfigs shows it."""
 
     name: str

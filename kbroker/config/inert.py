@@ -6,7 +6,7 @@ server.properties of a Kafka cluster loads as it is; the first start that finds 
 once.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbroker.config.checks import Assignors, KnownClass, NotEmpty, at_least, between, list_of, one_of_any_case
 from kbroker.config.setting import (
@@ -28,8 +28,7 @@ from kbroker.config.setting import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InertGroup:
+class InertGroup(Struct, frozen=True):
     """Rows that have no effect, and why."""
 
     title: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from kbroker.config.setting import ConfigError
 
@@ -31,8 +32,7 @@ class SecurityProtocol(IntEnum):
 Protocols = Mapping[str, SecurityProtocol]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """One listener. An empty host binds all addresses; port 0 takes any free port."""
 
     listener: str

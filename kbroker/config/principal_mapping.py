@@ -6,8 +6,9 @@ operator, in Java's syntax: groups are ``$1`` in a replacement.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kbroker.config.setting import ConfigError
 
@@ -15,8 +16,7 @@ _RULE: Final = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/
 _GROUP: Final = re.compile(r"\\(.)|\$(\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """pattern None: the subject as it is."""
 
     pattern: re.Pattern[str] | None = None

@@ -8,10 +8,11 @@ Java's ranges.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum, IntEnum
 from math import isinf
+
+from msgspec import Struct
 
 Value = bool | int | float | str | tuple[str, ...] | None
 Check = Callable[[str, Value], None]
@@ -74,8 +75,7 @@ def invalid(name: str, value: Value, why: str) -> ConfigError:
     return ConfigError(f"Invalid value {shown(value)} for configuration {name}: {why}")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One row of a settings table.
 
     `default` may be a function where it depends on the machine; `default_text` then says how in the docs.

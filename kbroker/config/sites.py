@@ -3,7 +3,8 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.config.broker_values import BrokerValues
 from kbroker.config.setting import ConfigError
@@ -11,8 +12,7 @@ from kbroker.config.setting import ConfigError
 KEY = "kbroker.replica.sites"
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """number: from 0. node_id: what clients call it. log_dirs: absolute paths."""
 
     number: int

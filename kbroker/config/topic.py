@@ -6,8 +6,9 @@ default. All rows may change at any time. `write.caching` and `kbroker.*` are kb
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
+
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.checks import GzipLevel, ThrottledReplicas, at_least, between, list_of, one_of
@@ -177,8 +178,7 @@ _BROKER_VALUE: dict[str, Callable[[BrokerConfig], Value]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True):
     """Effective settings of one topic, one attribute a row. Sizes in bytes, times in
     milliseconds."""
 

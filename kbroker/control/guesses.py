@@ -6,9 +6,10 @@ address. When the bucket is empty an attempt waits for its turn before its passw
 client that gives up early learns nothing. The addresses of an IPv6 network (/64) count as one.
 """
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
+
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_network import network_of
@@ -17,8 +18,7 @@ from kbroker.ipc.rate_limit import TokenBucket
 NS: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True):
     """Attempts at once, and a second from then on; 0 a second is without limit."""
 
     at_once: float

@@ -1,7 +1,8 @@
 """The callbacks of coordinators for events in control."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.metadata.catalogue import Replica, Topic
@@ -11,8 +12,7 @@ RequestServer = Callable[[AsyncLink, int, bytes, bytes], bool]
 """Serves a request, given its link, call, packed peer and frame; False: not this one."""
 
 
-@dataclass(slots=True)
-class Listeners:
+class Listeners(Struct):
     """Runs in: control. Owner: the broker. Coordinators add to the lists at start.
 
     settings: called in a thread with the broker's settings before and after a change that is not

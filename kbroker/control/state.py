@@ -6,10 +6,11 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint

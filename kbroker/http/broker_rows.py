@@ -1,6 +1,6 @@
 """Samples of the broker as a whole: identity, rings, log dirs, readiness."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbroker import __version__
 from kbroker.http.certificates import Certificates
@@ -13,8 +13,7 @@ from kbroker.ipc.ring import ring_length
 from kbroker.ipc.store_copy_states import CURRENT, StoreCopyStates
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRows:
+class BrokerRows(Struct, frozen=True):
     """Runs in: http. address: host and port of the first listener, for kafka_broker_info."""
 
     context: ChildContext

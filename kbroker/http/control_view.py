@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerInTime
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
 
 from kbroker.http.directory import Directory, applied
 from kbroker.ipc.client_messages import ConnectedClients, ConnectedQuery
@@ -35,8 +36,7 @@ class NoAnswer(Exception):
     """Control is restarting, or does not answer in time."""
 
 
-@dataclass
-class KeptAnswer(Generic[T]):
+class KeptAnswer(Struct, Generic[T]):
     """The cached answer to an expensive query of control."""
 
     query: Any

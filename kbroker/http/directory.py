@@ -1,9 +1,9 @@
 """Topics and partitions as the http process sees them, from control's images."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from kbroker.ipc.messages import Image, PartitionImage, TopicImage
@@ -13,8 +13,7 @@ def _nothing() -> NDArray[np.int64]:
     return np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Struct, frozen=True):
     """An immutable view. Row i of `slots`, `topic_numbers` and `partitions` is one partition.
 
     topic_numbers: place of the partition's topic in `topics`. follower_slots: of all replicas but

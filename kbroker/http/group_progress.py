@@ -11,11 +11,12 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from math import inf
 from mmap import PAGESIZE
 from operator import itemgetter
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from kbroker.http.directory import Directory
 from kbroker.http.group_lags import LogRanges
@@ -46,8 +47,7 @@ Lagging = tuple[Key, int, PartitionImage]
 """A place, and the offset of its first uncommitted record."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLag:
+class GroupLag(Struct, frozen=True):
     """seconds: since the first record that is not committed was written, None: unknown. cache_s:
     until the next records leave the page cache, None: unknown."""
 
@@ -56,8 +56,7 @@ class GroupLag:
     cache_s: float | None
 
 
-@dataclass(slots=True)
-class History:
+class History(Struct):
     """(time, number) of the last minutes."""
 
     points: deque[tuple[float, float]] = field(default_factory=deque)
@@ -74,8 +73,7 @@ class History:
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
 
 
-@dataclass(slots=True)
-class Place:
+class Place(Struct):
     """A group's position in a partition. timestamp_ms: of the first uncommitted record; -1:
     unknown.
 

@@ -3,9 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
+
+from msgspec import Struct
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
@@ -156,8 +157,7 @@ class GroupRows:
             families.add("kafka_server_group_coordinator_metrics_group_count", (kind,), count)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A partition that counts for a group. offset: committed; None if none is. lag: None if the
     partition does not exist."""
 

@@ -7,11 +7,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from mmap import PAGESIZE
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.http.directory import Directory
@@ -34,8 +34,7 @@ MAX_SAMPLING_S = 1.0
 REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     size: int
     states: tuple[int, ...]
     at_s: float

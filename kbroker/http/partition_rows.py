@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.config.sites import Site
@@ -64,8 +64,7 @@ def _counted(shared: Shared, slots: Words) -> Words:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Replicas:
+class Replicas(Struct, frozen=True):
     """By partition: the numbers of all replicas, of in-sync replicas, of those that
     min.insync.replicas asks for (as KIP-966 counts: of fewer replicas, all), and of in-sync
     replicas that serve (0 if the partition is offline)."""

@@ -1,10 +1,10 @@
 """Samples from the slots of all processes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from kbroker.http.families import Families
@@ -40,8 +40,7 @@ def process_names(shared: Shared) -> list[str]:
     return [*networks, "control", *workers, "http", "cleaner", "acceptor"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRows:
+class ProcessRows(Struct, frozen=True):
     """Reads the rows of all processes. Runs in: http.
 
     listeners: names by number. recent_times and recent_idle remember earlier readings, for

@@ -3,10 +3,11 @@ interpret it differently (RFC 9112, sections 2.2, 5 and 6): a proxy and this ser
 same requests on one connection."""
 
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
 from io import BufferedIOBase
 from typing import Final
+
+from msgspec import Struct
 
 MAX_HEAD_BYTES: Final = 16384
 """Other servers take 8 KiB to 32 KiB. A longer head costs time before any login."""
@@ -26,8 +27,7 @@ class BadHead(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """data: the lines after the first, including the blank one. length: bytes of the body. chunked:
     the body has a Transfer-Encoding and no length."""
 

@@ -13,8 +13,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kbroker.config.client_network import network_of
 from kbroker.http.tls import cut
@@ -29,8 +30,7 @@ BREAK_S: Final = 0.1
 before it has its answer has a slot no longer than one whose answer takes long."""
 
 
-@dataclass(slots=True, eq=False)
-class Slot:
+class Slot(Struct, eq=False):
     """A connection. host: its network. busy: requests are being answered since `busy_since_s`; else
     it has been idle since `idle_since_s`. probes_only: it was accepted beyond the limit."""
 

@@ -6,8 +6,9 @@ work.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbroker.io.files.segment import Segment
 from kbroker.io.log_dirs.cleaner_offsets import CleanerOffsets
@@ -26,8 +27,7 @@ from kbroker.ipc.clock import wall_clock_ms
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
-@dataclass(frozen=True, slots=True)
-class CleanableRange:
+class CleanableRange(Struct, frozen=True):
     """Offsets [first_dirty, upper) of closed segments. clean_bytes: of segments that begin below
     first_dirty. overdue: a dirty record is older than max.compaction.lag.ms."""
 

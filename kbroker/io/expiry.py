@@ -5,9 +5,9 @@ batches ahead of it. The next retention run deletes the segments below the log s
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.io.logs import Logs
@@ -24,8 +24,7 @@ SLICE = 32  # logs that are checked in one turn of the loop
 DAMAGED_MS = 60_000  # until an unreadable log is checked again
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """The result of a check with this setting: as long as the log start does not change, nothing
     expires before due_ms (wall clock)."""
 

@@ -15,9 +15,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kbroker.io.append.group_commit_kernel import serve_syncs
 from kbroker.io.append.rows import SyncJob
@@ -28,8 +28,7 @@ WHOLE_THREADS = 4
 RECORD = struct.Struct(f"={SyncJob.WORDS}q")
 
 
-@dataclass(frozen=True, slots=True)
-class LogSync:
+class LogSync(Struct, frozen=True):
     """A sync of one slot's log in one incarnation."""
 
     slot: int
@@ -37,8 +36,7 @@ class LogSync:
     job: FlushJob
 
 
-@dataclass(frozen=True, slots=True)
-class LogSyncResult:
+class LogSyncResult(Struct, frozen=True):
     """A finished sync: errno 0 when the log is on disk, and how long it took."""
 
     sync: LogSync

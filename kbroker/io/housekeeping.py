@@ -7,10 +7,10 @@ Runs in: io. Times of the loop are monotonic ms and passed in; ages of records u
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
@@ -36,8 +36,7 @@ RETENTION_SECONDS = bind("kbroker_retention_seconds")
 PRODUCERS = bind("kbroker_producers")
 
 
-@dataclass(slots=True)
-class Task:
+class Task(Struct):
     """Work to do every ``interval_ms``; due_ms is on the loop's clock."""
 
     run: Callable[[], None]

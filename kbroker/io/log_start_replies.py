@@ -3,15 +3,15 @@ deletion was answered."""
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbroker.io.logs import Logs
 from kbroker.ipc.messages import Reply
 from kbroker.protocol.errors import KafkaError
 
 
-@dataclass(slots=True)
-class Calls:
+class Calls(Struct):
     """Those of one log dir. advanced: slots whose log starts are to be written. waiting: slots and
     replies of the next write; being_written: of the one in progress."""
 

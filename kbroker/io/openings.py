@@ -8,11 +8,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import PriorityQueue
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
@@ -37,8 +37,7 @@ from kbroker.protocol.kafka_uuid import format_uuid
 EVERY_NS = 1_000_000_000  # between two lines on the progress
 
 
-@dataclass(slots=True)
-class Opening:
+class Opening(Struct):
     """A partition whose log is being opened. call_ids: of control's calls that wait for it.
     known_mark: see LogSpec.
 

@@ -8,10 +8,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import FrameType
 
 import setproctitle
+from msgspec import Struct, field
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.connecting import ControlSockets
@@ -40,8 +40,7 @@ EXIT_CANNOT_START = 3
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ChildContext:
+class ChildContext(Struct, frozen=True):
     """Everything that a role's main may use; the parent has made all of it before the fork.
 
     index: within the role. process: row in shared.processes. epoch: incarnation of that row.

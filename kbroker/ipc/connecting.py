@@ -13,15 +13,15 @@ import select
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _CREDENTIALS: Final = struct.Struct("iII")  # struct ucred: pid, uid, gid
 _KNOCK: Final = b"link"
 
 
-@dataclass(frozen=True, slots=True)
-class ControlSockets:
+class ControlSockets(Struct, frozen=True):
     """Both ends, made by the parent. listener: of control. connector: of all other processes."""
 
     listener: socket.socket

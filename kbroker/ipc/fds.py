@@ -13,8 +13,9 @@ import json
 import socket
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 _HEAD = struct.Struct("<qHHHB")  # ..., bytes of the host that follows
 _ID = struct.Struct("<q")
@@ -114,8 +115,7 @@ def send_closed(channel: socket.socket, ids: list[int]) -> int:
     return sent
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """connection_creation_rate by address, "" for the default; None removes it. first: forget all
     others."""
 
@@ -129,8 +129,7 @@ def send_rates(channel: socket.socket, rates: dict[str, float | None], first: bo
     return _send(channel, _ID.pack(RATES) + json.dumps([rates, first]).encode())
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """All dynamic settings that the acceptor keeps to, by Kafka name."""
 
     values: dict[str, str]

@@ -9,10 +9,10 @@ and a child that is forked later sees them at the same address.
 
 import mmap
 import os
-from dataclasses import dataclass
 from weakref import finalize
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.ipc.layout import (
@@ -34,8 +34,7 @@ from kbroker.metrics.slots import ROW_WORDS
 Words = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Size of the shared memory. Untouched pages cost nothing, so maxima may be generous.
 
     clients: processes that own an arena and append (the network processes, then control). workers:

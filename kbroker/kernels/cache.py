@@ -16,14 +16,10 @@ from kbroker.kernels.installed import version
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they
 # compile in
-OTHER_KERNELS = (
-    "**/*_kernel.py",
-    "**/*layout.py",
-    "**/rows/*.py",
-    "**/rows.py",
-    "ipc/ring.py",
-    "protocol/epochs.py",
-)
+OTHER_KERNELS = ("_kernel.py", "layout.py")
+ROWS = "rows"
+"""A module of rows, or a package of them."""
+OTHER_SOURCES = ("ipc/ring.py", "protocol/epochs.py")
 NO_KERNELS = (
     "image.py",
     "installed.py",
@@ -40,9 +36,20 @@ MEASURED = os.environ.get(METRICS_OFF) != "1"
 
 def sources() -> list[Path]:
     """Every file whose text a compiled kernel may depend on, sorted."""
-    own = [source for source in KERNEL_FOLDER.glob("*.py") if source.name not in NO_KERNELS]
-    others = [source for pattern in OTHER_KERNELS for source in KERNEL_FOLDER.parent.glob(pattern)]
-    return sorted({*own, *others})
+    package = KERNEL_FOLDER.parent
+    found = [package / name for name in OTHER_SOURCES]
+    for folder, _, names in os.walk(package):  # one walk: each start of the broker waits for it
+        here = Path(folder)
+        for name in names:
+            if name.endswith(".py") and _is_source(name, here.name == ROWS, here == KERNEL_FOLDER):
+                found.append(here / name)
+    return sorted(found)
+
+
+def _is_source(name: str, is_in_rows: bool, is_own: bool) -> bool:
+    if is_own:
+        return name not in NO_KERNELS
+    return is_in_rows or name == f"{ROWS}.py" or name.endswith(OTHER_KERNELS)
 
 
 def digest() -> str:

@@ -14,11 +14,11 @@ import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from llvmlite import binding as llvm
+from msgspec import Struct
 from numba.core import types as numba_types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.compiler import compile_result
@@ -51,8 +51,7 @@ class Received:
         return self._parsed
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(Struct, frozen=True):
     """The content of a part's file. calls: keys of what it calls."""
 
     result: Any

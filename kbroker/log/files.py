@@ -4,7 +4,8 @@ and its sync."""
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LOG = ".log"
 INDEX = ".index"
@@ -53,8 +54,7 @@ def base_offset_of(name: str) -> int | None:
     return int(digits) if len(digits) == 20 and digits.isdigit() else None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFolder:
+class PartitionFolder(Struct, frozen=True):
     """A parsed folder name. suffix: "" or one of DELETE_FOLDER, FUTURE_FOLDER, STRAY_FOLDER."""
 
     topic: str
@@ -95,8 +95,7 @@ def parse_folder(name: str) -> PartitionFolder | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
+class SegmentFile(Struct, frozen=True):
     """One ``.log`` file of a folder. inode: distinguishes a file from a later one of the same
     name."""
 

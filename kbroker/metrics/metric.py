@@ -1,7 +1,8 @@
 """One metric of the catalogue."""
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Kind(Enum):
@@ -24,8 +25,7 @@ class Source(Enum):
     CLIENT = "control, of clients"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One row of the catalogue.
 
     name: with Prometheus' suffixes. labels: in the order of a row's dimensions; those of ROW
@@ -44,7 +44,7 @@ class Metric:
     role: str = ""
     scale: float = 1.0
     kafka: str = ""
-    kafka_labels: tuple[str, ...] = field(default=())
+    kafka_labels: tuple[str, ...] = ()
 
     @property
     def shown_labels(self) -> tuple[str, ...]:

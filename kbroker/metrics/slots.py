@@ -5,9 +5,8 @@ A slot number is computed from the catalogue, so an update is ``words[number] +=
 the parent's memory: the successor of a process that died continues to count where it stopped.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.metrics import layout
@@ -17,8 +16,7 @@ from kbroker.metrics.labels import VALUES
 from kbroker.metrics.metric import Kind, Metric, Source
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Place of a metric in a row: words [start, start + size); one series is `width` words."""
 
     metric: Metric

@@ -5,8 +5,9 @@ answer is cached for the bytes, and a new connection costs no decoding.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.protocol.api_keys import ApiKey
@@ -16,8 +17,7 @@ Learn = Callable[[str, str], None]
 _KEY: Final = ApiKey.API_VERSIONS.to_bytes(2, "big")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRequest:
+class KnownRequest(Struct, frozen=True):
     """A valid request and its answer. answer: the whole frame, for any correlation id."""
 
     version: int

@@ -3,16 +3,16 @@ once a minute with their number, and when there have been none for a minute."""
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 log = logging.getLogger(__name__)
 
 REPORT_S: Final = 60.0
 
 
-@dataclass(slots=True)
-class _Failures:
+class _Failures(Struct):
     """Of one part of the work. count: since the report at reported_s."""
 
     last_s: float

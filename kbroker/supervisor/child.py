@@ -4,7 +4,8 @@ import gc
 import logging
 import os
 import signal
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext, run_child
 from kbroker.ipc.clock import monotonic_ms
@@ -39,8 +40,7 @@ class BackOff:
 HELD_BACK = (*PARENT_ONLY, STOP_SIGNAL)  # in a new child, until it installs its handlers
 
 
-@dataclass(slots=True)
-class Child:
+class Child(Struct):
     """A place for one process of a role; the process in it changes when it is restarted.
 
     process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs. stuck: the

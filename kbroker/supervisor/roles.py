@@ -3,7 +3,8 @@
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.sites import sites_of
@@ -14,8 +15,7 @@ Main = Callable[[ChildContext], None]
 WRITES_FILES = Needs()
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """main: "module:function". count: processes of this role. stop_rank: lower is drained first.
 
     late: it starts when the others are ready and it has something to do: http when the first client

@@ -9,8 +9,8 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from numpy import int64
 from numpy.typing import NDArray
 
@@ -32,8 +32,7 @@ STILL = dict.fromkeys(STOPPED, "a signal or a debugger has stopped it; SIGCONT c
 """Reasons why a child that does not move is not restarted, by the state of its process."""
 
 
-@dataclass(slots=True)
-class LastHeartbeat:
+class LastHeartbeat(Struct):
     """The last heartbeat of one child, and the time since then. unchanged_ms: without the time that
     it was stopped or waited for a disk; still_ms: with it. reported: a line says that it is
     still."""

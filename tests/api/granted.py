@@ -1,8 +1,9 @@
 """A client with the listed permissions, as guards see it."""
 
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+
+from msgspec import Struct, field
 
 Permission = tuple[int, int, str]
 """Operation, type of the resource, name."""
@@ -21,8 +22,7 @@ class Granted:
         return False
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Struct, frozen=True):
     """The part of a RequestContext that guards use."""
 
     broker: Any

@@ -1,8 +1,7 @@
 """Effective topic settings: the topic's own, the broker's of the same meaning, the default."""
 
-from dataclasses import fields
-
 import pytest
+from msgspec.structs import fields
 
 from kbroker.config.broker import BROKER, BrokerConfig
 from kbroker.config.setting import ConfigError, render

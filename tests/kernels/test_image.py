@@ -6,10 +6,10 @@ import logging
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kbroker.kernels import cache, image, plain
 from kbroker.kernels.linking import object_image

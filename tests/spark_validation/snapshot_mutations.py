@@ -1,7 +1,8 @@
 """Mutations of the producer snapshot at the second segment of a partition."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from tests.io.files.snapshot_bytes import encode

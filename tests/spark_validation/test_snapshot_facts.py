@@ -1,9 +1,9 @@
 """What a producer snapshot says, against batches made by hand: each fact at its bound. No Spark."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from spark_validation.segments import layout

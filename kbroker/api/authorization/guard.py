@@ -2,12 +2,12 @@
 that a client may not see."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then

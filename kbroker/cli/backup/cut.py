@@ -11,8 +11,9 @@ begun to end.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
@@ -29,8 +30,7 @@ ORDER = (CONSUMER_OFFSETS, SHARE_GROUP_STATE, OTHERS, SCHEMAS)
 """Topics in the order in which their ends are read. A group knows partitions whose state exists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """ends: high watermarks at time_ms. starts: log start offsets shortly before. cluster_id: of
     the broker that answered."""
 

@@ -1,7 +1,8 @@
 """The folders of a running broker's logs, from DescribeLogDirs."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
@@ -9,8 +10,7 @@ from kbroker.cli.log_dirs import all_log_dirs, hidden_topics, refuse_hidden
 from kbroker.cli.partitions import Partition
 
 
-@dataclass(frozen=True)
-class Folders:
+class Folders(Struct, frozen=True):
     """log_dirs: all log dirs of the broker. leaders: the folder of each partition's leader log."""
 
     log_dirs: list[str]

@@ -1,11 +1,11 @@
 """`kbroker move` and `kbroker import`: live moves between kbroker and an Apache Kafka cluster, with
 MirrorMaker 2."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from kbroker.cli import client_properties
 from kbroker.cli.connection import Connection
@@ -132,8 +132,7 @@ def import_(
     _run(other, broker, options, kafka_home, log, keep_topics, json)
 
 
-@dataclass(frozen=True)
-class _Options:
+class _Options(Struct, frozen=True):
     """Options of both commands."""
 
     topics: list[str]

@@ -3,11 +3,11 @@
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from kbroker.cli.connection import Connection
@@ -19,8 +19,7 @@ BATCH = 10_000
 SILENCE_S = 60
 
 
-@dataclass
-class Reading:
+class Reading(Struct):
     """The records of a partition that a read_committed consumer receives: offsets, digests, and
     digests of keys."""
 
@@ -31,8 +30,7 @@ class Reading:
     end: int
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The result of comparing a partition. digest: of all records of the target, in order."""
 
     partition: Partition

@@ -2,7 +2,8 @@
 groups."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.mirror.comparing import Difference, compare, read_partition
@@ -14,8 +15,7 @@ from kbroker.cli.partitions import earliest, latest
 from kbroker.cli.sizes import counted
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     """The result of a move."""
 
     differences: list[Difference] = field(default_factory=list)

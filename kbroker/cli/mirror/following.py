@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
@@ -27,8 +28,7 @@ class Running(Protocol):
         """Raises if it has ended."""
 
 
-@dataclass
-class Follower:
+class Follower(Struct):
     """Decides from ends and positions. Pure: the caller passes numbers and the time."""
 
     source: str

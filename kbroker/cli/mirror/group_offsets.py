@@ -1,9 +1,9 @@
 """Moves committed offsets of groups exactly: to the target's offset of the next record to read."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import broker_error
@@ -22,8 +22,7 @@ LAST_BY_NAME = 9
 """The last version of OffsetCommit that names topics."""
 
 
-@dataclass
-class GroupOffsets:
+class GroupOffsets(Struct):
     """Groups of the source by name. translated: (group, partition) -> the target's offset."""
 
     groups: dict[str, Group] = field(default_factory=dict)

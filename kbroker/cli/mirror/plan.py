@@ -3,7 +3,8 @@
 import re
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbroker.cli.acl_requests import all_acls
 from kbroker.cli.config_changes import read_configs
@@ -25,16 +26,14 @@ PAUSE_S = 0.5
 BROKER_WIDE = ("broker", "all brokers", "server.properties")
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A topic setting and its source, one of `config_sources.SOURCES`."""
 
     value: str
     source: str
 
 
-@dataclass
-class PlannedTopic:
+class PlannedTopic(Struct):
     """A topic to copy. settings: all effective settings at the source, by name. at_target: number
     of partitions at the target."""
 
@@ -56,8 +55,7 @@ class PlannedTopic:
         return policy is None or "delete" in policy.value
 
 
-@dataclass
-class Plan:
+class Plan(Struct):
     """Everything to copy. starts, ends: offsets of the source's partitions at the time of the
     plan. continues: an earlier run, or this one, has copied into the target. ids: of the source's
     topics, as far as they are known, also of those that were deleted meanwhile."""

@@ -2,9 +2,10 @@
 its end."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from kbroker.cli import quotas
 from kbroker.cli.acl_requests import create_acls

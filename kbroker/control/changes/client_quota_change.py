@@ -5,9 +5,10 @@ stored together.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from kbroker.config.client_quotas import (
     IP,
@@ -30,8 +31,7 @@ Operations = Sequence[tuple[str, float | None]]
 """(key, new value), None to remove."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaAlteration:
+class QuotaAlteration(Struct, frozen=True):
     """The alteration of one entity's quotas."""
 
     entity: Entity

@@ -12,8 +12,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbroker.control import failpoint
 from kbroker.control.broker import Broker
@@ -41,8 +43,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FutureReplica:
+class FutureReplica(Struct, frozen=True):
     """A copy in progress. lag: number of records that it lacks."""
 
     replica: Replica

@@ -1,7 +1,8 @@
 """Bytes by client id: the busiest ones have counters of their own, the rest is one."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kbroker.control.telemetry.points import printable
 from kbroker.ipc.client_messages import OTHER, MovedBytes
@@ -14,8 +15,7 @@ MARGIN: Final = 2
 """A client takes the counter of another when it moved so many times its bytes in a round."""
 
 
-@dataclass(slots=True)
-class Moved:
+class Moved(Struct):
     """A counter. lately: bytes of this round, in both directions."""
 
     received: int = 0

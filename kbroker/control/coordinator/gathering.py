@@ -3,8 +3,9 @@ them."""
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from kbroker.control.coordinator.machine import Record
 from kbroker.control.links.appender import DEFAULT_TIMEOUT_MS, Appender, Done, completion_of
@@ -23,8 +24,7 @@ LONG_BYTES = 64 << 10
 """An operation of more, of a long request, has a separate batch, which is built in slices."""
 
 
-@dataclass(slots=True)
-class Gathered:
+class Gathered(Struct):
     """The records of a future batch. size: an upper bound of its bytes."""
 
     partition: Partition

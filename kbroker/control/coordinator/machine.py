@@ -7,15 +7,15 @@ same way.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One record of an internal topic. value None is a tombstone."""
 
     key: bytes
@@ -62,8 +62,7 @@ class Deferred:
             callback(self._response)
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """The outcome of one operation.
 
     records: appended as one batch to the key's partition, all or none; each is replayed after the

@@ -9,9 +9,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
@@ -31,8 +32,7 @@ IN_A_TURN: Final = 32
 """Waiting operations of a key that are decided in one turn of the loop: about a millisecond."""
 
 
-@dataclass(slots=True)
-class Independent:
+class Independent(Struct):
     """Pending operations of one key that need not see each other's records. tail: ends with the
     last one."""
 
@@ -40,8 +40,7 @@ class Independent:
     count: int = 0
 
 
-@dataclass(slots=True)
-class Queued:
+class Queued(Struct):
     """Operations of one key that wait for an earlier one, and are then decided one after the other.
     tail: ends with the last one."""
 

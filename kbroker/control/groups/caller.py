@@ -1,11 +1,11 @@
 """The sender of a request: the fields that the coordinator stores or uses in its decisions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """client_host: as Kafka shows it, with a leading slash (``/127.0.0.1``).
 
     client_id is empty when unset. sees(topic): whether the sender may see a topic.

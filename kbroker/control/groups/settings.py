@@ -1,16 +1,16 @@
 """The group coordinator's settings: the broker's, and those of one group."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(Struct, frozen=True):
     """Values in Kafka's units. The defaults are Kafka's; `of` reads a broker's."""
 
     session_timeout_bounds_ms: tuple[int, int] = (6000, 1_800_000)

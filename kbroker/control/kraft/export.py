@@ -11,11 +11,12 @@ in the in-sync sets (KIP-966). Settings that only kbroker knows stay in the stor
 import base64
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from kbroker.config.topic import SYNONYM
 from kbroker.control.kraft import records as kr
@@ -52,8 +53,7 @@ class ExportError(Exception):
     """These log dirs cannot be exported as they are; the text has the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(msgspec.Struct, frozen=True):
     """The result of an export. broker_epoch: for the clean shutdown markers. left_out: settings
     that Kafka does not know, as `resource: name`."""
 

@@ -9,8 +9,9 @@ otherwise the append fails, and its client decides.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.protocol.errors import ErrorCode
@@ -30,8 +31,7 @@ ALIGN = 64
 """A batch in the arena begins at a multiple of so many bytes."""
 
 
-@dataclass(slots=True, eq=False)
-class Append:
+class Append(Struct, eq=False):
     """One batch. deadline_ns: CLOCK_MONOTONIC. refused: how often an IO worker did not have the
     partition. leader: the replica that it was pushed to. outcome: its error and base offset, once
     they are known."""
@@ -143,8 +143,7 @@ class AppendQueue:
         ]
 
 
-@dataclass(slots=True, eq=False)
-class Space:
+class Space(Struct, eq=False):
     """Bytes [start, end) of the arena; reusable once it and everything before it are freed."""
 
     start: int

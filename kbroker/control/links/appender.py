@@ -4,9 +4,10 @@ at the end."""
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kbroker.control import failpoint
 from kbroker.control.links.append_queue import Append, AppendQueue, ArenaQueue, Ended, Settled, Space
@@ -39,8 +40,7 @@ class IoWorker(NamedTuple):
     process: int
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(Struct):
     """A batch pushed to the IO worker of a leader. number: the count of entries pushed to its ring
     before."""
 

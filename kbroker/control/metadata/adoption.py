@@ -7,8 +7,9 @@ is there as well.
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kbroker.control.metadata.catalogue import Catalogue
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
@@ -21,8 +22,7 @@ log = logging.getLogger(__name__)
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPartition:
+class FoundPartition(Struct, frozen=True):
     """A partition folder on disk. leader_epoch: the last one in its checkpoint, -1 without one."""
 
     topic: str
@@ -44,8 +44,7 @@ def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPart
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class FutureCopy:
+class FutureCopy(Struct, frozen=True):
     """A ``-future`` folder: a copy of a partition that was being moved to a log dir. topic: a long
     name is cut. topic_id: None when it has none yet."""
 

@@ -5,14 +5,16 @@ Every change is planned against the catalogue, stored, and only then applied her
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.ipc.messages import PartitionImage, TopicImage
 
 
-@dataclass(slots=True, eq=False)
-class Replica:
+class Replica(Struct, eq=False):
     """One log of a partition. slot and generation name it between processes; worker is the IO
     worker that writes it.
 
@@ -138,8 +140,7 @@ class Partition:
         return self.leader.folder
 
 
-@dataclass(slots=True)
-class Topic:
+class Topic(Struct):
     """One topic; partitions are ordered by index, without gaps."""
 
     name: str

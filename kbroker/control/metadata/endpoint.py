@@ -1,7 +1,8 @@
 """The advertised addresses of listeners, here and at the other replica sites."""
 
 import socket
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import port_key, sites_of

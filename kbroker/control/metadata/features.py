@@ -6,7 +6,8 @@ sync (KIP-966), and how voters of the metadata quorum change (KIP-853).
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -14,8 +15,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(Struct, frozen=True):
     """Levels known, the one a new broker starts with, and the API without which the feature is not
     offered."""
 

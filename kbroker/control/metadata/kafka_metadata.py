@@ -9,10 +9,12 @@ and a version (unsigned varints), then the message (MetadataRecordSerde). Only t
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec import field
 
 from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity, entity_of
@@ -36,8 +38,7 @@ log = logging.getLogger(__name__)
 NOTHING: Final = SnapshotId(0, 0)
 
 
-@dataclass(slots=True)
-class KafkaMetadata:
+class KafkaMetadata(msgspec.Struct):
     """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was
     handed out. scram: by user and mechanism. tokens: delegation tokens by id. acls: by id. end:
     after the last record. voters: control records of the quorum, by type."""

@@ -6,8 +6,9 @@ and StripedReplicaPlacer, for a cluster whose brokers are this host's replica si
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
@@ -20,8 +21,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
 
 
-@dataclass(slots=True)
-class NewTopic:
+class NewTopic(Struct):
     """A spec for a topic. num_partitions and replication_factor: -1 is the broker's default.
     assignments: replicas by partition index, or empty. configs: a None value is refused."""
 
@@ -32,8 +32,7 @@ class NewTopic:
     configs: dict[str, str | None] | dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class TopicPlan:
+class TopicPlan(Struct):
     """A topic that may be created: checked name, number of partitions and config overrides.
 
     assignments: node ids of the replicas of each partition when the spec named them. note: the part

@@ -2,8 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 MAX_DELIVERIES = 2**15 - 1
 """A delivery count has 16 bits in answers and in the written state: it stays at its largest."""
@@ -24,8 +25,7 @@ class DeliveryState(IntEnum):
         return self in (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 
 
-@dataclass(slots=True)
-class Range:
+class Range(Struct):
     """Offsets first..last, all in one state. member_id is of acquired ones, deadline_ms of those
     and of available ones that are not delivered before it: by the wall clock of new ones, which
     wait for a time that a record names, else by CLOCK_MONOTONIC."""

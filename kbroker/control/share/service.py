@@ -8,8 +8,9 @@ returns, so one process must decide.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
@@ -50,8 +51,7 @@ COORDINATOR_TYPE = 2
 Acknowledgements = Mapping[TopicPartition, Sequence[AcknowledgedBatch]]
 
 
-@dataclass(slots=True)
-class Fetched:
+class Fetched(Struct):
     """The answer's result of one partition."""
 
     error: KafkaError | None = None
@@ -66,8 +66,7 @@ MAX_REFUSAL_S: Final = 5.0
 outlive their connections."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSpec:
+class FetchSpec(Struct, frozen=True):
     """One ShareFetch. added: partitions that join the session."""
 
     group_id: str

@@ -2,7 +2,8 @@
 Kafka's ShareSessionCache)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
@@ -18,8 +19,7 @@ MAX_PARTITIONS = 250_000
 TopicPartition = tuple[bytes, int]
 
 
-@dataclass(slots=True)
-class ShareSession:
+class ShareSession(Struct):
     """One member's session. partitions: in the order in which they were added. epoch: the next
     request's.
 

@@ -6,8 +6,10 @@ merges them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
+from msgspec import field
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.metadata.topic_name import SHARE_GROUP_STATE as TOPIC
@@ -42,8 +44,7 @@ class ShareKey(NamedTuple):
         return f"{self.group_id}:{topic}:{self.partition}"
 
 
-@dataclass(slots=True)
-class Stored:
+class Stored(msgspec.Struct):
     """The written state of one partition in one group. complete_count: finished records from the
     start offset on (KIP-1226)."""
 

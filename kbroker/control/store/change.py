@@ -1,7 +1,8 @@
 """The contents of the store, and changes of them."""
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity
@@ -17,8 +18,7 @@ ConfigKey = tuple[int, str]
 """Resource type and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Struct, frozen=True):
     """A log of a deleted topic or replica: clients no longer see it, but an IO worker may still
     have it."""
 
@@ -26,8 +26,7 @@ class Deletion:
     partition: Replica
 
 
-@dataclass(slots=True)
-class Change:
+class Change(Struct):
     """One atomic change. configs: (resource type, name) -> key -> new value, None to delete the
     key.
 
@@ -51,8 +50,7 @@ class Change:
     tokens: dict[str, DelegationToken | None] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Stored:
+class Stored(Struct):
     """Everything that the store holds. login_secret: of decoys (see decoys.py)."""
 
     topics: list[Topic]

@@ -9,8 +9,9 @@ import logging
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kbroker.control.store.store import FILE_NAME, NewerStore, Store, StoreError
 from kbroker.ipc.crash_point import crash_point
@@ -24,8 +25,7 @@ WRITING = ".writing"
 REFUSED = ".refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """doubtful: a copy that was not found may have later changes."""
 
     store: Store

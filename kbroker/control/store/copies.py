@@ -11,9 +11,10 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct, field
 
 from kbroker.control.store.choice import write_copy
 from kbroker.control.store.store import Store, StoreError
@@ -33,8 +34,7 @@ def _thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "store")
 
 
-@dataclass(slots=True, eq=False)
-class Copy:
+class Copy(Struct, eq=False):
     """A file and the one thread that touches it."""
 
     store: Store

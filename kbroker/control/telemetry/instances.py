@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 from kbroker.config.client_metrics import CLIENT_METRICS, ClientMetricsConfig
 from kbroker.protocol.crc32c import crc32c
 from kbroker.protocol.errors import ErrorCode
@@ -19,8 +21,7 @@ ALL: Final = "*"
 NEVER: Final = -(1 << 62)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSubscription:
+class ClientSubscription(Struct, frozen=True):
     """The union of the subscriptions that match a client. metrics: prefixes, sorted."""
 
     metrics: tuple[str, ...]

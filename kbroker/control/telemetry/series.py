@@ -2,8 +2,9 @@
 has left."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from kbroker.control.telemetry.points import Key, Point, printable
 from kbroker.ipc.http_messages import ClientSample, PushingClient
@@ -14,8 +15,7 @@ KEPT_MS: Final = 60_000
 ALIVE: Final = 1 << 62
 
 
-@dataclass(slots=True)
-class ClientSeries:
+class ClientSeries(Struct):
     """The series of one client. until_ms: the time at which they are dropped. left_out: series of
     its last push for which there was no room."""
 

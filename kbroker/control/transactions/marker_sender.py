@@ -4,9 +4,10 @@ the log."""
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from kbroker.control.broker import Broker
 from kbroker.control.links.appender import Appender, Done, completion_of
@@ -116,8 +117,7 @@ class MarkerWriter:
         done(failure)
 
 
-@dataclass(slots=True, eq=False)
-class PendingMarkers:
+class PendingMarkers(Struct, eq=False):
     """An order in progress. left: partitions whose marker is not in the log. waiting: called when
     the order is complete or was given up."""
 

@@ -1,13 +1,13 @@
 """The machine's interfaces to the broker: reads of its state, and orders of markers."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from kbroker.control.transactions.metadata import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerOrder:
+class MarkerOrder(Struct, frozen=True):
     """Write a transaction marker to each partition, then run `TransactionShard.complete` with this
     order.
 

@@ -1,12 +1,11 @@
 """The transaction coordinator's settings."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionSettings:
+class TransactionSettings(Struct, frozen=True):
     """Values in Kafka's units. The defaults are Kafka's; `of` reads a broker's."""
 
     max_timeout_ms: int = 900_000

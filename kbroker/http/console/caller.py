@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+
+import msgspec
 
 from kbroker.config.sites import sites_of
 from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken, LoginRefused
@@ -258,8 +259,7 @@ def is_in_hurry() -> bool:
     return _IN_HURRY.get()
 
 
-@dataclass(slots=True)
-class _Ready:
+class _Ready(msgspec.Struct):
     """A connection that a thread keeps for a change; None once it is used."""
 
     caller: Caller
@@ -267,8 +267,7 @@ class _Ready:
     link: BrokerLink | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     """A connection in the pool, idle since `since_s`."""
 
     since_s: float

@@ -2,8 +2,9 @@
 Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_network import is_loopback
@@ -28,8 +29,7 @@ class Access(Enum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleListener:
+class ConsoleListener(Struct, frozen=True):
     """The console's access, its listener (None if CLOSED), the mechanisms of logins, the preferred
     one first, and the reason if it is closed."""
 

@@ -1,8 +1,9 @@
 """Records of a partition from an offset on, by Fetch, with limits for bytes, records and time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.refusal import check, quota_used_up, unavailable
@@ -47,8 +48,7 @@ def offsets_at(
     return found
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """The state of reading a partition. next_offset: offset of the next fetch. scanned: bytes of
     the batches read so far."""
 

@@ -3,10 +3,10 @@
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import psutil
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from kbroker.http.directory import Directory
@@ -39,8 +39,7 @@ APIS = ("Produce", "Fetch")
 ERROR_FREE = VALUES["error"].index("NONE")
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """at_s: monotonic. totals: by name of COUNTERS, and requests, errors, connections. stages:
     histogram buckets by API and phase. topics: TOPIC_COUNTERS by topic. disks: bytes read and
     written, operations, ms spent in them, busy ms. nics: bytes in and out, and the capacity of the

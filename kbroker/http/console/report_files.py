@@ -6,7 +6,8 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MAX_BYTES = 16 << 20
 """Maximum size of a file; larger ones are not read."""
@@ -26,8 +27,7 @@ class NoReport(Exception):
     """The file does not exist, or may not be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFile:
+class ReportFile(Struct, frozen=True):
     """name: below the folder, parts separated by slashes. mark: changes with the content."""
 
     name: str

@@ -1,7 +1,9 @@
 """The list of reports. A file is read again only if it has changed."""
 
 import threading
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbroker.http.console.report_files import MAX_BYTES, NoReport, ReportFile, ReportFolder
 from kbroker.http.console.reports import Report, report_of
@@ -12,8 +14,7 @@ MAX_READ = 64 << 20
 """Bytes that one request reads; the next request reads the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """found: the reports, the newest first; without their tables. left_out: files that were not
     read. problem: the reason when there are none, else empty."""
 

@@ -4,10 +4,11 @@ becomes text."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from math import isfinite
 from statistics import median
 from typing import Any
+
+from msgspec import Struct, field
 
 MAX_ROWS = 500
 MAX_CHARACTERS = 400
@@ -19,8 +20,7 @@ VERDICTS = {0: ("clean", "good"), 1: ("convicted", "bad"), 2: ("cannot judge", "
 KBROKER, KAFKA = "kbroker", "kafka"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Cells are text. left_out: rows beyond the bound."""
 
     title: str
@@ -29,8 +29,7 @@ class Table:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """tone: good, warn, bad, or empty without a verdict. figures: names and values of the main
     figures. tables: all other data."""
 

@@ -2,8 +2,9 @@
 routes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.caller import Caller
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from kbroker.http.registry.decoder import AnswerDecoder, SchemaDecoder
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """values: checked parameters of path, query and body, by name. ports: bound port of each
     listener. nodes: node id of each replica site. reports: None if no folder is configured.
     schemas: None without a registry."""
@@ -48,8 +48,7 @@ class Request:
 Answer = Callable[[Request], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """One row of the API. path: contains `{name}` for each parameter of in_path. A route with a
     body is a change."""
 

@@ -3,8 +3,9 @@ documented."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbroker.http.console.refusal import bad_request
 from kbroker.protocol.bounds import MAX_TOPIC_CHARACTERS
@@ -41,8 +42,7 @@ def fields(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One value of a path, a query or a body. kind: string, integer, boolean, map (of strings, null
     where `nulls`), numbers (a map of numbers above 0, or null).
 

@@ -7,10 +7,11 @@ import re
 import secrets
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote
+
+from msgspec import Struct, field
 
 from kbroker import __version__
 from kbroker.http import finite_json
@@ -45,8 +46,7 @@ _TAIL = re.compile("/api/topics/(?P<topic>[^/]+)/tail")
 """So is this one."""
 
 
-@dataclass(slots=True)
-class Stream:
+class Stream(Struct):
     """Events, the place that they have until they end, and whether the client may still see
     them."""
 
@@ -55,8 +55,7 @@ class Stream:
     is_allowed: Callable[[], bool]
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(Struct):
     """A reply; `stream` instead of a body for server-sent events."""
 
     status: HTTPStatus = HTTPStatus.OK

@@ -2,8 +2,9 @@
 
 import gzip
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 FOLDER = Path(__file__).parent / "static"
 TYPES = {
@@ -15,8 +16,7 @@ TYPES = {
 PAGE = "index.html"
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(Struct, frozen=True):
     """tag: changes with the content."""
 
     data: bytes

@@ -5,8 +5,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.refusal import unavailable
@@ -29,8 +30,7 @@ two seconds: the first check waits for these."""
 Page = Callable[[Collection[str]], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The result of a check. ended_s: monotonic. workload: lines of text. failure: why there are no
     findings, else empty."""
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
+
+from msgspec import Struct, field
 
 from kbroker import __version__
 from kbroker.config.setting import INT_MAX
@@ -18,8 +19,7 @@ from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import SchemaRow, config_key, dump, mode_key
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryRequest:
+class RegistryRequest(Struct, frozen=True):
     """One request: a caller with the rights of its user, the parts of the path, query and body."""
 
     topic: SchemaTopic

@@ -62,7 +62,7 @@ def parse_candidate(state: State, row: SchemaRow, normalize: bool) -> tuple[Sche
 def with_versions(state: State, row: SchemaRow) -> tuple[Reference, ...]:
     """The references of a schema, to the latest versions where it names none. Raises Failure."""
     return tuple(
-        replace(one, version=_latest(state, row.subject, one)) if one.version == -1 else one
+        Reference(one.name, one.subject, _latest(state, row.subject, one)) if one.version == -1 else one
         for one in row.references
     )
 

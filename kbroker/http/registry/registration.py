@@ -3,9 +3,11 @@ topic, which takes long at times; with the lock, only what that depends on is co
 record written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
+
+from msgspec import Struct
 
 from kbroker.http.console.caller import Caller
 from kbroker.http.registry import deadline, failure
@@ -32,8 +34,7 @@ TRIES: Final = 20
 """Ids that other registries may give to other schemas at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
+class Basis(Struct, frozen=True):
     """The parts of a state that decide whether a schema can be registered, and as which text: the
     versions of its subject, settings and mode, the schemas that it refers to, and as which
     versions."""

@@ -7,11 +7,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote
+
+from msgspec.structs import replace
 
 from kbroker.http import finite_json
 from kbroker.http.basic_logins import CHALLENGE, BasicLogins, NotLoggedIn

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+from msgspec import Struct
+
 from kbroker.http import finite_json
 
 LAST_IDS_KEY = b'{"keytype":"NOOP", "magic":0}'
@@ -23,8 +25,7 @@ class Malformed(ValueError):
     """The record is not in the format of a schema registry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """Another schema that a schema imports by name."""
 
     name: str

@@ -1,8 +1,9 @@
 """Ids and versions that were given to schemas whose records are not read back yet."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kbroker.http.registry.names import context_of
 from kbroker.http.registry.state import State
@@ -12,8 +13,7 @@ MAX_ROWS: Final = 1000
 """The oldest ones are dropped: their writes failed many writes ago."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(Struct, frozen=True):
     """The id of a schema in its context."""
 
     context: str

@@ -4,9 +4,9 @@ Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.io.append import delayed_produce_kernel as delayed_kernel
@@ -35,8 +35,7 @@ Words = NDArray[np.int64]
 NEVER = AppendRow.NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class HeldAppend:
+class HeldAppend(Struct, frozen=True):
     """A written append that Python answers, or holds until its records are safe. acks and
     timeout_ms are the request's; append_time_ms: -1 for CreateTime."""
 
@@ -50,16 +49,14 @@ class HeldAppend:
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerAppend:
+class MarkerAppend(Struct, frozen=True):
     """A written control batch; the transaction ends in memory after it. marker: see `marker_of`."""
 
     append: HeldAppend
     marker: EndTxnMarker | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAhead:
+class ReadAhead(Struct, frozen=True):
     """A network process wants [position, position + length) of a segment in the page cache."""
 
     client: int

@@ -4,9 +4,8 @@ directly.
 Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.io.append import producer_columns
@@ -15,8 +14,7 @@ from kbroker.kernels import producers as kernel
 from kbroker.kernels.producer_rows import Producer, ProducerBatch
 
 
-@dataclass(frozen=True, slots=True)
-class EndTxnMarker:
+class EndTxnMarker(Struct, frozen=True):
     """A transaction marker in the log, a control batch at an offset."""
 
     producer_id: int

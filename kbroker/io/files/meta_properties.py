@@ -3,7 +3,8 @@ MetaProperties, version 1).
 """
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.config.plain_file import open_plain
 from kbroker.log.checkpoint import replace_file
@@ -18,8 +19,7 @@ class MetaPropertiesError(Exception):
     """A log dir belongs to another cluster or node, or its meta.properties does not parse."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(Struct, frozen=True):
     """Contents of the file. directory_id: random id of this log dir (KIP-858)."""
 
     cluster_id: str

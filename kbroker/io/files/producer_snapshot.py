@@ -16,7 +16,9 @@ first. The CRC covers them; Apache Kafka reads its own fields and leaves the res
 import os
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.kernels.crc32c import crc32c
@@ -27,8 +29,7 @@ SEQUENCES = 1 << 31  # sequences wrap from 2^31 - 1 to 0
 MAX_BATCHES = 5  # a retry of one of the last five batches is recognised
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMetadata:
+class BatchMetadata(Struct, frozen=True):
     """One appended batch: sequences and offsets are inclusive, timestamp is its largest (ms)."""
 
     base_sequence: int
@@ -43,8 +44,7 @@ class BatchMetadata:
         return self.last_offset - self.base_offset
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerEntry:
+class ProducerEntry(Struct, frozen=True):
     """State of one producer id on one partition.
 
     coordinator_epoch: of the last transaction marker, -1 before any. last_timestamp: ms, of the

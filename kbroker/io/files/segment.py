@@ -8,9 +8,10 @@ speed up searches and can always be rebuilt from the .log.
 import ctypes
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE
@@ -23,8 +24,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
-@dataclass(slots=True)
-class Segment:
+class Segment(Struct):
     """One segment as its partition knows it. For the active one the append row, not `size`, is
     authoritative.
 
@@ -39,8 +39,7 @@ class Segment:
     first_timestamp: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFds:
+class SegmentFds(Struct, frozen=True):
     """Open files of the active segment; closed by its partition."""
 
     log: int
@@ -64,8 +63,7 @@ class SegmentFds:
             os.close(fd)
 
 
-@dataclass(slots=True)
-class ActiveState:
+class ActiveState(Struct):
     """The state from which appending to a segment continues: the fields of its append row.
     max_timestamp_offset: last offset of the batch that raised it. first_timestamp: largest of the
     first batch, -1 when the segment is empty."""

@@ -17,8 +17,9 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kbroker.io.files.log_dir import futures_of
 from kbroker.io.partition.unified_log import UnifiedLog
@@ -32,8 +33,7 @@ MIN_PIECE = 4096
 PAUSE_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentState:
+class SegmentState(Struct, frozen=True):
     """One segment as it is now. bytes: of its .log. closed: nothing is appended any more."""
 
     base: int

@@ -4,7 +4,8 @@ records that are not on disk; durable acks wait for the syncs."""
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.io.files.segment import SegmentFds
 from kbroker.io.partition.log_segments import LogSegments
@@ -13,8 +14,7 @@ from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
 
 
-@dataclass(slots=True)
-class FlushJob:
+class FlushJob(Struct):
     """The files to sync so that everything below next_offset is on disk. The job owns its
     descriptors; `run` closes them.
 

@@ -1,8 +1,7 @@
 """Slot, folder and settings with which a log is opened."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
@@ -10,8 +9,7 @@ from kbroker.config.topic import TopicConfig
 Words = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class LogSpec:
+class LogSpec(Struct, frozen=True):
     """slot: its number; words: the shared Slot; row: the worker's AppendRow.
 
     leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run

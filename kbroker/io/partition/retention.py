@@ -6,11 +6,11 @@ log; the active one is then rolled first. An empty active segment is never inclu
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class LogShape:
+class LogShape(Struct, frozen=True):
     """Base offset and size of every segment, oldest first, the active one last, and the offsets
     that bound deletion."""
 

@@ -5,7 +5,8 @@ role and slot.
 
 import logging
 import os
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable

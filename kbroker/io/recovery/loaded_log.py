@@ -11,8 +11,10 @@ import json
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import astuple, dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from kbroker.config.topic import TopicConfig
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
@@ -45,8 +47,7 @@ class TrustedEnd(NamedTuple):
     log_start: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
+class LoadRequest(Struct, frozen=True):
     """Request to load a log. With write.caching=false all of it is on disk before any process sees
     it.
 
@@ -69,8 +70,7 @@ class LoadRequest:
     known_mark: int | None = None
 
 
-@dataclass(slots=True)
-class LoadedLog:
+class LoadedLog(Struct):
     """A log ready to be served: closed segments by base offset, the active one's state, epochs,
     producers and checkpoints.
 
@@ -127,7 +127,18 @@ def describe(
         list(astuple(loaded.active)),
         loaded.log_start,
         list(loaded.epochs.entries),
-        [astuple(entry) for entry in loaded.producers],
+        [_described(entry) for entry in loaded.producers],
+    )
+
+
+def _described(entry: ProducerEntry) -> Producer:
+    return (
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.coordinator_epoch,
+        entry.last_timestamp,
+        entry.current_txn_first_offset,
+        [astuple(batch) for batch in entry.batches],
     )
 
 

@@ -6,10 +6,10 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
@@ -45,8 +45,7 @@ FAULTS = {
 }
 
 
-@dataclass(slots=True)
-class Scanned:
+class Scanned(Struct):
     """The result of a scan: bytes of good batches, offset after them, and the fault there (None:
     none up to the end)."""
 

@@ -8,10 +8,10 @@ import errno
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.io.append.drain import Drain
@@ -42,8 +42,7 @@ TRIES = 100  # attempts to read a slot while its writer changes it
 PULLS = 8  # buffers of one partition in a turn
 
 
-@dataclass(slots=True)
-class Followed:
+class Followed(Struct):
     """agreed: the log is known to be a part of the leader's. place: (segment base, position) of the
     next byte to copy, None to look it up; version: of the leader's list of segments then.
     paused_until_ns: CLOCK_MONOTONIC."""

@@ -6,9 +6,9 @@ Rules: Kafka's Partition.maybeIncrementLeaderHW and checkEnoughReplicasReachOffs
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.io.append.drain import Drain
@@ -23,8 +23,7 @@ from kbroker.ipc.shared import Shared
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Led:
+class Led(Struct):
     """A partition that is led here. leader_epoch: of this leadership. in_sync: slots of the in-sync
     replicas elsewhere. wake: rows in shared.processes of the workers that copy."""
 

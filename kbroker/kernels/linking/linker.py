@@ -7,7 +7,8 @@ and addresses of its own parts in tables of constants.
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbroker.kernels.linking.areas import Area, Function
 from kbroker.kernels.linking.object_file import (
@@ -41,8 +42,7 @@ _IGNORED = frozenset({SectionType.UNWIND})
 _RUN_BY_A_LOADER = (".ctors", ".dtors", ".init", ".fini", ".preinit")
 
 
-@dataclass(slots=True)
-class _Growing:
+class _Growing(Struct):
     """An area whose size is not yet known."""
 
     content: bytearray = field(default_factory=bytearray)

@@ -5,8 +5,9 @@ in bytes.
 """
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 ELF = b"\x7fELF\x02\x01\x01"
 RELOCATABLE = 1
@@ -55,8 +56,7 @@ class SymbolType(IntEnum):
     FILE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A section. content: empty for one that is zeros."""
 
     name: str
@@ -67,8 +67,7 @@ class Section:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """section: its number, or a `Place`. value: the offset there; of a common one its alignment."""
 
     name: str
@@ -79,8 +78,7 @@ class Symbol:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(Struct, frozen=True):
     """The value to write at an offset of a section. symbol: its number."""
 
     section: int

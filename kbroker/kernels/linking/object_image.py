@@ -13,8 +13,9 @@ import platform
 import struct
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbroker.kernels.linking.symbols import Symbols
 
@@ -24,8 +25,7 @@ _DIGEST = hashlib.sha256
 _CONTENT = len(MAGIC) + _DIGEST().digest_size
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledKernel:
+class CompiledKernel(Struct, frozen=True):
     """One kernel. code: a relocatable object file; wrapper: symbol of what Python calls;
     environment: symbol of the variable that must point to a numba Environment."""
 

@@ -14,8 +14,9 @@ word to fill in and for each kernel; numbers are offsets in the file:
 import hashlib
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, Self
+
+from msgspec import Struct, field
 
 from kbroker.kernels.linking.areas import PAGE, Area, Function, Span
 
@@ -38,8 +39,7 @@ class Kernel(NamedTuple):
     environment: int
 
 
-@dataclass(frozen=True, slots=True)
-class SharedImage:
+class SharedImage(Struct, frozen=True):
     """An image that was linked. externals: offset and name. words: offset and value. functions are
     in the file only for perf, and are not read from it."""
 
@@ -89,8 +89,7 @@ class SharedImage:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """The facts about an image's file that a process needs."""
 
     spans: dict[Area, Span]

@@ -10,9 +10,10 @@ import sys
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
+
+from msgspec import Struct, field
 
 from kbroker.kernels.plain.writers import Rows
 
@@ -31,8 +32,7 @@ class MemoryFault(Exception):
     """A kernel touched memory that is not there, or that it may not write."""
 
 
-@dataclass(eq=False, slots=True)
-class Block:
+class Block(Struct, eq=False):
     """A piece of memory. rows: the tables that were declared in it, by address."""
 
     start: int

@@ -3,9 +3,10 @@
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
+
+from msgspec import Struct
 
 WORD_BYTES = 8
 ROOMS = {
@@ -68,8 +69,7 @@ class Declaration(Protocol):
     def field_at(self, number: int) -> Field | None: ...
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Rows:
+class Rows(Struct, frozen=True, eq=False):
     """A table in memory. writer: in place of the declared one, of a copy that its owner keeps."""
 
     start: int

@@ -3,7 +3,8 @@ compiles them, too."""
 
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint

@@ -4,7 +4,7 @@ returns (Kafka's FetchManager and FetchContext).
 Runs in: network. Owner: the Fetches.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import monotonic_ms
@@ -34,8 +34,7 @@ MAX_SLOTS = 1 << 17
 and the rest of the 31 bits of its id is random."""
 
 
-@dataclass(slots=True)
-class Fetch:
+class Fetch(Struct):
     """One fetch that Python serves.
 
     create: create a session from the partitions that were read."""

@@ -7,7 +7,8 @@ are passed in.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.kernels.memory import INT32_MAX
 from kbroker.net.rows import FetchVersion
@@ -23,8 +24,7 @@ FINAL_EPOCH = -1
 Key = tuple[str | bytes, int]  # topic name or id, partition
 
 
-@dataclass(slots=True)
-class FetchedPartition:
+class FetchedPartition(Struct):
     """One partition of a fetch: what was requested, and what the session's last answer returned."""
 
     topic: str

@@ -4,8 +4,9 @@ Runs in: network. Rules of Kafka's Partition.readRecords and LocalLog.read.
 """
 
 import logging
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
@@ -26,8 +27,7 @@ from kbroker.protocol.schema import ZERO_UUID
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """Result of a fetch for one partition. place and range are None when there are no bytes."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -38,7 +38,7 @@ class Reading:
     slot: int = -1
     place: Place | None = None
     range: FileRange | None = None
-    aborted: list[AbortedTransaction] | None = field(default=None)
+    aborted: list[AbortedTransaction] | None = None
     diverging: tuple[int, int] | None = None
 
     @property
@@ -52,8 +52,7 @@ class Reading:
         return self.error, self.high_watermark, self.log_start, self.length, self.diverging is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits of a read. left: bytes of the answer; min_one: a whole first batch, however large."""
 
     left: int

@@ -5,7 +5,9 @@ Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 """
 
 import struct
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.schema_rules import SchemaRules, unpacked
@@ -30,8 +32,7 @@ MAX_ERRORS = 10_000  # that an answer names
 MAX_RECORDS = 1_000_000  # that are checked for errors of their own
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """Rules of the partition, from its slot. target: the codec of all batches, or ANY_CODEC; level:
     the codec's level; schemas: those that records must name."""
 
@@ -67,8 +68,7 @@ class Rules:
         return batch.codec if self.target == ANY_CODEC else self.target
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationResult:
+class ValidationResult(Struct, frozen=True):
     """error NONE: append ``data``, or the unchanged batch if it is None. Otherwise the fields of
     the answer."""
 

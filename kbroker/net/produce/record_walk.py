@@ -4,9 +4,8 @@ decompressed bytes.
 Runs in: network; pure.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from kbroker.net.produce import partial_record_kernel as pr
 from kbroker.net.rows import PartialRecord, RecordPhase
@@ -24,8 +23,7 @@ LZ4_INDEPENDENT = 0x60
 """Version 1, and blocks that need none before them: required by Kafka's reader of lz4."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demands:
+class Demands(Struct, frozen=True):
     """Requirements for the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas
     count up from 0; sized: each record is as long as it says (Kafka does not look where it skips
     keys and values)."""
@@ -37,8 +35,7 @@ class Demands:
     sized: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """error: the records contradict the batch's header. refused: a record has an error of its own.
     disordered: offset deltas do not count up from 0. largest: the largest timestamp, ms, -1 when
     none has one."""

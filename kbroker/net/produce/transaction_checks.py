@@ -12,8 +12,9 @@ import logging
 import struct
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from kbroker.ipc.layout import Operation
 from kbroker.ipc.link import LinkClosed
@@ -66,8 +67,7 @@ class Held(NamedTuple):
     verified_at: int
 
 
-@dataclass(slots=True)
-class Verification:
+class Verification(Struct):
     """Batches of one claim: those that control verifies now, and later ones."""
 
     current: list[Held] = field(default_factory=list)

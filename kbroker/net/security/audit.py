@@ -6,8 +6,9 @@ request a hundred thousand times fills neither the link nor the log; none is lef
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from kbroker.config import acls
 from kbroker.config.broker import BrokerConfig
@@ -29,8 +30,7 @@ KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
 Who = tuple[str, str, int, str]
 
 
-@dataclass(slots=True)
-class Refused:
+class Refused(Struct):
     """Refusals of one client for one resource within a second."""
 
     time_ms: int

@@ -2,7 +2,8 @@
 
 import ctypes
 import logging
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.ipc.child import ChildContext
 from kbroker.metrics.slots import Slots, bind
@@ -14,8 +15,7 @@ log = logging.getLogger(__name__)
 SETTING = "kbroker.confine.processes"
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """Rights that a role needs. reads_processes: it reads /proc of other processes, which Landlock
     would hide."""
 

@@ -1,6 +1,6 @@
 """Each replica site is a node of its own: its id, its log dirs, and its ports."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.metadata.catalogue import Replica

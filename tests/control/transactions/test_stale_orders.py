@@ -1,7 +1,6 @@
 """What comes too late or too early in a transaction's life changes nothing: timeouts, markers,
 limits."""
 
-import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,7 +72,7 @@ def test_no_timeout_aborts_what_is_decided_or_is_just_being_changed_or_is_anothe
 )
 def test_markers_of_another_transaction_complete_nothing(stale: dict[str, Any]) -> None:
     ends, table = ends_of(PREPARED)
-    order = dataclasses.replace(ORDER, **stale)
+    order = replace(ORDER, **stale)
     assert ends.complete(order, 2000).response == ErrorCode.NONE
     assert table.changes == []
     ends.complete(ORDER, 2000)

@@ -1,10 +1,10 @@
 """The table of producers returns what it holds, however often it is read between changes."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from kbroker.io.append import producer_table
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable

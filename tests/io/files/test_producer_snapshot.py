@@ -1,12 +1,12 @@
 """Snapshots are Kafka's bytes, and damage is never taken for state."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_snapshot import (

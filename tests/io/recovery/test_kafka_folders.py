@@ -5,13 +5,14 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from msgspec.structs import replace
 
 from kbroker.control.metadata import adoption
 from kbroker.io.files import meta_properties, producer_snapshot

@@ -1,8 +1,7 @@
 """What is stored of a batch that the topic wants otherwise than it came."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kbroker.net.produce.record_checks import Rules, check
 from kbroker.protocol.compression import Codec

@@ -10,10 +10,10 @@ answered when its record is in the log; the record is then in the offset's row.
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -76,8 +76,7 @@ failpoint."""
 NO_TAGS: Final = b"\0"
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(msgspec.Struct):
     """Commits that are being written. entries: (row, value position, value bytes); commits: (group,
     message position) in the order of the answers."""
 

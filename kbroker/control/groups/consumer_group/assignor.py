@@ -1,7 +1,8 @@
 """The broker's assignors of partitions to members."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.protocol.slices import paced
@@ -10,8 +11,7 @@ Counts = Mapping[bytes, int]
 """Topic id -> number of partitions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscriber:
+class Subscriber(Struct, frozen=True):
     """One member as an assignor sees it. topics: the existing topics that it subscribes to.
     current: its target so far."""
 

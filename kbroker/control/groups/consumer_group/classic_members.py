@@ -5,7 +5,7 @@ The broker assigns for them too; the heartbeat answer reports a rebalance when t
 to take.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.groups.caller import Caller

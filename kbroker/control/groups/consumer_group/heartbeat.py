@@ -3,7 +3,8 @@ step on."""
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.caller import Caller

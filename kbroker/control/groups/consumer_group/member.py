@@ -1,8 +1,10 @@
 """A member of a consumer group: its subscription, and the progress of its assignment."""
 
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbroker.control.groups.classic_member import Protocols
 from kbroker.control.groups.modern_group.member import ModernMember
@@ -23,16 +25,14 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMetadata:
+class ClassicMetadata(Struct, frozen=True):
     """Metadata of a member that still uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMember(ModernMember):
+class ConsumerMember(ModernMember, frozen=True):
     """assigned: partitions it may read now. pending_revocation: partitions it must revoke first."""
 
     METADATA: ClassVar[tuple[str, ...]] = (

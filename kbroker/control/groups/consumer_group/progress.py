@@ -2,7 +2,8 @@
 reconciliation."""
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group import records

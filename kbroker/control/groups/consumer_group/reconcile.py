@@ -6,7 +6,8 @@ target's epoch, with what it keeps and with what others have released.
 """
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions, Partitions

@@ -1,9 +1,10 @@
 """Rebuilding consumer groups from their records, and following our own appends: the only way they
 change."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from kbroker.control.groups.consumer_group.member import (
     ClassicMetadata,

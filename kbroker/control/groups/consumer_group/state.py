@@ -2,9 +2,11 @@
 expressions."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
@@ -25,8 +27,7 @@ class ConsumerState(StrEnum):
     STABLE = "Stable"
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRegex:
+class ResolvedRegex(Struct, frozen=True):
     """The topics a regular expression matched, at a version of the topics and a time."""
 
     topics: frozenset[str]

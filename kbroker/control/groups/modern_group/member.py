@@ -1,7 +1,8 @@
 """The base of members of modern groups."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Final, Self
+
+from msgspec import Struct
 
 LEAVE_EPOCH: Final = -1
 """Member epoch by which a member leaves."""
@@ -10,8 +11,7 @@ STATIC_LEAVE_EPOCH: Final = -2
 groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModernMember:
+class ModernMember(Struct, frozen=True):
     """Immutable: a heartbeat makes a changed copy, which the records then bring into the group."""
 
     METADATA: ClassVar[tuple[str, ...]]

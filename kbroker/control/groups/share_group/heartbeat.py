@@ -1,7 +1,8 @@
 """ShareGroupHeartbeat: join, continue, leave. Nothing is revoked: partitions are shared."""
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.caller import Caller

@@ -1,15 +1,15 @@
 """A member of a share group."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.control.groups.modern_group.partitions import Partitions
 
 
-@dataclass(frozen=True, slots=True)
-class ShareMember(ModernMember):
+class ShareMember(ModernMember, frozen=True):
     """assigned: partitions that it reads, shared with other members."""
 
     METADATA: ClassVar[tuple[str, ...]] = ("rack_id", "client_id", "client_host", "subscribed_topics")
@@ -18,8 +18,7 @@ class ShareMember(ModernMember):
     assigned: Partitions = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedTopic:
+class SharedTopic(Struct, frozen=True):
     """A topic whose partitions a group shares: name and partitions that have a share state."""
 
     name: str

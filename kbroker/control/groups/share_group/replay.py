@@ -1,8 +1,9 @@
 """Rebuilding share groups from their records, and following our own appends: the only way they
 change."""
 
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from kbroker.control.groups.group_replay import GroupReplay
 from kbroker.control.groups.modern_group.member import LEAVE_EPOCH

@@ -2,9 +2,10 @@
 
 # ruff: noqa: ARG002 (what a Group is asked, a share group mostly has no answer to)
 
-from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.modern_group.partitions import Partitions

@@ -6,8 +6,9 @@ ChangelogTopics.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from kbroker.control.groups.streams_group.topology import InternalTopic, Subtopology, Topology
 from kbroker.control.groups.topic_view import TopicView
@@ -37,8 +38,7 @@ class Misconfigured(Exception):
         self.detail = detail
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredTopology:
+class ConfiguredTopology(Struct, frozen=True):
     """tasks: number of tasks by subtopology id; empty unless source topics are there and fit.
 
     partitions: of every internal topic. missing: internal topics to be created, with these counts.

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat: join, continue, leave. Each answer moves the group and the member one step
 on."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.caller import Caller
@@ -28,8 +28,7 @@ from kbroker.protocol.messages.streams_group_heartbeat import (
 from kbroker.protocol.slices import paced
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatResult:
+class HeartbeatResult(Struct, frozen=True):
     """The answer, and the internal topics that are to be created for it."""
 
     response: StreamsGroupHeartbeatResponse

@@ -1,8 +1,9 @@
 """A member of a streams group: its metadata and its tasks."""
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
+
+from msgspec import field
 
 from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.control.groups.streams_group.tasks import NONE_OWNED, OwnedTasks
@@ -29,8 +30,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsMember(ModernMember):
+class StreamsMember(ModernMember, frozen=True):
     """tasks: tasks it may run now. pending_revocation: tasks it must revoke first.
 
     process_id: members of one process share it; the process is what standby tasks are spread over.

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.streams_group import records

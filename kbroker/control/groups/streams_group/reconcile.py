@@ -7,8 +7,9 @@ a time.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from kbroker.control.groups.streams_group.member import MemberState, StreamsMember
 from kbroker.control.groups.streams_group.tasks import (

@@ -2,8 +2,9 @@
 change."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from kbroker.control.groups.group_replay import GroupReplay
 from kbroker.control.groups.modern_group.member import LEAVE_EPOCH

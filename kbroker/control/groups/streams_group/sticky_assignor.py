@@ -7,15 +7,15 @@ standby of it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
+
+from msgspec import Struct, field
 
 from kbroker.control.groups.streams_group.tasks import TaskId, Tasks, TaskSet
 from kbroker.protocol.slices import in_order, paced
 
 
-@dataclass(frozen=True, slots=True)
-class AssignedMember:
+class AssignedMember(Struct, frozen=True):
     """A member in the assignor: its process and its target so far."""
 
     member_id: str
@@ -23,16 +23,14 @@ class AssignedMember:
     had: TaskSet
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """tasks: number of tasks by subtopology id; stateful: those that may have standby tasks."""
 
     tasks: Mapping[str, int]
     stateful: frozenset[str]
 
 
-@dataclass(slots=True)
-class _Process:
+class _Process(Struct):
     """Members of one process and what has been given to each so far."""
 
     active: dict[str, list[TaskId]] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 state in."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbroker.protocol.coordinator_records import streams_group_topology as record
 from kbroker.protocol.messages import streams_group_describe as described
@@ -11,8 +12,7 @@ from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.slices import in_order, paced
 
 
-@dataclass(frozen=True, slots=True)
-class InternalTopic:
+class InternalTopic(Struct, frozen=True):
     """A repartition or changelog topic. partitions and replication_factor 0: not specified."""
 
     name: str
@@ -21,8 +21,7 @@ class InternalTopic:
     configs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Subtopology:
+class Subtopology(Struct, frozen=True):
     """One part of an application that runs as tasks, one a partition."""
 
     subtopology_id: str
@@ -43,8 +42,7 @@ class Subtopology:
         return self.source_topics | self.repartition_sources.keys()
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """All subtopologies by id, in the order of their ids."""
 
     epoch: int

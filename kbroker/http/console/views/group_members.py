@@ -1,7 +1,8 @@
 """Members of groups of all kinds in one format."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from kbroker.http.console.refusal import check
 from kbroker.http.console.request import Request
@@ -23,8 +24,7 @@ MEMBER = fields(
 CONSUMER_PROTOCOL = "consumer"
 
 
-@dataclass(slots=True)
-class Described:
+class Described(Struct):
     """A group's state, assignor and members. state and assignor are empty if the coordinator does
     not send them."""
 

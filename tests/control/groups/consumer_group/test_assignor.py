@@ -1,12 +1,12 @@
 """The assignors, for any group: everything assigned once, to subscribers, evenly, and sticky."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kbroker.control.groups.consumer_group import uniform_assignor
 from kbroker.control.groups.consumer_group.assignor import Subscriber, is_homogeneous
