@@ -8,7 +8,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol, check_size
 from kbroker.api.later import Answer
-from kbroker.api.row import COMMIT_LANE, Api
+from kbroker.api.row import COMMIT_CACHE, Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -17,7 +17,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 )
 from kbroker.protocol.slices import has_yielded
 
-API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_LANE,))
+API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_CACHE,))
 
 
 def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
@@ -33,7 +33,7 @@ def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answe
     )
     if isinstance(response, ConsumerGroupHeartbeatResponse) and not has_yielded():
         # nothing else of the group is pending, and nothing has changed meanwhile
-        service.lane.cache_consumer_heartbeat(ctx.client, request, response)
+        service.commit_cache.cache_consumer_heartbeat(ctx.client, request, response)
     return response
 
 

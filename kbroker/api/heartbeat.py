@@ -5,12 +5,12 @@ v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible.
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer
-from kbroker.api.row import COMMIT_LANE, Api
+from kbroker.api.row import COMMIT_CACHE, Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-API = Api(ApiKey.HEARTBEAT, 0, 4, fast_paths=(COMMIT_LANE,))
+API = Api(ApiKey.HEARTBEAT, 0, 4, fast_paths=(COMMIT_CACHE,))
 
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> Answer:
@@ -25,7 +25,7 @@ def handle(ctx: RequestContext, request: HeartbeatRequest) -> Answer:
             return HeartbeatResponse()
         raise
     if isinstance(response, HeartbeatResponse):  # nothing else of the group is pending
-        service.lane.cache_heartbeat(ctx.client, request, response)
+        service.commit_cache.cache_heartbeat(ctx.client, request, response)
     return response
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, running
-from kbroker.api.row import COMMIT_LANE, Api
+from kbroker.api.row import COMMIT_CACHE, Api
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.offset_commit import failed_topic, refused
 from kbroker.protocol.api_keys import ApiKey
@@ -21,7 +21,7 @@ from kbroker.protocol.messages.offset_commit import (
 )
 from kbroker.protocol.slices import Table, paced
 
-API = Api(ApiKey.OFFSET_COMMIT, 2, 10, fast_paths=(COMMIT_LANE,))
+API = Api(ApiKey.OFFSET_COMMIT, 2, 10, fast_paths=(COMMIT_CACHE,))
 TOPIC_IDS_FROM = 10
 
 
@@ -39,7 +39,7 @@ def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
     if type(answer) is Deferred:  # completes at once instead of Running: nothing else of the group is pending
-        service.lane.cache_commit(ctx.client, request)
+        service.commit_cache.cache_commit(ctx.client, request)
     return answer
 
 

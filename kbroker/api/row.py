@@ -28,7 +28,7 @@ class FastPath(msgspec.Struct, frozen=True):
 
 REPEATED = FastPath("net/local_answers/cached_answer_kernel.py", "repeated requests")
 BY_TOPIC = FastPath("net/local_answers/topic_part_kernel.py", "other sets of topics it has seen")
-COMMIT_LANE = FastPath("control/groups/commit_lane/commit_kernel.py", "repeated requests of a member")
+COMMIT_CACHE = FastPath("control/groups/commit_cache/commit_kernel.py", "repeated requests of a member")
 
 
 class Api(msgspec.Struct, frozen=True):

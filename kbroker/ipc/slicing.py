@@ -20,8 +20,8 @@ LONG_SLICES: Final = 8
 """Number of slices after which work counts as long."""
 FEW: Final = 8
 """The number of works that take turns before they count as long."""
-LANE_BYTES: Final = (1 << 16, 1 << 20)
-"""Sizes of requests up to which long work has a separate lane: a million entries take a minute
+QUEUE_BYTES: Final = (1 << 16, 1 << 20)
+"""Sizes of requests up to which long work has a separate queue: a million entries take a minute
 and more."""
 REST_S: Final = 0.5
 MAX_RESTS: Final = 60
@@ -34,16 +34,16 @@ class Slicing:
     """Runs in: control, network. Owner: its creator.
 
     Short work does not wait for long work before it: all work begins with a slice, and a few take
-    turns for the next ones. Work that is not finished then runs one after the other in the lane of
-    its size, because the objects of long requests take much memory; the lanes take turns. Work that
-    waits for anything but its next slice lets the next work run. The garbage collector is off
+    turns for the next ones. Work that is not finished then runs one after the other in the queue of
+    its size, because the objects of long requests take much memory; the queues take turns. Work
+    that waits for anything but its next slice lets the next work run. The garbage collector is off
     meanwhile: one pass over the millions of objects of one request would stop all clients for as
     long.
     """
 
     def __init__(self) -> None:
-        self._lanes = [asyncio.Lock() for _ in range(len(LANE_BYTES) + 1)]
-        self._lane_turns = asyncio.Lock()
+        self._queues = [asyncio.Lock() for _ in range(len(QUEUE_BYTES) + 1)]
+        self._queue_turns = asyncio.Lock()
         self._first_slices = asyncio.Lock()
         self._few = asyncio.Semaphore(FEW)
         self._turns = asyncio.Lock()
@@ -88,11 +88,11 @@ class Slicing:
                 found = await _in_turn(self._turns, work, spent)
                 if work.done:
                     return found
-        async with self._lanes[bisect_left(LANE_BYTES, size)]:
+        async with self._queues[bisect_left(QUEUE_BYTES, size)]:
             self._stop_collector()
             try:
                 while not work.done:
-                    found = await _in_turn(self._lane_turns, work, spent)
+                    found = await _in_turn(self._queue_turns, work, spent)
             finally:
                 self._start_collector_later(MAX_RESTS)
             return found

@@ -57,7 +57,7 @@ def cached_offsets(talk: Talk) -> None:
                         talk.ask(f"{label}, fetch v{version}", ApiKey.OFFSET_FETCH, version, request)
 
     fetched("nothing yet")
-    for offset in range(5):  # from the second one on by the lane
+    for offset in range(5):  # from the second one on by the cache
         talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, commit_request(group, topic, offset))
         fetched(f"committed {offset}")
     talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, commit_request(group, topic, 77, partitions=(0, 1)))

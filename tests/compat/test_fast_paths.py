@@ -18,7 +18,7 @@ import pytest
 
 from kbroker.api.error_counts import error_codes
 from kbroker.api.registry import APIS
-from kbroker.api.row import COMMIT_LANE
+from kbroker.api.row import COMMIT_CACHE
 from kbroker.net.receive_kernel import MAX_FETCH
 from kbroker.net.rows import ForwardedApi
 from kbroker.protocol.api_keys import ApiKey
@@ -133,8 +133,8 @@ def _compare(broker: KBroker, link: Link, key: ApiKey, version: int, requests: l
         link.ask(frame)
     fast = 0
     for number, frame in enumerate(frames):
-        if COMMIT_LANE in APIS[key].fast_paths:
-            found: bytes | None = link.ask(frame)  # the lane is in control
+        if COMMIT_CACHE in APIS[key].fast_paths:
+            found: bytes | None = link.ask(frame)  # the cache is in control
             fast += 1
         else:
             with _control_stopped(broker):

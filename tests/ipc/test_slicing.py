@@ -108,7 +108,7 @@ def test_a_short_request_does_not_wait_for_the_end_of_a_long_one() -> None:
     asyncio.run(scene())
 
 
-def test_one_lane_runs_in_each_turn() -> None:
+def test_one_queue_runs_in_each_turn() -> None:
     """However many sizes there are, others wait for one slice."""
     slices: list[int] = []
 
@@ -116,7 +116,7 @@ def test_one_lane_runs_in_each_turn() -> None:
         slicing = Slicing()
         works = [slicing.run(long_work, slices.append, size) for size in (1, 1 << 18, 1 << 24)]
         tasks = asyncio.gather(*works)
-        for _ in range(60):  # all three are in their lanes
+        for _ in range(60):  # all three are in their queues
             await asyncio.sleep(0)
         while not tasks.done():
             before = len(slices)
@@ -178,13 +178,13 @@ def test_short_work_leaves_the_collector_on() -> None:
 
 def test_work_that_waits_makes_room_for_the_next() -> None:
     async def scene() -> None:
-        lane, event = Slicing(), asyncio.Event()
+        slicing, event = Slicing(), asyncio.Event()
 
         async def waits() -> None:
             await event.wait()
 
-        waiting = asyncio.create_task(await lane.run(lambda: in_slices(waits())))
-        await asyncio.wait_for(lane.run(long_work), 30)
+        waiting = asyncio.create_task(await slicing.run(lambda: in_slices(waits())))
+        await asyncio.wait_for(slicing.run(long_work), 30)
         assert not waiting.done()
         event.set()
         await waiting
@@ -194,12 +194,12 @@ def test_work_that_waits_makes_room_for_the_next() -> None:
 
 def test_cancelled_work_makes_room_too() -> None:
     async def scene() -> None:
-        lane = Slicing()
-        endless = asyncio.create_task(lane.run(lambda: long_work(10**9)))
+        slicing = Slicing()
+        endless = asyncio.create_task(slicing.run(lambda: long_work(10**9)))
         await asyncio.sleep(0.01)
         endless.cancel()
         await asyncio.wait({endless})
-        assert await asyncio.wait_for(lane.run(lambda: long_work(1000)), 60) == 1000
+        assert await asyncio.wait_for(slicing.run(lambda: long_work(1000)), 60) == 1000
         await collecting()
 
     asyncio.run(scene())
@@ -215,10 +215,10 @@ def computing(milliseconds: int) -> int:
 @pytest.mark.parametrize("milliseconds", [0, 4])
 def test_short_work_does_not_wait_for_long_work(milliseconds: int) -> None:
     async def scene() -> None:
-        lane = Slicing()
-        endless = [asyncio.create_task(lane.run(lambda: long_work(10**9))) for _ in range(20)]
+        slicing = Slicing()
+        endless = [asyncio.create_task(slicing.run(lambda: long_work(10**9))) for _ in range(20)]
         for _ in range(3):
-            found = await asyncio.wait_for(lane.run(partial(computing, milliseconds)), 30)
+            found = await asyncio.wait_for(slicing.run(partial(computing, milliseconds)), 30)
             assert found == milliseconds
         assert not any(each.done() for each in endless)
         for each in endless:
@@ -239,8 +239,8 @@ def test_in_each_turn_of_the_loop_few_slices_run(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Work, "run_slice", counted)
 
     async def scene() -> None:
-        lane, most = Slicing(), 0
-        endless = [asyncio.create_task(lane.run(lambda: long_work(10**9))) for _ in range(50)]
+        slicing, most = Slicing(), 0
+        endless = [asyncio.create_task(slicing.run(lambda: long_work(10**9))) for _ in range(50)]
         for _ in range(300):
             slices[0] = 0
             await asyncio.sleep(0)

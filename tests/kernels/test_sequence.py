@@ -12,7 +12,8 @@ from kbroker.kernels.sequence import write_group
 from kbroker.net.rows.topic_kernel import read_slot
 
 CHANGES_WITHOUT_PAUSE = 1 if plain.ACTIVE else 50
-"""Kernels that run as plain Python share one lock with the reader, who needs time for a whole read."""
+"""Kernels that run as plain Python share one lock with the reader, who needs time for a whole
+read."""
 
 
 def test_a_group_is_written_under_its_counter() -> None:

@@ -166,9 +166,9 @@ class Transactions(Protocol):
         error, or a Deferred of it or of a KafkaError. Raises KafkaError."""
 
 
-class Lane(Protocol):
+class FastPath(Protocol):
     """A fast path: operations that are decided without the machine, as long as no other operation
-    changes their key (`groups/commit_lane/lane.py`)."""
+    changes their key (`groups/commit_cache/cache.py`)."""
 
     def forget(self, key: str) -> None:
         """Another operation of the key begins: decide nothing more for it."""

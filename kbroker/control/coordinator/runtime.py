@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
-from kbroker.control.coordinator.machine import Deferred, Lane, Operation
+from kbroker.control.coordinator.machine import Deferred, FastPath, Operation
 from kbroker.control.coordinator.operation_timers import OperationTimers
 from kbroker.control.coordinator.outcome_writer import OutcomeWriter
 from kbroker.control.coordinator.running import Running, completion
@@ -51,7 +51,7 @@ class Queued(Struct):
 class Runtime(CoordinatorTopic):
     """One running coordinator. Runs in: control. Owner: the process's main.
 
-    lane: the fast path that decides operations before this runtime, or None. timers: those of the
+    fast_path: decides operations before this runtime, or None. timers: those of the
     machine. timeout_ms: the maximum time until the records of an operation are in the log and
     replicated.
     """
@@ -65,7 +65,7 @@ class Runtime(CoordinatorTopic):
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
         super().__init__(broker, topic)
-        self.lane: Lane | None = None
+        self.fast_path: FastPath | None = None
         self.timeout_ms = timeout_ms
         self._wheel = WheelTimers(loop)
         self.timers = OperationTimers(self._wheel, self.start)
@@ -78,8 +78,8 @@ class Runtime(CoordinatorTopic):
         self._loop = loop
 
     def _forget_all(self) -> None:
-        if self.lane is not None:
-            self.lane.forget_all()
+        if self.fast_path is not None:
+            self.fast_path.forget_all()
 
     # --- operations -------------------------------------------------------------------------------------
 
@@ -97,15 +97,15 @@ class Runtime(CoordinatorTopic):
         """As `run`, but without a task, and decided before this returns when no other operation of
         the key is pending.
 
-        by_records: the operation changes the state that the lane's decisions depend on by records
-        alone. Returns the response when there is nothing to write or wait for, else a Deferred of
-        it (or of the KafkaError). Raises KafkaError.
+        by_records: the operation changes the state that the fast path's decisions depend on by
+        records alone. Returns the response when there is nothing to write or wait for, else a
+        Deferred of it (or of the KafkaError). Raises KafkaError.
         """
         if not by_records:
-            self._leave_lane(key)
+            self._leave_fast_path(key)
         if key in self._tails:
             if by_records:
-                self._leave_lane(key)
+                self._leave_fast_path(key)
             return self._ask_later(key, operation)
         partition = self._partition(key)
         own_tail: asyncio.Future[None] = self._loop.create_future()
@@ -113,8 +113,8 @@ class Runtime(CoordinatorTopic):
         written = False
         try:
             outcome = operation(self._broker.now_ms())
-            if by_records and self.lane is not None and (outcome.records or outcome.then is not None):
-                self.lane.forget(key)
+            if by_records and self.fast_path is not None and (outcome.records or outcome.then is not None):
+                self.fast_path.forget(key)
             written = bool(outcome.records)
             if written:
                 return self._writer.submit(partition, outcome, partial(self._next_turn, key, own_tail))
@@ -129,7 +129,7 @@ class Runtime(CoordinatorTopic):
         """Whether no operation of a key is pending. Raises KafkaError while its partition is not
         loaded."""
         self._partition(key)
-        return key not in self._tails and not (self.lane is not None and self.lane.in_flight(key))
+        return key not in self._tails and not (self.fast_path is not None and self.fast_path.in_flight(key))
 
     def _ask_later(self, key: str, operation: Operation) -> Deferred:
         """The response of an operation that waits for pending ones. A rebalance has hundreds of
@@ -199,20 +199,20 @@ class Runtime(CoordinatorTopic):
                 del self._independent[key]
             self._next_turn(key, group.tail)
 
-    def _leave_lane(self, key: str) -> None:
+    def _leave_fast_path(self, key: str) -> None:
         """An operation that is decided here waits for the pending operations of the fast path, as
         for the independent ones."""
-        lane = self.lane
-        if lane is None:
+        fast_path = self.fast_path
+        if fast_path is None:
             return
-        lane.forget(key)
-        if lane.in_flight(key):
+        fast_path.forget(key)
+        if fast_path.in_flight(key):
             group = self._independent.get(key)
             if group is None:
                 group = self._independent[key] = Independent(self._loop.create_future())
                 self._tails.setdefault(key, group.tail)
             group.count += 1
-            lane.when_idle(key, partial(self._ended, key, group))
+            fast_path.when_idle(key, partial(self._ended, key, group))
 
     def _next_turn(self, key: str, own_tail: "asyncio.Future[None]") -> None:
         own_tail.set_result(None)
@@ -220,7 +220,7 @@ class Runtime(CoordinatorTopic):
             del self._tails[key]
 
     async def _in_turn(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
-        self._leave_lane(key)
+        self._leave_fast_path(key)
         before = self._tails.get(key)
         own_tail: asyncio.Future[None] = self._loop.create_future()
         self._tails[key] = own_tail

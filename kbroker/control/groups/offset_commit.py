@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_state import ClassicState
-from kbroker.control.groups.commit_lane.cached_decisions import Renewal
+from kbroker.control.groups.commit_cache.cached_decisions import Renewal
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM

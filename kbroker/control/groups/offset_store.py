@@ -3,7 +3,7 @@ open."""
 
 from collections.abc import Callable, Collection, Set
 
-from kbroker.control.groups.commit_lane.offset_rows import OffsetRows
+from kbroker.control.groups.commit_cache.offset_rows import OffsetRows
 from kbroker.control.groups.offset_record import (
     KEY_TYPE,
     CommittedOffset,
@@ -21,7 +21,7 @@ Offsets = dict[str, dict[int, CommittedOffset]]
 class StoredOffset:
     """The last committed offset of one partition, as its record; parsed on first use.
 
-    row: of the lane, which may have replayed later records than this knows; -1 without one.
+    row: of the cache, which may have replayed later records than this knows; -1 without one.
     """
 
     __slots__ = ("_offset", "_rows", "_sequence", "_value", "group_id", "partition", "row", "topic")
@@ -76,8 +76,8 @@ class OffsetStore:
     """Runs in: control. Owner: the GroupTable. Changed only by replay (Kafka's
     OffsetMetadataManager).
 
-    on_change: called with the group of every change, but for those that the commit lane writes into
-    its rows.
+    on_change: called with the group of every change, but for those that the commit cache writes
+    into its rows.
     """
 
     __slots__ = ("_by_key", "_committed", "_open", "_opened", "_pending", "on_change", "rows")

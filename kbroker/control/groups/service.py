@@ -9,7 +9,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Operation, Outcome
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.sweeps import Sweeps
-from kbroker.control.groups.commit_lane.lane import CommitLane
+from kbroker.control.groups.commit_cache.cache import CommitCache
 from kbroker.control.groups.member_answers import FramedAnswer
 from kbroker.control.groups.offset_expiration import is_full, steps
 from kbroker.control.groups.settings import GroupSettings
@@ -76,9 +76,9 @@ class GroupService:
         self._expired: set[str] = set()
         self._sweeps = Sweeps(runtime)
         runtime.attach(self.shard)
-        self.lane = CommitLane(broker, runtime, self.shard, appender)
-        runtime.lane = self.lane
-        broker.listeners.block_servers.append(self.lane.take)
+        self.commit_cache = CommitCache(broker, runtime, self.shard, appender)
+        runtime.fast_path = self.commit_cache
+        broker.listeners.block_servers.append(self.commit_cache.take)
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.listeners.deletion.append(self.topic_deleted)
         broker.listeners.config.append(self.config_changed)
@@ -142,7 +142,7 @@ class GroupService:
         group_id, waits = request.group_id, isinstance(request, SyncGroupRequest)
         if not self.runtime.is_idle(group_id) and not (waits and self.shard.is_completing(group_id)):
             return False
-        self.lane.forget(group_id)
+        self.commit_cache.forget(group_id)
         return self.shard.take_part(request, answer)
 
     def ask_concurrently(self, group_id: str, operation: Operation) -> Any:
@@ -196,7 +196,7 @@ class GroupService:
         if kind == GROUP:
             own = within_bounds(self._broker.override(GROUP, name), self._broker.config)
             self.shard.table.overrides.put(name, own)
-            self.lane.forget(name)
+            self.commit_cache.forget(name)
 
 
 def each(

@@ -11,7 +11,7 @@ from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.classic_state import ClassicState
-from kbroker.control.groups.commit_lane.cached_decisions import Renewal
+from kbroker.control.groups.commit_cache.cached_decisions import Renewal
 from kbroker.control.groups.consumer_group.describe import describe_consumer_group
 from kbroker.control.groups.consumer_group.groups import ConsumerGroups
 from kbroker.control.groups.consumer_group.state import ConsumerGroup

@@ -1,4 +1,4 @@
-"""A group coordinator with its commit lane over a log in memory, asked by blocks of requests."""
+"""A group coordinator with its commit cache over a log in memory, asked by blocks of requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -138,7 +138,7 @@ class Scene:
             for call, frame in zip(self.numbers(first, frames), frames, strict=True)
         ]
         block = bytearray(b"".join(packed))
-        self.service.lane.take(self.link, block)
+        self.service.commit_cache.take(self.link, block)
         return {call: self._serve(peer, frame) for call, peer, frame in requests(block)}
 
     async def _serve(self, peer: bytes, frame: bytes) -> bytes | None:
@@ -190,7 +190,7 @@ def ids_of(scene: Scene) -> dict[str, bytes]:
 
 
 async def learnt(scene: Scene, version: int = 9, **who: Any) -> None:
-    """Commit a-0 and a-1 until the lane takes it."""
+    """Commit a-0 and a-1 until the cache takes it."""
     ids = ids_of(scene)
     for offset in (1, 2):
         await scene.send(commit(version, {"a": [(0, offset, ""), (1, offset, "")]}, ids, **who))

@@ -1,6 +1,6 @@
 """The parts of the coordinator of consumer groups, as the shard uses them."""
 
-from kbroker.control.groups.commit_lane.cached_decisions import Renewal
+from kbroker.control.groups.commit_cache.cached_decisions import Renewal
 from kbroker.control.groups.consumer_group.classic_members import ClassicMembers
 from kbroker.control.groups.consumer_group.fencing import Fencing
 from kbroker.control.groups.consumer_group.heartbeat import ConsumerHeartbeat

@@ -1,21 +1,21 @@
 """OffsetCommits and heartbeats with a cached decision: a block of requests becomes record batches
 and encoded answers.
 
-Runs in: control, called by `lane.py`. A request without a cached decision or without rows for its
+Runs in: control, called by `cache.py`. A request without a cached decision or without rows for its
 offsets, or an unusual request, keeps its call in the block and is left to Python.
 """
 
-from kbroker.control.groups.commit_lane.layout import (
+from kbroker.control.groups.commit_cache.layout import (
     CachedDecision,
+    CacheTables,
     Commit,
     CommitBatch,
     CommitEntry,
     CommitLimit,
     Committed,
     HeartbeatVersion,
-    Lane,
 )
-from kbroker.control.groups.commit_lane.request_kernel import find_decision, read_commit
+from kbroker.control.groups.commit_cache.request_kernel import find_decision, read_commit
 from kbroker.ipc.block_kernel import is_from, request_frame, write_answer
 from kbroker.ipc.layout import MessageHead
 from kbroker.kernels.codes import ApiKey
@@ -37,25 +37,25 @@ from kbroker.protocol import batch_layout as rb
 
 
 @inlined
-def _chain(lane: int, number: int, partition: int) -> None:
+def _chain(cache: int, number: int, partition: int) -> None:
     """Append a commit to the list of its offsets partition."""
-    head = get(lane, Lane.HEADS) + partition * 16
-    put(get(lane, Lane.COMMITS) + number * Commit.STRIDE, Commit.NEXT, -1)
+    head = get(cache, CacheTables.HEADS) + partition * 16
+    put(get(cache, CacheTables.COMMITS) + number * Commit.STRIDE, Commit.NEXT, -1)
     if load_i64(head) < 0:
         store_i64(head, number)
     else:
-        put(get(lane, Lane.COMMITS) + load_i64(head + 8) * Commit.STRIDE, Commit.NEXT, number)
+        put(get(cache, CacheTables.COMMITS) + load_i64(head + 8) * Commit.STRIDE, Commit.NEXT, number)
     store_i64(head + 8, number)
 
 
 @inlined
-def _touch(lane: int, number: int) -> None:
-    row = get(lane, Lane.DECISIONS) + number * CachedDecision.STRIDE
+def _touch(cache: int, number: int) -> None:
+    row = get(cache, CacheTables.DECISIONS) + number * CachedDecision.STRIDE
     if get(row, CachedDecision.TOUCHED_MS) == 0:
-        count = get(lane, Lane.TOUCHED_COUNT)
-        store_i64(get(lane, Lane.TOUCHED) + 8 * count, number)
-        put(lane, Lane.TOUCHED_COUNT, count + 1)
-    put(row, CachedDecision.TOUCHED_MS, get(lane, Lane.NOW_MONOTONIC))
+        count = get(cache, CacheTables.TOUCHED_COUNT)
+        store_i64(get(cache, CacheTables.TOUCHED) + 8 * count, number)
+        put(cache, CacheTables.TOUCHED_COUNT, count + 1)
+    put(row, CachedDecision.TOUCHED_MS, get(cache, CacheTables.NOW_MONOTONIC))
 
 
 @inlined
@@ -70,9 +70,9 @@ def _varint_bytes(value: int) -> int:
 
 
 @inlined
-def _write_record(lane: int, entry: int, batch: int, out: int, delta: int) -> int:
+def _write_record(cache: int, entry: int, batch: int, out: int, delta: int) -> int:
     """Write the record of an entry; the position after it."""
-    row = get(lane, Lane.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
+    row = get(cache, CacheTables.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
     key_bytes = get(row, Committed.KEY_BYTES)
     metadata = get(entry, CommitEntry.METADATA_BYTES)
     topic_id = get(row, Committed.TOPIC_ID) != 0 or get(row, Committed.TOPIC_ID + 1) != 0
@@ -93,7 +93,7 @@ def _write_record(lane: int, entry: int, batch: int, out: int, delta: int) -> in
     store_u8(out + 14, metadata + 1)
     copy(out + 15, get(entry, CommitEntry.METADATA), metadata)
     out += 15 + metadata
-    store_i64_be(out, get(lane, Lane.NOW))
+    store_i64_be(out, get(cache, CacheTables.NOW))
     out += 8
     if topic_id:
         store_u8(out, 1)  # one tag: number 0, 16 bytes
@@ -109,7 +109,7 @@ def _write_record(lane: int, entry: int, batch: int, out: int, delta: int) -> in
 
 
 @inlined
-def _write_batch_header(lane: int, batch: int, size: int, records: int) -> None:
+def _write_batch_header(cache: int, batch: int, size: int, records: int) -> None:
     """Write the header of a batch."""
     store_i64_be(batch + rb.BASE_OFFSET, 0)
     store_i32_be(batch + rb.LENGTH, size - rb.LENGTH_OVERHEAD)
@@ -117,8 +117,8 @@ def _write_batch_header(lane: int, batch: int, size: int, records: int) -> None:
     store_u8(batch + rb.MAGIC, rb.MAGIC_V2)
     store_i16_be(batch + rb.ATTRIBUTES, 0)
     store_i32_be(batch + rb.LAST_OFFSET_DELTA, records - 1)
-    store_i64_be(batch + rb.BASE_TIMESTAMP, get(lane, Lane.NOW))
-    store_i64_be(batch + rb.MAX_TIMESTAMP, get(lane, Lane.NOW))
+    store_i64_be(batch + rb.BASE_TIMESTAMP, get(cache, CacheTables.NOW))
+    store_i64_be(batch + rb.MAX_TIMESTAMP, get(cache, CacheTables.NOW))
     store_i64_be(batch + rb.PRODUCER_ID, -1)
     store_i16_be(batch + rb.PRODUCER_EPOCH, -1)
     store_i32_be(batch + rb.BASE_SEQUENCE, -1)
@@ -134,7 +134,7 @@ def _is_for_sender(row: int, message: int) -> bool:
 
 
 @inlined
-def _answer_heartbeat(lane: int, message: int) -> None:
+def _answer_heartbeat(cache: int, message: int) -> None:
     """Answer a heartbeat with its cached decision; no record is written."""
     frame, end = request_frame(message)
     if end - frame < 10:
@@ -151,42 +151,42 @@ def _answer_heartbeat(lane: int, message: int) -> None:
         return
     if start < 0:
         return
-    number = find_decision(lane, api << 8 | version, start, end - start)
+    number = find_decision(cache, api << 8 | version, start, end - start)
     if number < 0:
         return
-    row = get(lane, Lane.DECISIONS) + number * CachedDecision.STRIDE
+    row = get(cache, CacheTables.DECISIONS) + number * CachedDecision.STRIDE
     if not _is_for_sender(row, message):
         return
     size = 8 + get(row, CachedDecision.ANSWER_BYTES)
-    used = get(lane, Lane.HEARTBEAT_BYTES)
-    if used + MessageHead.SIZE + size + 8 > get(lane, Lane.HEARTBEAT_ROOM):
+    used = get(cache, CacheTables.HEARTBEAT_BYTES)
+    if used + MessageHead.SIZE + size + 8 > get(cache, CacheTables.HEARTBEAT_ROOM):
         return
-    answer = get(lane, Lane.SCRATCH)
+    answer = get(cache, CacheTables.SCRATCH)
     store_i32_be(answer, size - 4)
     copy(answer + 4, frame + 4, 4)
     copy(answer + 8, get(row, CachedDecision.ANSWER), get(row, CachedDecision.ANSWER_BYTES))
-    out = get(lane, Lane.HEARTBEAT_ANSWERS) + used
+    out = get(cache, CacheTables.HEARTBEAT_ANSWERS) + used
     put(
-        lane,
-        Lane.HEARTBEAT_BYTES,
+        cache,
+        CacheTables.HEARTBEAT_BYTES,
         used + write_answer(out, load_i64(message + MessageHead.CALL), answer, size) - out,
     )
-    counter = Lane.HEARTBEATS if api == ApiKey.HEARTBEAT else Lane.CONSUMER_HEARTBEATS
-    put(lane, counter, get(lane, counter) + 1)
+    counter = CacheTables.HEARTBEATS if api == ApiKey.HEARTBEAT else CacheTables.CONSUMER_HEARTBEATS
+    put(cache, counter, get(cache, counter) + 1)
     store_i64(message + MessageHead.CALL, 0)
-    _touch(lane, number)
+    _touch(cache, number)
 
 
 @inlined
 def _write_batch(
-    lane: int, block: int, partition: int, number: int, batches: int, records: int, ready: int
+    cache: int, block: int, partition: int, number: int, batches: int, records: int, ready: int
 ) -> int:
     """Write one batch and its answers from commit ``number`` on; the commit that found no room in
     it, -1: none."""
-    row = get(lane, Lane.BATCHES) + batches * CommitBatch.STRIDE
-    batch = get(lane, Lane.RECORDS) + records
+    row = get(cache, CacheTables.BATCHES) + batches * CommitBatch.STRIDE
+    batch = get(cache, CacheTables.RECORDS) + records
     out = batch + rb.RECORDS
-    answer = get(lane, Lane.READY) + ready
+    answer = get(cache, CacheTables.READY) + ready
     put(row, CommitBatch.PARTITION, partition)
     put(row, CommitBatch.BYTES_AT, records)
     put(row, CommitBatch.ANSWERS_AT, ready)
@@ -194,11 +194,13 @@ def _write_batch(
     count = 0
     delta = 0
     while number >= 0:
-        commit = get(lane, Lane.COMMITS) + number * Commit.STRIDE
-        if count > 0 and out - batch + get(commit, Commit.BOUND) > get(lane, Lane.MAX_BATCH):
+        commit = get(cache, CacheTables.COMMITS) + number * Commit.STRIDE
+        if count > 0 and out - batch + get(commit, Commit.BOUND) > get(cache, CacheTables.MAX_BATCH):
             break
         for each in range(get(commit, Commit.ENTRY), get(commit, Commit.ENTRY) + get(commit, Commit.ENTRIES)):
-            out = _write_record(lane, get(lane, Lane.ENTRIES) + each * CommitEntry.STRIDE, batch, out, delta)
+            out = _write_record(
+                cache, get(cache, CacheTables.ENTRIES) + each * CommitEntry.STRIDE, batch, out, delta
+            )
             delta += 1
         message = block + get(commit, Commit.MESSAGE)
         call = load_i64(message + MessageHead.CALL)
@@ -206,27 +208,27 @@ def _write_batch(
         store_i64(message + MessageHead.CALL, 0)  # served
         count += 1
         number = get(commit, Commit.NEXT)
-    _write_batch_header(lane, batch, out - batch, delta)
+    _write_batch_header(cache, batch, out - batch, delta)
     put(row, CommitBatch.BYTES, out - batch)
-    put(row, CommitBatch.ANSWERS_BYTES, answer - get(lane, Lane.READY) - ready)
+    put(row, CommitBatch.ANSWERS_BYTES, answer - get(cache, CacheTables.READY) - ready)
     put(row, CommitBatch.COMMITS, count)
     put(row, CommitBatch.ENTRIES, delta)
     return number
 
 
 @inlined
-def _write_batches(lane: int, block: int) -> int:
+def _write_batches(cache: int, block: int) -> int:
     """Write the chained commits of every offsets partition; returns the number of batches."""
     batches = 0
     records = 0
     ready = 0
-    for partition in range(get(lane, Lane.TOPIC_COUNT)):
-        head = get(lane, Lane.HEADS) + partition * 16
+    for partition in range(get(cache, CacheTables.TOPIC_COUNT)):
+        head = get(cache, CacheTables.HEADS) + partition * 16
         number = load_i64(head)
         store_i64(head, -1)
         while number >= 0:
-            number = _write_batch(lane, block, partition, number, batches, records, ready)
-            row = get(lane, Lane.BATCHES) + batches * CommitBatch.STRIDE
+            number = _write_batch(cache, block, partition, number, batches, records, ready)
+            row = get(cache, CacheTables.BATCHES) + batches * CommitBatch.STRIDE
             records += get(row, CommitBatch.BYTES)
             ready += get(row, CommitBatch.ANSWERS_BYTES)
             batches += 1
@@ -234,65 +236,65 @@ def _write_batches(lane: int, block: int) -> int:
 
 
 @kernel("int64(int64, int64, int64)")
-def take_commits(lane: int, block: int, length: int) -> int:
+def take_commits(cache: int, block: int, length: int) -> int:
     """Serve the requests of a block that have a cached decision; the number of batches to write. A
     request that is served loses its call."""
-    put(lane, Lane.HEARTBEAT_BYTES, 0)
-    put(lane, Lane.HEARTBEATS, 0)
-    put(lane, Lane.CONSUMER_HEARTBEATS, 0)
+    put(cache, CacheTables.HEARTBEAT_BYTES, 0)
+    put(cache, CacheTables.HEARTBEATS, 0)
+    put(cache, CacheTables.CONSUMER_HEARTBEATS, 0)
     position = 0
     commits = 0
     entries = 0
     answered = 0
     bound = 0
-    while position < length and commits < get(lane, Lane.COMMIT_ROOM):
+    while position < length and commits < get(cache, CacheTables.COMMIT_ROOM):
         message = block + position
-        commit = get(lane, Lane.COMMITS) + commits * Commit.STRIDE
+        commit = get(cache, CacheTables.COMMITS) + commits * Commit.STRIDE
         put(commit, Commit.ENTRY, entries)
         put(commit, Commit.MESSAGE, position)
-        put(commit, Commit.ANSWER, get(lane, Lane.ANSWERS) + answered)
-        if get(lane, Lane.ANSWER_ROOM) - answered < 256:
+        put(commit, Commit.ANSWER, get(cache, CacheTables.ANSWERS) + answered)
+        if get(cache, CacheTables.ANSWER_ROOM) - answered < 256:
             break
-        _answer_heartbeat(lane, message)
-        number = read_commit(lane, commit, message)
+        _answer_heartbeat(cache, message)
+        number = read_commit(cache, commit, message)
         if number >= 0 and not _is_for_sender(
-            get(lane, Lane.DECISIONS) + number * CachedDecision.STRIDE, message
+            get(cache, CacheTables.DECISIONS) + number * CachedDecision.STRIDE, message
         ):
             number = -1
-        if number >= 0 and get(commit, Commit.BOUND) + rb.RECORDS <= get(lane, Lane.MAX_BATCH):
-            if bound + get(commit, Commit.BOUND) + rb.RECORDS > get(lane, Lane.RECORD_ROOM):
+        if number >= 0 and get(commit, Commit.BOUND) + rb.RECORDS <= get(cache, CacheTables.MAX_BATCH):
+            if bound + get(commit, Commit.BOUND) + rb.RECORDS > get(cache, CacheTables.RECORD_ROOM):
                 break
             bound += get(commit, Commit.BOUND) + rb.RECORDS
-            row = get(lane, Lane.DECISIONS) + number * CachedDecision.STRIDE
+            row = get(cache, CacheTables.DECISIONS) + number * CachedDecision.STRIDE
             group = get(row, CachedDecision.GROUP)
             put(commit, Commit.GROUP, group)
-            counter = get(lane, Lane.IN_FLIGHT) + 8 * group
+            counter = get(cache, CacheTables.IN_FLIGHT) + 8 * group
             store_i64(counter, load_i64(counter) + 1)
-            _touch(lane, number)
-            _chain(lane, commits, get(row, CachedDecision.PARTITION))
+            _touch(cache, number)
+            _chain(cache, commits, get(row, CachedDecision.PARTITION))
             entries += get(commit, Commit.ENTRIES)
             answered += get(commit, Commit.ANSWER_BYTES)
             commits += 1
         position += load_i64(message)
-    return _write_batches(lane, block) if commits else 0
+    return _write_batches(cache, block) if commits else 0
 
 
 @kernel("int64(int64, int64, int64, int64)")
-def list_batch(lane: int, batch: int, out: int, groups: int) -> int:
+def list_batch(cache: int, batch: int, out: int, groups: int) -> int:
     """List the entries of a batch that is in the log; returns their number.
 
     out: takes (row, value position, value bytes) of each entry. groups: takes (group, message
     position) of each commit.
     """
-    row = get(lane, Lane.BATCHES) + batch * CommitBatch.STRIDE
+    row = get(cache, CacheTables.BATCHES) + batch * CommitBatch.STRIDE
     number = get(row, CommitBatch.COMMIT)
     listed = 0
     for each in range(get(row, CommitBatch.COMMITS)):
-        commit = get(lane, Lane.COMMITS) + number * Commit.STRIDE
+        commit = get(cache, CacheTables.COMMITS) + number * Commit.STRIDE
         store_i64(groups + 16 * each, get(commit, Commit.GROUP))
         store_i64(groups + 16 * each + 8, get(commit, Commit.MESSAGE))
         for at in range(get(commit, Commit.ENTRY), get(commit, Commit.ENTRY) + get(commit, Commit.ENTRIES)):
-            entry = get(lane, Lane.ENTRIES) + at * CommitEntry.STRIDE
+            entry = get(cache, CacheTables.ENTRIES) + at * CommitEntry.STRIDE
             store_i64(out + 24 * listed, get(entry, CommitEntry.ROW))
             store_i64(out + 24 * listed + 8, get(entry, CommitEntry.VALUE))
             store_i64(out + 24 * listed + 16, get(entry, CommitEntry.VALUE_BYTES))
@@ -302,18 +304,18 @@ def list_batch(lane: int, batch: int, out: int, groups: int) -> int:
 
 
 @kernel("int64(int64, int64, int64, int64)")
-def apply_entries(lane: int, entries: int, count: int, batch: int) -> int:
+def apply_entries(cache: int, entries: int, count: int, batch: int) -> int:
     """A batch is in the log: its offsets are the rows' values. Returns how many rows were gone
     meanwhile."""
     gone = 0
     for at in range(count):
         entry = entries + 24 * at
-        row = get(lane, Lane.ROWS) + load_i64(entry) * Committed.STRIDE
+        row = get(cache, CacheTables.ROWS) + load_i64(entry) * Committed.STRIDE
         if get(row, Committed.LIVE) == 0:
             gone += 1
             continue
-        sequence = load_i64(get(lane, Lane.SEQUENCE)) + 1
-        store_i64(get(lane, Lane.SEQUENCE), sequence)
+        sequence = load_i64(get(cache, CacheTables.SEQUENCE)) + 1
+        store_i64(get(cache, CacheTables.SEQUENCE), sequence)
         put(row, Committed.SEQUENCE, sequence)
         put(row, Committed.VALUE_BYTES, load_i64(entry + 16))
         copy(row + 8 * Committed.VALUE, batch + load_i64(entry + 8), load_i64(entry + 16))
@@ -321,8 +323,8 @@ def apply_entries(lane: int, entries: int, count: int, batch: int) -> int:
 
 
 @kernel("void(int64, int64, int64)")
-def end_commits(lane: int, groups: int, count: int) -> None:
+def end_commits(cache: int, groups: int, count: int) -> None:
     """Commits of these groups have ended."""
     for at in range(count):
-        counter = get(lane, Lane.IN_FLIGHT) + 8 * load_i64(groups + 16 * at)
+        counter = get(cache, CacheTables.IN_FLIGHT) + 8 * load_i64(groups + 16 * at)
         store_i64(counter, load_i64(counter) - 1)

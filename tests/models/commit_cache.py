@@ -1,8 +1,8 @@
-"""The commit lane beside the group machine (kbroker/control/groups/commit_lane/lane.py,
+"""The commit cache beside the group machine (kbroker/control/groups/commit_cache/cache.py,
 coordinator/runtime.py).
 
 A member commits; another operation deletes the offset, or ends the generation with it (the member
-leaves). A commit with a pass is decided by the lane and appended; everything else goes through the
+leaves). A commit with a pass is decided by the cache and appended; everything else goes through the
 runtime, one operation after the other. Appends complete in any later step; one that meets a log
 that is just being opened (NOT_LEADER_OR_FOLLOWER) is submitted again, after others.
 """
@@ -17,7 +17,7 @@ NAMES = {LEAVE: "leave", DELETE: "OffsetDelete"}
 
 
 class Append(NamedTuple):
-    """A record on its way. kind: commit or leave. by: the lane; the machine, beside others or in
+    """A record on its way. kind: commit or leave. by: the cache; the machine, beside others or in
     turn. generation: that it was decided under."""
 
     kind: str
@@ -26,7 +26,7 @@ class Append(NamedTuple):
     number: int
 
 
-class LaneState(NamedTuple):
+class CacheState(NamedTuple):
     """generation, offset: of the machine, replayed. log: records, in their order. submitted:
     appends in progress. queue: operations that wait for their turn, by number. turn: one has it.
     others: operations that did not come yet. passed: generation of the pass, -1 for none.
@@ -46,12 +46,12 @@ class LaneState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LaneModel:
+class CommitCacheModel:
     """Each flag puts a bug in.
 
     pass_stays: another operation does not forget the passes. no_wait: it does not wait for the
-    lane's appends. learns_early: a pass is learned from a commit that had to wait for its turn,
-    when others may be pending. answered_early: the lane answers when its append is submitted.
+    cache's appends. learns_early: a pass is learned from a commit that had to wait for its turn,
+    when others may be pending. answered_early: the cache answers when its append is submitted.
     """
 
     pass_stays: bool = False
@@ -60,7 +60,7 @@ class LaneModel:
     answered_early: bool = False
 
     @property
-    def promises(self) -> Mapping[str, Callable[[LaneState], bool]]:
+    def promises(self) -> Mapping[str, Callable[[CacheState], bool]]:
         return {
             "no commit of an ended generation is in the log after the record that ended it": _in_generation,
             "the machine has what a replay of the log gives": lambda s: (
@@ -71,18 +71,18 @@ class LaneModel:
             ),
         }
 
-    def starts(self) -> Iterator[LaneState]:
-        yield LaneState()
+    def starts(self) -> Iterator[CacheState]:
+        yield CacheState()
 
-    def is_end(self, s: LaneState) -> bool:
+    def is_end(self, s: CacheState) -> bool:
         return s.commits == COMMITS and not s.submitted and not s.queue and not s.turn
 
-    def steps(self, s: LaneState) -> Iterator[tuple[str, LaneState]]:
+    def steps(self, s: CacheState) -> Iterator[tuple[str, CacheState]]:
         if s.commits < COMMITS:
             yield from self._commit(s)
         for other in s.others:
             yield (
-                f"{NAMES[other]}: Runtime._leave_lane, in turn",
+                f"{NAMES[other]}: Runtime._leave_fast_path, in turn",
                 s._replace(
                     others=tuple(each for each in s.others if each != other),
                     queue=(*s.queue, other),
@@ -103,14 +103,14 @@ class LaneModel:
                     s._replace(submitted=(*left, append), retried=1),
                 )
 
-    def _commit(self, s: LaneState) -> Iterator[tuple[str, LaneState]]:
+    def _commit(self, s: CacheState) -> Iterator[tuple[str, CacheState]]:
         number = s.commits + 1
         s = s._replace(commits=number)
         if s.passed >= 0:
-            taken = s._replace(submitted=(*s.submitted, Append("commit", "lane", s.passed, number)))
+            taken = s._replace(submitted=(*s.submitted, Append("commit", "cache", s.passed, number)))
             if self.answered_early:
                 taken = taken._replace(acknowledged=(*taken.acknowledged, number))
-            yield f"commit {number}: CommitLane.take", taken
+            yield f"commit {number}: CommitCache.take", taken
         elif s.queue or s.turn:
             yield f"commit {number}: Runtime.ask_concurrently, in turn", s._replace(queue=(*s.queue, number))
         elif s.generation:
@@ -122,7 +122,7 @@ class LaneModel:
                 s._replace(submitted=(*s.submitted, append), passed=s.generation),
             )
 
-    def _operate(self, s: LaneState) -> Iterator[tuple[str, LaneState]]:
+    def _operate(self, s: CacheState) -> Iterator[tuple[str, CacheState]]:
         number, s = s.queue[0], s._replace(queue=s.queue[1:])
         if number in NAMES:
             append = Append(NAMES[number], "machine", s.generation, number)
@@ -139,7 +139,7 @@ class LaneModel:
                 decided = decided._replace(passed=s.generation)
             yield f"commit {number}: the machine decides", decided
 
-    def _written(self, s: LaneState, append: Append) -> Iterator[tuple[str, LaneState]]:
+    def _written(self, s: CacheState, append: Append) -> Iterator[tuple[str, CacheState]]:
         s = s._replace(log=(*s.log, append), turn=s.turn and append.by != "machine")
         if append.number in NAMES:
             ended = s.generation + (append.number == LEAVE)
@@ -149,7 +149,7 @@ class LaneModel:
         yield f"commit {append.number}: in the log, answered", s
 
 
-def _in_generation(s: LaneState) -> bool:
+def _in_generation(s: CacheState) -> bool:
     ended = 0
     for each in s.log:
         if each.kind == "commit" and each.generation < ended:

@@ -1,8 +1,8 @@
-"""Committed offsets that the commit lane may change: a row of memory for each, which its kernels
+"""Committed offsets that the commit cache may change: a row of memory for each, which its kernels
 find and write.
 
 Runs in: control. Owner: the OffsetStore. A row holds the key of its records and the last value that
-the lane wrote; the store's own `Commit` takes it over on the next read (`offset_store.py`).
+the cache wrote; the store's own `Commit` takes it over on the next read (`offset_store.py`).
 """
 
 from typing import Final
@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.groups.commit_lane.layout import Committed, Lane
-from kbroker.control.groups.commit_lane.request_kernel import enter_row
+from kbroker.control.groups.commit_cache.layout import CacheTables, Committed
+from kbroker.control.groups.commit_cache.request_kernel import enter_row
 from kbroker.kernels.keyed_hash import random_key
 
 Words = NDArray[np.int64]
@@ -23,14 +23,14 @@ INDEX_SHARE: Final = 4
 
 
 class OffsetRows:
-    """The rows, and the context of the lane's kernels (``words``; ``address`` is what they take).
+    """The rows, and the context of the cache's kernels (``words``; ``address`` is what they take).
 
     sequence: one word, the number of offsets replayed so far, which the kernels increment, too.
     counter: as Python sees it.
     """
 
     def __init__(self) -> None:
-        self.words: Words = Lane.row()
+        self.words: Words = CacheTables.row()
         self.address = int(self.words.ctypes.data)
         self.sequence: Words = np.zeros(1, np.int64)
         self.counter = self.sequence.data
@@ -40,9 +40,9 @@ class OffsetRows:
         self._used = 0
         self._free: list[int] = []
         self._dead: list[int] = []
-        self.words[Lane.SEQUENCE] = self.sequence.ctypes.data
-        self.words[Lane.SCRATCH] = self._scratch.ctypes.data
-        self.words[Lane.HASH_KEY] = random_key()
+        self.words[CacheTables.SEQUENCE] = self.sequence.ctypes.data
+        self.words[CacheTables.SCRATCH] = self._scratch.ctypes.data
+        self.words[CacheTables.HASH_KEY] = random_key()
 
     def __len__(self) -> int:
         return self._used - len(self._free) - len(self._dead)
@@ -50,7 +50,7 @@ class OffsetRows:
     def enter(self, key: bytes, topic_id: bytes, idle: bool) -> int:
         """A row for the offset with this record key; -1 when it does not fit or there are too many.
 
-        idle: no batch of the lane is pending, so that freed rows may be reused.
+        idle: no batch of the cache is pending, so that freed rows may be reused.
         """
         if len(key) > Committed.KEY_ROOM or len(topic_id) != 16:
             return -1
@@ -79,9 +79,9 @@ class OffsetRows:
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
         self._index = np.zeros(INDEX_SHARE * count, np.int64)
-        self.words[Lane.ROWS] = grown.ctypes.data
-        self.words[Lane.ROW_INDEX] = self._index.ctypes.data
-        self.words[Lane.ROW_MASK] = len(self._index) - 1
+        self.words[CacheTables.ROWS] = grown.ctypes.data
+        self.words[CacheTables.ROW_INDEX] = self._index.ctypes.data
+        self.words[CacheTables.ROW_MASK] = len(self._index) - 1
         for number in np.flatnonzero(grown[: self._used, Committed.LIVE]).tolist():
             enter_row(self.address, number)
         return True
@@ -96,7 +96,7 @@ class OffsetRows:
         return self._rows[number, Committed.TOPIC_ID : Committed.TOPIC_ID + 2].tobytes()
 
     def last(self, number: int) -> tuple[int, bytes]:
-        """(sequence, value) of the last record that the lane wrote; (0, b"") before the first."""
+        """(sequence, value) of the last record that the cache wrote; (0, b"") before the first."""
         row = self._rows[number]
         start = 8 * Committed.VALUE
         return int(row[Committed.SEQUENCE]), row.view(np.uint8)[

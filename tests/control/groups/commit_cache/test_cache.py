@@ -1,4 +1,4 @@
-"""The commit lane answers and writes what the machine would, and knows when it may not."""
+"""The commit cache answers and writes what the machine would, and knows when it may not."""
 
 import asyncio
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_a_cached_decision_costs_no_look_at_all_offsets_of_the_group(
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_the_lane_answers_and_writes_as_the_machine_does(tmp_path: Path, version: int) -> None:
+def test_the_cache_answers_and_writes_as_the_machine_does(tmp_path: Path, version: int) -> None:
     async def test(scene: Scene) -> None:
         ids = ids_of(scene)
         topics: dict[str, list[tuple[int, int, str | None]]] = {
@@ -71,8 +71,8 @@ def test_the_lane_answers_and_writes_as_the_machine_does(tmp_path: Path, version
         third = await scene.send(frame)
         assert scene.left == 2, "the third passes"
         assert first == second == third
-        by_machine, by_lane = scene.log.records[3:6], scene.log.records[6:9]
-        for one, other in zip(by_machine, by_lane, strict=True):
+        by_machine, by_cache = scene.log.records[3:6], scene.log.records[6:9]
+        for one, other in zip(by_machine, by_cache, strict=True):
             assert one.key == other.key
             assert one.value is not None
             assert other.value is not None
@@ -114,11 +114,11 @@ def test_every_answer_is_the_machines(
             commit(version, topics, ids, generation=GENERATION if right else GENERATION + 1)
             for topics, right in commits
         ]
-        by_lane = await scene.send(*frames)
+        by_cache = await scene.send(*frames)
         alone = [await scene._serve(PEER, frame[4:]) for frame in frames]
-        assert by_lane == alone
+        assert by_cache == alone
 
-    play(tmp_path_factory.mktemp("lane"), test)
+    play(tmp_path_factory.mktemp("cache"), test)
 
 
 def test_commits_of_one_block_share_a_batch(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_batch_has_the_timeout_of_the_coordinator(tmp_path: Path) -> None:
         scene.log.timeout_ms = 0
         left = scene.left
         await scene.send(commit(9, {"a": [(0, 20, "")]}, ids_of(scene)))
-        assert scene.left == left, "the lane decides it"
+        assert scene.left == left, "the cache decides it"
         assert scene.log.timeout_ms == 4321
 
     play(tmp_path, test)
@@ -329,7 +329,7 @@ def test_trailing_and_short_requests_are_not_read_past_their_end(tmp_path: Path)
         frame = commit(9, {"a": [(0, 50, ""), (1, 51, "m")]}, {})
         for cut in range(10, len(frame) - 5):
             block = bytearray(pack_request(-1, PEER, frame[4 : len(frame) - cut]))
-            scene.service.lane.take(scene.link, block)
+            scene.service.commit_cache.take(scene.link, block)
             assert len(list(requests(block))) == 1
         assert len(encode(OffsetCommitRequest(), 9)) > 0
 

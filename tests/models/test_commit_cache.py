@@ -1,18 +1,18 @@
-"""The commit lane and the group machine are one history: what the log says is what both have
+"""The commit cache and the group machine are one history: what the log says is what both have
 answered."""
 
 import pytest
 
-from tests.models.commit_lane import LaneModel
+from tests.models.commit_cache import CommitCacheModel
 from tests.models.explorer import Violation, explore
 from tests.models.page import documented_states
 
 
-def test_lane_and_machine_are_one_history() -> None:
-    found = explore(LaneModel())
+def test_cache_and_machine_are_one_history() -> None:
+    found = explore(CommitCacheModel())
     print(f"{found.states} states, {found.depth} deep")
     assert found.states > 2_000
-    assert found.states == documented_states("commit_lane")
+    assert found.states == documented_states("commit_cache")
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_lane_and_machine_are_one_history() -> None:
 )
 def test_bug_that_is_put_back_is_found(bug: str, promise: str) -> None:
     with pytest.raises(Violation, match=promise):
-        explore(LaneModel(**{bug: True}))
+        explore(CommitCacheModel(**{bug: True}))

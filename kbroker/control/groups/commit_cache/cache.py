@@ -1,11 +1,11 @@
-"""The commit lane: the fast path for repeated OffsetCommits and heartbeats, served by compiled
+"""The commit cache: the fast path for repeated OffsetCommits and heartbeats, served by compiled
 code.
 
 Runs in: control. Owner: the GroupService. A decision of the coordinator is valid while the group,
-its topics and its offsets do not change otherwise: the lane caches it and answers the next commits
+its topics and its offsets do not change otherwise: the cache caches it and answers the next commits
 from it. Every other operation on a group first invalidates the group's decisions and waits for its
-pending commits (`Runtime.lane`), so that the coordinator sees all changes in order. A commit is
-answered when its record is in the log; the record is then in the offset's row.
+pending commits (`Runtime.fast_path`), so that the coordinator sees all changes in order. A commit
+is answered when its record is in the log; the record is then in the offset's row.
 """
 
 import logging
@@ -22,14 +22,14 @@ from kbroker.control import failpoint
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.groups.commit_lane.cached_decisions import CachedDecisions, Renewal
-from kbroker.control.groups.commit_lane.commit_kernel import (
+from kbroker.control.groups.commit_cache.cached_decisions import CachedDecisions, Renewal
+from kbroker.control.groups.commit_cache.commit_kernel import (
     apply_entries,
     end_commits,
     list_batch,
     take_commits,
 )
-from kbroker.control.groups.commit_lane.layout import Commit, CommitBatch, CommitEntry, Lane
+from kbroker.control.groups.commit_cache.layout import CacheTables, Commit, CommitBatch, CommitEntry
 from kbroker.control.groups.offset_commit import refused
 from kbroker.control.groups.offset_record import encode_offset_key
 from kbroker.control.groups.shard import GroupShard
@@ -67,8 +67,8 @@ ANSWERING: Final = f"answering-{int(ApiKey.OFFSET_COMMIT)}"
 HEARTBEATS: Final = tuple(
     (count, bind("kbroker_request_errors_total", api=int(api), error="NONE"), f"answering-{int(api)}")
     for count, api in (
-        (Lane.HEARTBEATS, ApiKey.HEARTBEAT),
-        (Lane.CONSUMER_HEARTBEATS, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+        (CacheTables.HEARTBEATS, ApiKey.HEARTBEAT),
+        (CacheTables.CONSUMER_HEARTBEATS, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     )
 )
 """By API of heartbeats: the word that counts them in a block, their metric, and their
@@ -90,7 +90,7 @@ class Batch(msgspec.Struct):
     block: bytearray
 
 
-class CommitLane:
+class CommitCache:
     """See above. `take` is given every block of requests; `cache_commit` every commit that the
     coordinator has decided."""
 
@@ -114,17 +114,17 @@ class CommitLane:
         self._records: NDArray[np.uint8] = np.zeros(RECORD_BYTES, np.uint8)
         self._heads: Words = np.zeros((0, 2), np.int64)
         words = self._rows.words
-        words[Lane.METADATA_LIMIT] = shard.table.settings.offset_metadata_max_bytes
-        words[Lane.COMMITS], words[Lane.COMMIT_ROOM] = self._commits.ctypes.data, COMMITS
-        words[Lane.ENTRIES], words[Lane.ENTRY_ROOM] = self._entries.ctypes.data, ENTRIES
-        words[Lane.ANSWERS], words[Lane.ANSWER_ROOM] = self._answers.ctypes.data, ANSWER_BYTES
-        words[Lane.RECORDS], words[Lane.RECORD_ROOM] = self._records.ctypes.data, RECORD_BYTES
-        words[Lane.HEARTBEAT_ANSWERS], words[Lane.HEARTBEAT_ROOM] = (
+        words[CacheTables.METADATA_LIMIT] = shard.table.settings.offset_metadata_max_bytes
+        words[CacheTables.COMMITS], words[CacheTables.COMMIT_ROOM] = self._commits.ctypes.data, COMMITS
+        words[CacheTables.ENTRIES], words[CacheTables.ENTRY_ROOM] = self._entries.ctypes.data, ENTRIES
+        words[CacheTables.ANSWERS], words[CacheTables.ANSWER_ROOM] = self._answers.ctypes.data, ANSWER_BYTES
+        words[CacheTables.RECORDS], words[CacheTables.RECORD_ROOM] = self._records.ctypes.data, RECORD_BYTES
+        words[CacheTables.HEARTBEAT_ANSWERS], words[CacheTables.HEARTBEAT_ROOM] = (
             self._heartbeat_answers.ctypes.data,
             HEARTBEAT_ANSWER_BYTES,
         )
-        words[Lane.READY] = self._ready.ctypes.data
-        words[Lane.BATCHES] = self._batches.ctypes.data
+        words[CacheTables.READY] = self._ready.ctypes.data
+        words[CacheTables.BATCHES] = self._batches.ctypes.data
         runtime.before_timers(self._decisions.settle_touched)
         broker.listeners.acls.append(self._decisions.forget_all)
         shard.table.offsets.on_change = broker.cached_answers.group_changed
@@ -228,8 +228,8 @@ class CommitLane:
         count = 0 if topic is None else len(topic.partitions)
         if count != len(self._heads):
             self._heads = np.full((count, 2), -1, np.int64)
-            self._rows.words[Lane.HEADS] = self._heads.ctypes.data
-            self._rows.words[Lane.TOPIC_COUNT] = count
+            self._rows.words[CacheTables.HEADS] = self._heads.ctypes.data
+            self._rows.words[CacheTables.TOPIC_COUNT] = count
 
     def forget(self, key: str) -> None:
         """Another operation of the group begins."""
@@ -251,12 +251,12 @@ class CommitLane:
             return
         words = self._rows.words
         now_ms = self._broker.now_ms()
-        words[Lane.NOW] = now_ms
-        words[Lane.NOW_MONOTONIC] = monotonic_ms()
-        words[Lane.MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
+        words[CacheTables.NOW] = now_ms
+        words[CacheTables.NOW_MONOTONIC] = monotonic_ms()
+        words[CacheTables.MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         batches = take_commits(self._rows.address, address, len(block))
-        if used := int(words[Lane.HEARTBEAT_BYTES]):
+        if used := int(words[CacheTables.HEARTBEAT_BYTES]):
             for count, metric, place in HEARTBEATS:
                 if words[count]:
                     failpoint.reach(place)

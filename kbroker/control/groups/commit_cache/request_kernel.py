@@ -1,17 +1,18 @@
-"""Requests of the commit lane: the indexes by which the bytes of a request find its cached decision
-and the rows of its offsets; and an OffsetCommit of the usual shape, read into a commit row.
+"""Requests of the commit cache: the indexes by which the bytes of a request find its cached
+decision and the rows of its offsets; and an OffsetCommit of the usual shape, read into a commit
+row.
 
 The answer to an OffsetCommit is prepared here, and sent once its records are in the log.
 """
 
-from kbroker.control.groups.commit_lane.layout import (
+from kbroker.control.groups.commit_cache.layout import (
     CachedDecision,
+    CacheTables,
     Commit,
     CommitEntry,
     CommitLimit,
     Committed,
     CommitVersion,
-    Lane,
 )
 from kbroker.ipc.block_kernel import request_frame
 from kbroker.kernels.codes import ApiKey
@@ -43,19 +44,19 @@ from kbroker.kernels.wire import (
 
 
 @inlined
-def _hash(lane: int, address: int, length: int, kind: int) -> int:
+def _hash(cache: int, address: int, length: int, kind: int) -> int:
     """Clients choose these bytes."""
-    return hash64(address, length, get(lane, Lane.HASH_KEY) ^ kind)
+    return hash64(address, length, get(cache, CacheTables.HASH_KEY) ^ kind)
 
 
 @inlined
-def find_decision(lane: int, kind: int, prefix: int, length: int) -> int:
+def find_decision(cache: int, kind: int, prefix: int, length: int) -> int:
     """Number of the valid decision about requests that begin so, -1 when there is none."""
-    key_hash = _hash(lane, prefix, length, kind)
-    index, mask = get(lane, Lane.DECISION_INDEX), get(lane, Lane.DECISION_MASK)
+    key_hash = _hash(cache, prefix, length, kind)
+    index, mask = get(cache, CacheTables.DECISION_INDEX), get(cache, CacheTables.DECISION_MASK)
     number, at = next_row(index, mask, key_hash)
     while number >= 0:
-        row = get(lane, Lane.DECISIONS) + number * CachedDecision.STRIDE
+        row = get(cache, CacheTables.DECISIONS) + number * CachedDecision.STRIDE
         if (
             get(row, CachedDecision.LIVE) != 0
             and get(row, CachedDecision.HASH) == key_hash
@@ -92,24 +93,24 @@ def _is_row(row: int, key_hash: int, key: int, length: int, by_id: bool) -> bool
 
 
 @inlined
-def find_row(lane: int, length: int, by_id: bool) -> int:
+def find_row(cache: int, length: int, by_id: bool) -> int:
     """Number of the live row that the scratch key names, -1 when there is none."""
-    key = get(lane, Lane.SCRATCH)
-    key_hash = _hash(lane, key, length, 0)
-    index, mask = get(lane, Lane.ROW_INDEX), get(lane, Lane.ROW_MASK)
+    key = get(cache, CacheTables.SCRATCH)
+    key_hash = _hash(cache, key, length, 0)
+    index, mask = get(cache, CacheTables.ROW_INDEX), get(cache, CacheTables.ROW_MASK)
     number, at = next_row(index, mask, key_hash)
     while number >= 0:
-        if _is_row(get(lane, Lane.ROWS) + number * Committed.STRIDE, key_hash, key, length, by_id):
+        if _is_row(get(cache, CacheTables.ROWS) + number * Committed.STRIDE, key_hash, key, length, by_id):
             return number
         number, at = next_row(index, mask, at)
     return -1
 
 
 @inlined
-def begin_key(lane: int, group: int, group_bytes: int, topic: int, topic_bytes: int) -> int:
+def begin_key(cache: int, group: int, group_bytes: int, topic: int, topic_bytes: int) -> int:
     """The scratch key up to the partition; its length so far. topic_bytes -1: topic is an id of 16
     bytes."""
-    key = get(lane, Lane.SCRATCH)
+    key = get(cache, CacheTables.SCRATCH)
     store_i16_be(key, 1)
     store_i16_be(key + 2, group_bytes)
     copy(key + 4, group, group_bytes)
@@ -123,31 +124,31 @@ def begin_key(lane: int, group: int, group_bytes: int, topic: int, topic_bytes: 
 
 
 @kernel("void(int64, int64)")
-def enter_decision(lane: int, number: int) -> None:
+def enter_decision(cache: int, number: int) -> None:
     """Index a decision whose other words are set; it is valid from now on."""
-    row = get(lane, Lane.DECISIONS) + number * CachedDecision.STRIDE
+    row = get(cache, CacheTables.DECISIONS) + number * CachedDecision.STRIDE
     prefix, length = get(row, CachedDecision.PREFIX), get(row, CachedDecision.PREFIX_BYTES)
-    value = _hash(lane, prefix, length, get(row, CachedDecision.KIND))
+    value = _hash(cache, prefix, length, get(row, CachedDecision.KIND))
     put(row, CachedDecision.HASH, value)
     put(row, CachedDecision.LIVE, 1)
-    enter(get(lane, Lane.DECISION_INDEX), get(lane, Lane.DECISION_MASK), value, number)
+    enter(get(cache, CacheTables.DECISION_INDEX), get(cache, CacheTables.DECISION_MASK), value, number)
 
 
 @kernel("void(int64, int64)")
-def enter_row(lane: int, number: int) -> None:
+def enter_row(cache: int, number: int) -> None:
     """Index a row whose key and topic id are set, by both; it is live from now on."""
-    row = get(lane, Lane.ROWS) + number * Committed.STRIDE
+    row = get(cache, CacheTables.ROWS) + number * Committed.STRIDE
     key_bytes = get(row, Committed.KEY_BYTES)
     key = row + 8 * Committed.KEY
-    value = _hash(lane, key, key_bytes, 0)
+    value = _hash(cache, key, key_bytes, 0)
     put(row, Committed.HASH, value)
-    enter(get(lane, Lane.ROW_INDEX), get(lane, Lane.ROW_MASK), value, number)
+    enter(get(cache, CacheTables.ROW_INDEX), get(cache, CacheTables.ROW_MASK), value, number)
     group_bytes = load_i16_be(key + 2)
-    length = begin_key(lane, key + 4, group_bytes, row + 8 * Committed.TOPIC_ID, -1)
-    store_i32_be(get(lane, Lane.SCRATCH) + length, load_i32_be(key + key_bytes - 4))
-    value = _hash(lane, get(lane, Lane.SCRATCH), length + 4, 0)
+    length = begin_key(cache, key + 4, group_bytes, row + 8 * Committed.TOPIC_ID, -1)
+    store_i32_be(get(cache, CacheTables.SCRATCH) + length, load_i32_be(key + key_bytes - 4))
+    value = _hash(cache, get(cache, CacheTables.SCRATCH), length + 4, 0)
     put(row, Committed.ID_HASH, value)
-    enter(get(lane, Lane.ROW_INDEX), get(lane, Lane.ROW_MASK), value, number)
+    enter(get(cache, CacheTables.ROW_INDEX), get(cache, CacheTables.ROW_MASK), value, number)
     put(row, Committed.LIVE, 1)
 
 
@@ -186,13 +187,13 @@ def _prefix_end(version: int, position: int, end: int) -> int:
 
 
 @inlined
-def _take_entry(lane: int, entry: int, key_length: int, version: int, position: int, end: int) -> int:
+def _take_entry(cache: int, entry: int, key_length: int, version: int, position: int, end: int) -> int:
     """Read one partition of a request into an entry; the position after it, -1: left to Python."""
     compact = version >= CommitVersion.FLEXIBLE
     fixed = 16 if version >= CommitVersion.WITH_EPOCH else 12
     if end - position < fixed:
         return -1
-    copy(get(lane, Lane.SCRATCH) + key_length, position, 4)
+    copy(get(cache, CacheTables.SCRATCH) + key_length, position, 4)
     put(entry, CommitEntry.OFFSET, load_i64_be(position + 4))
     put(
         entry,
@@ -205,7 +206,7 @@ def _take_entry(lane: int, entry: int, key_length: int, version: int, position: 
     length = max(length, 0)
     if (
         length > CommitLimit.MAX_METADATA
-        or length > get(lane, Lane.METADATA_LIMIT)
+        or length > get(cache, CacheTables.METADATA_LIMIT)
         or not _ascii(position, length)
     ):
         return -1
@@ -216,14 +217,14 @@ def _take_entry(lane: int, entry: int, key_length: int, version: int, position: 
         position = skip_tags(position, end)
         if position < 0:
             return -1
-    row = find_row(lane, key_length + 4, version >= CommitVersion.WITH_TOPIC_ID)
+    row = find_row(cache, key_length + 4, version >= CommitVersion.WITH_TOPIC_ID)
     put(entry, CommitEntry.ROW, row)
     return position if row >= 0 else -1
 
 
 @inlined
 def _take_partitions(
-    lane: int, commit: int, key_length: int, version: int, count: int, position: int, end: int, out: int
+    cache: int, commit: int, key_length: int, version: int, count: int, position: int, end: int, out: int
 ) -> tuple[int, int]:
     """Read the partitions of a topic into entries and write their answers: (position after them,
     -1: left to Python; the answer's end)."""
@@ -232,9 +233,9 @@ def _take_partitions(
     entries = get(commit, Commit.ENTRIES)
     bound = get(commit, Commit.BOUND)
     for _ in range(count):
-        entry = get(lane, Lane.ENTRIES) + (first + entries) * CommitEntry.STRIDE
+        entry = get(cache, CacheTables.ENTRIES) + (first + entries) * CommitEntry.STRIDE
         index = position
-        position = _take_entry(lane, entry, key_length, version, position, end)
+        position = _take_entry(cache, entry, key_length, version, position, end)
         if position < 0:
             return -1, out
         copy(out, index, 4)
@@ -242,7 +243,7 @@ def _take_partitions(
         out += 6
         out = write_no_tags(out, compact)
         entries += 1
-        row = get(lane, Lane.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
+        row = get(cache, CacheTables.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
         bound += (
             CommitLimit.RECORD_FIXED
             + get(row, Committed.KEY_BYTES)
@@ -256,7 +257,7 @@ def _take_partitions(
 
 @inlined
 def _take_topics(
-    lane: int, commit: int, group: int, group_bytes: int, version: int, position: int, end: int
+    cache: int, commit: int, group: int, group_bytes: int, version: int, position: int, end: int
 ) -> int:
     """Read the topics of a request into entries and write its answer to ANSWER; the answer's end,
     -1: left to Python."""
@@ -264,10 +265,9 @@ def _take_topics(
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0:
         return -1
-    out = write_answer_head(
-        get(commit, Commit.ANSWER) + 8, compact, version >= CommitVersion.WITH_THROTTLE, topics
-    )
-    limit = get(lane, Lane.ANSWERS) + get(lane, Lane.ANSWER_ROOM)
+    answer = get(commit, Commit.ANSWER) + 8
+    out = write_answer_head(answer, compact, version >= CommitVersion.WITH_THROTTLE, topics)
+    limit = get(cache, CacheTables.ANSWERS) + get(cache, CacheTables.ANSWER_ROOM)
     put(commit, Commit.ENTRIES, 0)
     put(commit, Commit.BOUND, 0)
     for _ in range(topics):
@@ -280,13 +280,14 @@ def _take_topics(
         position = topic + (16 if topic_bytes < 0 else topic_bytes)
         if position > end or group_bytes + max(topic_bytes, 16) + 10 > Committed.KEY_ROOM:
             return -1
-        key_length = begin_key(lane, group, group_bytes, topic, topic_bytes)
+        key_length = begin_key(cache, group, group_bytes, topic, topic_bytes)
         partitions, position = read_length(position, end, compact, True)
         if position < 0 or partitions <= 0 or partitions > end - position:
             return -1
         if limit - out < 64 + Committed.KEY_ROOM + 8 * partitions:
             return -1
-        if get(commit, Commit.ENTRY) + get(commit, Commit.ENTRIES) + partitions > get(lane, Lane.ENTRY_ROOM):
+        entries = get(commit, Commit.ENTRY) + get(commit, Commit.ENTRIES) + partitions
+        if entries > get(cache, CacheTables.ENTRY_ROOM):
             return -1
         if topic_bytes < 0:
             copy(out, topic, 16)
@@ -294,7 +295,7 @@ def _take_topics(
         else:
             out = write_string(out, topic, topic_bytes, compact)
         out = write_count(out, partitions, compact)
-        position, out = _take_partitions(lane, commit, key_length, version, partitions, position, end, out)
+        position, out = _take_partitions(cache, commit, key_length, version, partitions, position, end, out)
         if position < 0:
             return -1
         out = write_no_tags(out, compact)
@@ -308,7 +309,7 @@ def _take_topics(
 
 
 @inlined
-def read_commit(lane: int, commit: int, message: int) -> int:
+def read_commit(cache: int, commit: int, message: int) -> int:
     """Read one message of a block into a commit row; the number of its decision, -1: none."""
     frame, end = request_frame(message)
     if end - frame < 10 or load_i16_be(frame) != ApiKey.OFFSET_COMMIT:
@@ -323,12 +324,12 @@ def read_commit(lane: int, commit: int, message: int) -> int:
     topics = _prefix_end(version, body, end)
     if topics < 0:
         return -1
-    number = find_decision(lane, ApiKey.OFFSET_COMMIT << 8 | version, body, topics - body)
+    number = find_decision(cache, ApiKey.OFFSET_COMMIT << 8 | version, body, topics - body)
     if number < 0:
         return -1
     group_bytes, group = read_length(body, end, compact, False)
     answer = get(commit, Commit.ANSWER)
-    out = _take_topics(lane, commit, group, group_bytes, version, topics, end)
+    out = _take_topics(cache, commit, group, group_bytes, version, topics, end)
     if out < 0:
         return -1
     store_i32_be(answer, out - answer - 4)

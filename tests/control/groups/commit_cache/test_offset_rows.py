@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kbroker.control.groups.commit_lane.offset_rows import OffsetRows
+from kbroker.control.groups.commit_cache.offset_rows import OffsetRows
 
 WORD = (1 << 64) - 1
 MULTIPLIER = -7046029254386353131

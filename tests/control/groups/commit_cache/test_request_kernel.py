@@ -1,5 +1,5 @@
-"""The commit lane answers heartbeats as the machine would, puts sessions off, and knows when it may
-not."""
+"""The commit cache answers heartbeats as the machine would, puts sessions off, and knows when it
+may not."""
 
 import asyncio
 from pathlib import Path

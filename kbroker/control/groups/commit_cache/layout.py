@@ -1,4 +1,4 @@
-"""Tables of the commit lane, private to control.
+"""Tables of the commit cache, private to control.
 
 A *cached decision* says that requests with the same first bytes (group, generation, member, ...)
 may commit; a *committed* row is a committed offset that exists.
@@ -7,8 +7,8 @@ may commit; a *committed* row is a committed offset that exists.
 from kbroker.kernels.row import Row, Values, word
 
 
-class Lane(Row, writer="control", words=40):
-    """Addresses and sizes of the tables. The ``lane`` of a kernel is the address of this row."""
+class CacheTables(Row, writer="control", words=40):
+    """Addresses and sizes of the tables. The ``cache`` of a kernel is the address of this row."""
 
     DECISIONS = word("address", "rows of CachedDecision")
     DECISION_INDEX = word(
@@ -58,7 +58,7 @@ class CachedDecision(Row, writer="control"):
         "address", "first bytes of the body; of a heartbeat the whole, of a consumer group's with client id"
     )
     PREFIX_BYTES = word("bytes", "of PREFIX")
-    GROUP = word("number", "of its counter in Lane.IN_FLIGHT")
+    GROUP = word("number", "of its counter in CacheTables.IN_FLIGHT")
     PARTITION = word("number", "of __consumer_offsets")
     TOUCHED_MS = word("ms", "last use, 0 when the session has been extended since")
     ANSWER = word("address", "of a heartbeat: what follows the correlation id")
@@ -88,7 +88,7 @@ class Commit(Row, writer="control"):
     """An OffsetCommit request of the block."""
 
     NEXT = word("number", "of the same offsets partition")
-    GROUP = word("number", "of its counter in Lane.IN_FLIGHT")
+    GROUP = word("number", "of its counter in CacheTables.IN_FLIGHT")
     MESSAGE = word("bytes", "position in the block")
     ENTRY = word("number", "its first CommitEntry")
     ENTRIES = word("count", "its rows of CommitEntry")
@@ -114,8 +114,8 @@ class CommitBatch(Row, writer="control"):
 
     PARTITION = word("number", "of __consumer_offsets")
     BYTES = word("bytes", "of the batch")
-    BYTES_AT = word("bytes", "position in Lane.RECORDS")
-    ANSWERS_AT = word("bytes", "position in Lane.READY")
+    BYTES_AT = word("bytes", "position in CacheTables.RECORDS")
+    ANSWERS_AT = word("bytes", "position in CacheTables.READY")
     ANSWERS_BYTES = word("bytes", "of its answers")
     COMMIT = word("number", "first Commit; the others follow by its NEXT")
     COMMITS = word("count", "its rows of Commit")

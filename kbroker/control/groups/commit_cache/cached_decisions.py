@@ -1,7 +1,7 @@
-"""The cached decisions of the commit lane: which requests may commit without the coordinator; and
+"""The cached decisions of the commit cache: which requests may commit without the coordinator; and
 its groups.
 
-Runs in: control. Owner: the CommitLane.
+Runs in: control. Owner: the CommitCache.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.groups.commit_lane.layout import CachedDecision, Lane
-from kbroker.control.groups.commit_lane.request_kernel import enter_decision, prefix_bytes
+from kbroker.control.groups.commit_cache.layout import CachedDecision, CacheTables
+from kbroker.control.groups.commit_cache.request_kernel import enter_decision, prefix_bytes
 from kbroker.ipc.cached_answers import word_of
 from kbroker.kernels.codes import ApiKey
 
@@ -31,7 +31,7 @@ class Renewal(NamedTuple):
 
 
 class CachedDecisions:
-    """words, address: the context of the lane's kernels. postpone(timer, due_ms): extends a
+    """words, address: the context of the cache's kernels. postpone(timer, due_ms): extends a
     session.
 
     A commit extends its member's session only before its timer counts: before timers fire
@@ -128,7 +128,7 @@ class CachedDecisions:
                 grown: Words = np.zeros(max(INITIAL_DECISIONS, 2 * old), np.int64)
                 grown[:old] = self._in_flight
                 self._in_flight = grown
-                self._words[Lane.IN_FLIGHT] = grown.ctypes.data
+                self._words[CacheTables.IN_FLIGHT] = grown.ctypes.data
                 self._cached_answers = np.resize(self._cached_answers, len(grown))
                 self._free_groups += range(len(grown) - 1, old - 1, -1)
             number = self._groups[group_id] = self._free_groups.pop()
@@ -150,10 +150,10 @@ class CachedDecisions:
         self._index = np.zeros(INDEX_SHARE * count, np.int64)
         self._touched = np.zeros(count, np.int64)
         words = self._words
-        words[Lane.DECISIONS] = table.ctypes.data
-        words[Lane.DECISION_INDEX] = self._index.ctypes.data
-        words[Lane.DECISION_MASK] = len(self._index) - 1
-        words[Lane.TOUCHED] = self._touched.ctypes.data
+        words[CacheTables.DECISIONS] = table.ctypes.data
+        words[CacheTables.DECISION_INDEX] = self._index.ctypes.data
+        words[CacheTables.DECISION_MASK] = len(self._index) - 1
+        words[CacheTables.TOUCHED] = self._touched.ctypes.data
         for number in self._keys:
             enter_decision(self._address, number)
         self._indexed = len(self._keys)
@@ -190,8 +190,8 @@ class CachedDecisions:
 
     def settle_touched(self) -> None:
         """Extend the sessions of the members that have committed since the last call."""
-        count = int(self._words[Lane.TOUCHED_COUNT])
-        self._words[Lane.TOUCHED_COUNT] = 0
+        count = int(self._words[CacheTables.TOUCHED_COUNT])
+        self._words[CacheTables.TOUCHED_COUNT] = 0
         for number in self._touched[:count].tolist():
             touched_ms = int(self._table[number, CachedDecision.TOUCHED_MS])
             self._table[number, CachedDecision.TOUCHED_MS] = 0
