@@ -11,8 +11,9 @@ set are not affected.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,6 +43,9 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+ANSWER_S: Final = 5.0
+"""Seconds that a request waits for the IO worker to begin or end its move."""
+
 
 class FutureReplica(Struct, frozen=True):
     """A copy in progress. lag: number of records that it lacks."""
@@ -61,17 +65,29 @@ class LogDirMoves:
         self._targets = broker.move_targets
         self._greetings: Counter[int] = Counter()  # by worker
         self._storing: dict[int, asyncio.Event] = {}  # by slot
+        self._steps: dict[tuple[int, int], asyncio.Task[None]] = {}
+        """By key, the begin or the end of a move that the IO worker has not answered yet."""
         self._late = Background(log, "a log dir move could not be resumed")
         broker.listeners.opened_late.append(self._opened_late)
 
     async def alter(self, name: str, index: int, log_dir: str, site: int, end_s: float | None = None) -> None:
         """Begin to move a site's replica of a partition; the replica's own log dir as target ends a
-        move. end_s: as of `grow_topic`. Raises KafkaError."""
+        move. end_s: as of `grow_topic`. Raises KafkaError.
+
+        Other changes do not wait for the IO worker. If it hangs in a disk, the request is refused
+        with REQUEST_TIMED_OUT, and the step continues; a repetition waits for the same one."""
         broker = self._broker
         async with broker.log_openings.settled_topic(broker.changing, name, end_s):  # no replica switches
-            await self._alter(name, index, log_dir, site)
+            step = self._alter(name, index, log_dir, site)
+        if step is None:
+            return
+        await asyncio.wait([step], timeout=ANSWER_S)
+        if not step.done():
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The IO worker has not answered yet; it continues.")
+        step.result()
 
-    async def _alter(self, name: str, index: int, log_dir: str, site: int) -> None:
+    def _alter(self, name: str, index: int, log_dir: str, site: int) -> "asyncio.Task[None] | None":
+        """The step that the request waits for, if any."""
         broker = self._broker
         if log_dir not in broker.nodes.sites[site].log_dirs:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
@@ -82,19 +98,44 @@ class LogDirMoves:
         if broker.slots.state(replica.slot) == SlotState.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{replica.folder} is offline")
         if log_dir == replica.log_dir:
-            if self._targets.pop(key, None) is not None:
-                await broker.links.call_worker(replica.worker, CancelMove(replica.slot))
-            return
+            if self._targets.pop(key, None) is None:
+                return self._steps.get(key)
+            return self._start(key, broker.links.call_worker(replica.worker, CancelMove(replica.slot)))
         if self._targets.get(key) == log_dir:
-            return
+            return self._steps.get(key)
         if any(broker.dir_errors.of(one) for one in broker.nodes.sites[site].log_dirs):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log is moved while a log dir is offline")
         self._targets[key] = log_dir
+        return self._start(key, self._begin(replica, log_dir))
+
+    async def _begin(self, replica: Replica, log_dir: str) -> None:
+        key = key_of(replica)
         try:
-            await broker.links.call_worker(replica.worker, _begin(replica, log_dir))
-        except BaseException:
-            self._targets.pop(key, None)
+            await self._broker.links.call_worker(replica.worker, _begin(replica, log_dir))
+        except BaseException as error:
+            if self._targets.get(key) == log_dir:
+                del self._targets[key]
+            log.error("%s is not moved to %s: %s", replica.folder, log_dir, error)
             raise
+
+    def _start(self, key: tuple[int, int], work: Coroutine[Any, Any, Any]) -> "asyncio.Task[None]":
+        """Begin a step of a move, after the one before."""
+        before = self._steps.get(key)
+
+        async def run() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await work
+
+        step = self._steps[key] = asyncio.get_running_loop().create_task(run())
+        step.add_done_callback(partial(self._ended, key))
+        return step
+
+    def _ended(self, key: tuple[int, int], step: "asyncio.Task[None]") -> None:
+        if self._steps.get(key) is step:
+            del self._steps[key]
+        if not step.cancelled():
+            step.exception()  # the request has it, unless it has stopped to wait
 
     def _replica_of(self, name: str, index: int, site: int) -> Replica:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE."""

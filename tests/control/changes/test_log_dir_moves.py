@@ -2,97 +2,31 @@
 faster."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kbroker.control import log_openings
-from kbroker.control.changes.log_dir_moves import LogDirMoves
-from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.changes import log_dir_moves
+from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.late_openings import open_late
-from kbroker.control.metadata.catalogue import Partition
-from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.control.replication.service import Replication
-from kbroker.control.store.store import Store
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import OpenPartition
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
     FinishMove,
-    MoveCaughtUp,
     MoveFailed,
     MovesInProgress,
     SwitchMove,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.fakes import World, world
+from tests.control.changes.log_dir_move_case import Case
+from tests.control.fakes import world
 
 HEX = "0123456789abcdef0123456789abcdef"
-
-
-class Case:
-    """A topic of one partition in one of two log dirs; what its IO worker replies to calls of
-    moves."""
-
-    def __init__(self, made: World) -> None:
-        self.world = made
-        self.replies: dict[type, Callable[[], Any]] = {SwitchMove: lambda: True, MovesInProgress: lambda: ()}
-        asyncio.run(create_topics(made.broker, [NewTopic("t", 1)]))
-        self.here = self.partition.log_dir
-        (self.there,) = (one for one in made.dirs if one != self.here)
-        self.prepare()
-
-    def prepare(self) -> None:
-        broker = self.world.broker
-        self.moves = LogDirMoves(broker, Replication(broker))
-        self.calls = self.world.worker.calls
-        self.calls.clear()
-        plain = self.world.worker.call
-
-        def call(body: Any) -> Awaitable[Any]:
-            if type(body) not in self.replies:
-                return plain(body)
-            if not isinstance(body, MovesInProgress):
-                self.calls.append(body)
-            return self._reply(type(body))
-
-        self.world.worker.call = call  # type: ignore[method-assign]
-
-    async def _reply(self, kind: type) -> Any:
-        value = self.replies[kind]()
-        return await value if isinstance(value, Awaitable) else value
-
-    @property
-    def partition(self) -> Partition:
-        return self.world.broker.catalogue.topics["t"].partitions[0]
-
-    @property
-    def key(self) -> tuple[int, int]:
-        return self.partition.slot, self.partition.generation
-
-    @property
-    def begin(self) -> BeginMove:
-        return BeginMove(*self.key, self.there)
-
-    async def alter(self, log_dir: str) -> None:
-        await self.moves.alter("t", 0, log_dir, 0)
-
-    async def caught_up(self) -> None:
-        await self.moves.caught_up(MoveCaughtUp(*self.key, self.there))
-
-    async def targets(self) -> list[str]:
-        return [one.log_dir for one in await self.moves.future_replicas()]
-
-    def stored(self) -> str:
-        """The log dir that a successor would find."""
-        store = Store(self.world.broker.stores.first.path)
-        try:
-            return store.load().topics[0].partitions[0].log_dir
-        finally:
-            store.close()
 
 
 @pytest.fixture
@@ -204,6 +138,59 @@ def test_a_move_of_a_log_that_is_not_opened_is_refused_without_the_lock_of_chang
         asyncio.run(refused())
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert not case.calls
+
+
+@pytest.mark.parametrize("error", [None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)])
+def test_a_worker_that_hangs_holds_up_its_move_and_no_other_change(
+    case: Case, monkeypatch: pytest.MonkeyPatch, error: KafkaError | None
+) -> None:
+    """A request for the move waited without a bound, with the lock of changes."""
+    monkeypatch.setattr(log_dir_moves, "ANSWER_S", 0.05)
+
+    async def script() -> None:
+        answer = asyncio.get_running_loop().create_future()
+        case.replies[BeginMove] = lambda: answer
+        for _ in range(2):
+            with pytest.raises(KafkaError) as refused:
+                await case.alter(case.there)
+            assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+            assert await case.targets() == [case.there]
+        monkeypatch.setattr(log_dir_moves, "ANSWER_S", 600.0)
+        again = asyncio.ensure_future(case.alter(case.there))
+        await asyncio.sleep(0.01)
+        assert not again.done()
+        async with case.world.broker.changing:
+            assert case.calls == [case.begin]
+        answer.set_exception(error) if error else answer.set_result(None)
+        if error:
+            with pytest.raises(KafkaError):
+                await again
+        else:
+            await again
+        assert await case.targets() == ([] if error else [case.there])
+
+    asyncio.run(asyncio.wait_for(script(), 30))
+    assert case.calls == [case.begin]
+
+
+def test_the_end_of_a_move_follows_its_begin(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the worker dies in between, and its successor gets both calls."""
+    monkeypatch.setattr(log_dir_moves, "ANSWER_S", 0.05)
+
+    async def script() -> None:
+        answer = asyncio.get_running_loop().create_future()
+        case.replies[BeginMove] = lambda: answer
+        for log_dir in (case.there, case.here, case.here):
+            with pytest.raises(KafkaError) as refused:
+                await case.alter(log_dir)
+            assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert await case.targets() == []
+        assert case.calls == [case.begin]
+        answer.set_result(None)
+        await case.alter(case.here)
+        assert case.calls == [case.begin, CancelMove(case.key[0])]
+
+    asyncio.run(asyncio.wait_for(script(), 30))
 
 
 def test_nothing_is_switched_while_the_logs_of_the_topic_are_opened(case: Case) -> None:
