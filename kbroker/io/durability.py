@@ -130,9 +130,15 @@ class Durability:
         self._ask(slots, rolled_only=True)
 
     def configured(self, partition: UnifiedLog) -> None:
-        """A log has new settings. With write.caching=false its older records are synced, too: a
-        retry of them waits for the disk, and no append may follow that syncs them."""
-        if partition.published.is_durable and not partition.durability.is_synced:
+        """A log has new settings, or begins to lead. With write.caching=false, or if flush.messages
+        is reached, its older records are synced, too: a retry of them waits for the disk, and no
+        append may follow that syncs them."""
+        row = self._drain.rows[partition.slot]
+        limit = row[AppendRow.FLUSH_RECORDS]
+        reached = limit == 1 or row[AppendRow.UNFLUSHED_RECORDS] >= limit
+        if (reached or partition.published.is_durable) and not partition.durability.is_synced:
+            if reached:
+                row[AppendRow.SYNC_END] = row[AppendRow.NEXT_OFFSET]
             self._ask((partition.slot,))
 
     def _wants_flush(self, slot: int) -> bool:

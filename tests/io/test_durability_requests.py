@@ -2,10 +2,12 @@
 
 import errno
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kbroker.io.append.rows import SyncRow, SyncState
+from kbroker.io.append.rows import AppendRow, SyncRow, SyncState
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import SyncLog
 from tests.io.append.drain_case import batch
@@ -52,3 +54,24 @@ def test_control_can_have_a_log_synced(scene: Scene) -> None:
     scene.durability.handlers[SyncLog](SyncLog(scene.case.slot))
     scene.finish_sync()
     assert scene.case.words[Slot.DURABLE] == 1
+
+
+@pytest.mark.parametrize(("limit", "unflushed", "syncs"), [(1, 0, True), (2, 2, True), (2, 1, False)])
+def test_a_log_that_has_reached_its_flush_messages_is_synced(
+    scene: Scene, limit: int, unflushed: int, syncs: bool
+) -> None:
+    """As at its start after a kill: a retry waits for the disk, and no append may follow."""
+    case = scene.case
+    case.words[Slot.FLAGS] = 0
+    case.push(batch())
+    case.drain.run()
+    case.row[AppendRow.FLUSH_RECORDS], case.row[AppendRow.UNFLUSHED_RECORDS] = limit, unflushed
+    log: Any = SimpleNamespace(
+        slot=case.slot,
+        published=SimpleNamespace(is_durable=False),
+        durability=SimpleNamespace(is_synced=False),
+    )
+    scene.durability.configured(log)
+    assert (case.drain.syncs[case.slot, SyncRow.STATE] != SyncState.IDLE) == syncs
+    assert case.row[AppendRow.SYNC_END] == (1 if syncs else 0)
+    scene.logs.gate.set()

@@ -8,7 +8,7 @@ ProducerAppendInfo.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.publish_kernel import acknowledged_below
+from kbroker.io.append.publish_kernel import acknowledged_below, waits_for_sync
 from kbroker.io.append.rows import AppendRow, AppendState, Batch, Chain, Drained, Held, Stop
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag, SlotState
 from kbroker.ipc.ring import acks_of
@@ -239,7 +239,9 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     if idempotent:
         outcome = check_producer(producers, batch, transactional)
         if outcome == Sequence.DUPLICATE:
-            if batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < acknowledged_below(slots, row, slot):
+            if waits_for_sync(slots, row, slot, batch[Batch.LAST_OFFSET]) and acks != 0:
+                batch[Batch.HELD] = Held.APPEND
+            elif batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < acknowledged_below(slots, row, slot):
                 batch[Batch.HELD] = 0  # no later step of this drain may answer it
             return Stop.NONE
         if outcome != Sequence.IN_SEQUENCE:

@@ -227,7 +227,10 @@ def drain(
         row[AppendRow.LAST_APPEND_MS] = out[Drained.NOW_MS]
         publish(slots, slot, row)
         flags = slots[slot, Slot.FLAGS]
-        if flags & SlotFlag.DURABLE or row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS]:
+        if row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS]:
+            row[AppendRow.SYNC_END] = row[AppendRow.NEXT_OFFSET]
+            needs_sync = True
+        if flags & SlotFlag.DURABLE:
             needs_sync = True
         if flags & SlotFlag.REPLICATED:
             out[Drained.FOLLOW_UP] |= FollowUp.REPLICAS

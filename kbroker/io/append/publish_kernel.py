@@ -48,14 +48,25 @@ def _set_last_stable(words: Words, row: Words) -> None:
 
 @inlined
 def acknowledged_below(slots: Table, row: Words, slot: int) -> int:
-    """The offset below which records satisfy acks=all: with flush.messages they are also on the
-    leader's disk."""
+    """The offset below which records satisfy acks=all: if flush.messages was reached, they are also
+    on the leader's disk."""
     durable = slots[slot, Slot.DURABLE]
     if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
         return durable
-    if row[AppendRow.FLUSH_RECORDS] < AppendRow.NEVER:
+    if durable < row[AppendRow.SYNC_END]:
         return min(slots[slot, Slot.HIGH_WATERMARK], durable)
     return slots[slot, Slot.HIGH_WATERMARK]
+
+
+@inlined
+def waits_for_sync(slots: Table, row: Words, slot: int, last_offset: int) -> bool:
+    """Whether a batch in the log is not on disk, and a sync because of flush.messages is due or
+    pending."""
+    due = (
+        last_offset < row[AppendRow.SYNC_END]
+        or row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS]
+    )
+    return due and last_offset >= slots[slot, Slot.DURABLE]
 
 
 @inlined

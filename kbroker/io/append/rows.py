@@ -8,7 +8,7 @@ back for everything else.
 from kbroker.kernels.row import Row, Values, word
 
 
-class AppendRow(Row, writer="io", words=56):
+class AppendRow(Row, writer="io", words=64):
     """The hot state of one partition's append path, by slot."""
 
     MAX_OPENED = 8
@@ -68,6 +68,10 @@ class AppendRow(Row, writer="io", words=56):
         "count", "transactions that have begun since Python last looked; more than MAX_OPENED: some"
     )
     OPENINGS = word("offset", "first offset, and producer id, of each of these", count=2 * MAX_OPENED)
+    SYNC_END = word(
+        "offset",
+        "after the last batch that reached flush.messages: answers to batches below wait for the disk",
+    )
 
 
 class AppendState(Values):

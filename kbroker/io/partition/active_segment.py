@@ -275,6 +275,7 @@ class ActiveSegment:
     def count_cut(self) -> None:
         """Count a truncation: a sync that began before it covers other records."""
         self.row[AppendRow.CUTS] += 1
+        self.row[AppendRow.SYNC_END] = 0
 
     @property
     def is_disk_full(self) -> bool:

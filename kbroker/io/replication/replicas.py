@@ -34,6 +34,7 @@ class Replicas:
         self.active = False
         self._drain = drain
         self._logs = logs
+        self._durability = durability
         self._check_due_ms = 0
 
     @property
@@ -46,7 +47,9 @@ class Replicas:
         try:
             if isinstance(role, Lead):
                 self.following.forget(role.slot)
-                return self.leading.lead(role)
+                complete = self.leading.lead(role)
+                self._durability.configured(self._logs.require(role.slot))
+                return complete
             self.leading.forget(role.slot)
             self.following.follow(role)
             return None

@@ -18,6 +18,7 @@ from tests.io.append.drain_case import CAPACITY, DrainCase, batch
 TIMED_OUT = 7
 NOT_LEADER = 6
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+LIMITS = {True: (1, AppendRow.NEVER), False: (AppendRow.NEVER, 0)}  # by whether flush.messages=1
 
 
 def held(token: int, slot: int, offset: int, acks: int = -1, timeout_ms: int = 30_000) -> HeldAppend:
@@ -56,7 +57,7 @@ def test_answers_are_those_of_a_plain_list(
         case = DrainCase(Path(folder))
         drain, slots = case.drain, case.shared.slots
         slots[:5, Slot.FLAGS] = flags
-        drain.rows[:, AppendRow.FLUSH_RECORDS] = 1 if flush_messages else AppendRow.NEVER
+        drain.rows[:, [AppendRow.FLUSH_RECORDS, AppendRow.SYNC_END]] = LIMITS[flush_messages]
         waiting: list[tuple[HeldAppend, int]] = []  # with the expiry
         expected: list[tuple[int, int, int]] = []
         ends = [0] * 5
@@ -162,7 +163,7 @@ def test_a_batch_waits_until_its_timeout_and_no_longer(case: DrainCase) -> None:
 
 def test_with_replicas_and_flush_messages_a_batch_waits_for_both(case: DrainCase) -> None:
     case.words[Slot.FLAGS] = SlotFlag.REPLICATED
-    case.row[AppendRow.FLUSH_RECORDS] = 1
+    case.row[AppendRow.FLUSH_RECORDS], case.row[AppendRow.SYNC_END] = 1, 1
     case.drain.hold(held(1, case.slot, 0))
     case.words[Slot.HIGH_WATERMARK] = 1
     case.drain.release(case.slot)

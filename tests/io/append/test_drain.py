@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.config.processes import MAX_NETWORK_PROCESSES
 from kbroker.io.append.drain import MarkerAppend, marker_of
-from kbroker.io.append.rows import AppendRow, AppendState, Drained, FollowUp, Stop
+from kbroker.io.append.rows import AppendRow, AppendState, Drained, Stop
 from kbroker.ipc.layout import Completion, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.net.rows.topic_kernel import announce_waiter
 from kbroker.protocol import batch_layout as rb
@@ -244,26 +244,6 @@ def test_a_refused_batch_is_answered_at_once(tmp_path: Path, flag: int) -> None:
     case.drain.run()
     assert case.outcomes() == [(refused, OUT_OF_ORDER, -1)]
     assert case.drain.delayed == 1
-
-
-def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None:
-    case.row[AppendRow.FLUSH_RECORDS] = 3
-    first, second = case.push(batch(records=2)), case.push(batch(records=1))
-    case.drain.run()
-    assert case.outcomes() == [(first, 0, 0)]
-    assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
-    case.words[Slot.DURABLE] = 3
-    assert case.drain.release(case.slot) == 1
-    assert case.outcomes() == [(second, 0, 2)]
-
-
-def test_flush_messages_holds_no_batch_that_asks_for_no_answer(case: DrainCase) -> None:
-    case.row[AppendRow.FLUSH_RECORDS] = 1
-    case.push(batch(), acks=0)
-    case.drain.run()
-    assert case.words[Slot.LOG_END] == 1
-    assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
-    assert case.drain.delayed == 0
 
 
 def test_a_failed_write_is_reported_and_nothing_moves(case: DrainCase) -> None:

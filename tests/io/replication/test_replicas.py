@@ -59,9 +59,11 @@ class Scene:
         context: Any = SimpleNamespace(shared=shared, index=0, config=BrokerConfig({"log.dirs": "/d"}))
         drain: Any = SimpleNamespace(wake=lambda: self.calls.append("wake"))
         logs: Any = SimpleNamespace(
-            failures=SimpleNamespace(log_failed=lambda *each: self.failed.append(each))
+            failures=SimpleNamespace(log_failed=lambda *each: self.failed.append(each)),
+            require=lambda slot: f"log {slot}",
         )
-        durability: Any = SimpleNamespace(advanced=lambda slot: None)
+        self.configured: list[str] = []
+        durability: Any = SimpleNamespace(advanced=lambda slot: None, configured=self.configured.append)
         drain.env = drain.producers = drain.rows = None
         self.replicas = Replicas(context, drain, logs, durability)
         self.leading: Any = Side("leading", self.calls)
@@ -85,6 +87,7 @@ def test_a_new_leader_stops_to_follow_first_and_a_new_follower_to_lead(scene: Sc
     scene.calls.clear()
     assert scene.replicas.take_role(FOLLOW) is None
     assert scene.calls == ["leading forgets", "following takes"]
+    assert scene.configured == [f"log {LEAD.slot}"]  # which syncs it, if acks wait for the disk
     assert set(scene.replicas.handlers) == {Lead, Follow}
 
 
