@@ -244,6 +244,7 @@ class LogSegments:
         """Remove everything; the log continues empty at an offset
         (LocalLog.truncateFullyAndStartAt). Appends stay stopped."""
         self.active.stop_appends()
+        self.active.count_cut()  # a sync in progress may not have the names of the new files
         bases = self.base_offsets
         self._close_active()
         self.unsynced.drop()
