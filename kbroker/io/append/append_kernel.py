@@ -73,6 +73,16 @@ def transaction_version(producers: Table, known: int) -> int:
 
 
 @inlined
+def outside_transaction(producers: Table, known: int, epoch: int, first: int, by_control: bool) -> int:
+    """The error of a batch that is not in its producer's open transaction: as in Kafka, the
+    sequence is checked first."""
+    if by_control:
+        return Code.INVALID_TXN_STATE
+    outcome = pr.check_sequence(producers, known, epoch, first)
+    return Code.INVALID_TXN_STATE if outcome == Sequence.IN_SEQUENCE else outcome
+
+
+@inlined
 def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
     """Check a batch with a producer id for idempotence: IN_SEQUENCE, DUPLICATE (offsets filled in),
     UNVERIFIED or an error.
@@ -106,7 +116,7 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
             return Code.INVALID_PRODUCER_EPOCH if consent or not transactional else Completion.UNVERIFIED
         open_since = producers[known, Producer.TXN_FIRST_OFFSET]
         if open_since >= 0 and not transactional:
-            return Code.INVALID_TXN_STATE
+            return outside_transaction(producers, known, epoch, first, by_control)
         if epoch > producers[known, Producer.EPOCH]:
             open_since = -1
     if by_control:

@@ -192,7 +192,8 @@ def test_transactions_that_begin_are_noted_in_the_row(case: DrainCase) -> None:
 def test_plain_batch_inside_a_transaction_is_refused(case: DrainCase) -> None:
     begin(case)
     push(case, data(1, attributes=0))
-    assert errors(case) == [ErrorCode.INVALID_TXN_STATE]
+    push(case, data(2, attributes=0))  # as in Apache Kafka, its sequence is checked first
+    assert errors(case) == [ErrorCode.INVALID_TXN_STATE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
 
 
 def test_added_batch_of_an_unknown_producer_starts_at_sequence_zero(case: DrainCase) -> None:
