@@ -177,9 +177,14 @@ class Worker:
             due.append(self._moves_due_ms)
         if not self.link.connected:
             due.append(now + RECONNECT_MS)
-        elif self._notify_again or self.durability.unanswered or self.drain.waiting:
+        elif self._notify_again or self._unanswered or self.drain.waiting:
             due.append(now + 1)
         return min(due)
+
+    @property
+    def _unanswered(self) -> bool:
+        """Whether a client's ring was too full for an answer."""
+        return self.durability.unanswered or self.held.unanswered
 
     def _wait_for_events(self, due_ms: int) -> None:
         """Wait for events until a time. Most are appends, after which the drain runs again; all

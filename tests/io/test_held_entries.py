@@ -14,7 +14,7 @@ import pytest
 from kbroker.io.append.drain import HeldAppend
 from kbroker.io.append.producer_table import EndTxnMarker
 from kbroker.io.held_entries import READ_AHEADS, HeldEntries
-from kbroker.ipc.layout import AppendEntry, Operation
+from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import ring_push
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import ControlType, build_control_batch
@@ -137,6 +137,26 @@ def test_a_range_of_a_segment_that_is_gone_is_refused_at_once(scene: Scene) -> N
     scene.push_read_ahead(segment_base=0)
     scene.take()
     assert scene.case.outcomes() == [(TOKEN, int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1)]
+
+
+@pytest.mark.parametrize("segment_base", [SEGMENT_BASE, 0])
+def test_an_answer_for_which_a_ring_has_no_room_is_given_later(scene: Scene, segment_base: int) -> None:
+    """It was dropped, and the fetch waited forever."""
+    scene.push_read_ahead(segment_base)
+    scene.case.drain.run()
+    ring = scene.case.shared.completion_ring(0, 0)
+    while ring_push(ring, CAPACITY, np.zeros(Completion.STRIDE // 8, np.int64)):
+        pass
+    scene.held.take()
+    if segment_base == SEGMENT_BASE:
+        assert scene.read.wait(10)
+        scene.held.close()
+    scene.held.answer_read()
+    assert scene.held.unanswered
+    assert len(scene.case.answers()) == CAPACITY
+    scene.held.answer_read()
+    assert not scene.held.unanswered
+    assert [token for token, *_ in scene.case.outcomes()] == [TOKEN]
 
 
 def test_fetches_that_wait_at_a_log_are_woken_when_a_transaction_has_ended(

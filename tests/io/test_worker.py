@@ -142,6 +142,7 @@ def test_moves_are_reported_at_their_interval(scene: Scene) -> None:
         ("housekeeping", {"next_due_ms": NOW_MS + 7}, NOW_MS + 7),
         ("link", {"connected": False}, NOW_MS + RECONNECT_MS),
         ("durability", {"unanswered": True}, NOW_MS + 1),
+        ("held", {"unanswered": True}, NOW_MS + 1),
         ("drain", {"waiting": 1}, NOW_MS + 1),
     ],
 )

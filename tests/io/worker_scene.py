@@ -70,7 +70,8 @@ class Scene:
         self.link = self._part("link", connected=True)
         self.link.answers = {"connect": True}
         self.commands = self._part("commands")
-        for name in ("held", "handles", "deletions", "log_start_replies", "cleaning"):
+        self.held = self._part("held", unanswered=False)
+        for name in ("handles", "deletions", "log_start_replies", "cleaning"):
             self._part(name)
         self.poll = self.worker._poll = Part("poll", self.calls)  # type: ignore[assignment]
         self.ready()
