@@ -126,8 +126,12 @@ class LogRanges:
 
     def group_lag(self, group: GroupSummary) -> int | None:
         """Lag of a group; None if none of its partitions exists."""
-        lags = [lag for topic, lag in self.topic_lags(group).items() if topic in self._topics]
+        lags = self.lag_of_topics(group).values()
         return sum(lags) if lags else None
+
+    def lag_of_topics(self, group: GroupSummary) -> dict[str, int]:
+        """As `topic_lags`, of existing topics."""
+        return {topic: lag for topic, lag in self.topic_lags(group).items() if topic in self._topics}
 
     def _topic_lag(self, group: GroupSummary, topic: str, whole: bool) -> int:
         known, offsets = self._topics.get(topic, NONE), group.offsets.get(topic, NO_OFFSETS)

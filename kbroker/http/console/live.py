@@ -54,7 +54,7 @@ class Live:
         self._readings: deque[Reading] = deque(maxlen=int(LATENCY_S) + 1)
         self._history: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._latest: dict[str, Any] = {}
-        self._lag: dict[str, int] = {}
+        self._lag: dict[str, dict[str, int]] = {}
         self._lag_at = float("-inf")
         self._watched_at = float("-inf")
         self._stop = threading.Event()
@@ -154,13 +154,12 @@ class Live:
         self._lag_at = self._clock_s()
 
     def _lag_members(self) -> dict[str, Any]:
-        lag = self._lag
-        largest = sorted(lag.items(), key=lambda item: -item[1])[:10]
-        return {"lag": sum(lag.values()), "group_count": len(lag), "group_lag": dict(largest)}
+        """The total, and the lag of each group by topic: a reader is shown visible topics only."""
+        return {"lag": sum(sum(lags.values()) for lags in self._lag.values()), "topic_lag": self._lag}
 
-    def _lags(self) -> dict[str, int]:
+    def _lags(self) -> dict[str, dict[str, int]]:
         ranges = LogRanges(self._shared, self._view.directory)
-        return {group.group_id: ranges.group_lag(group) or 0 for group in self._view.groups()}
+        return {group.group_id: ranges.lag_of_topics(group) for group in self._view.groups()}
 
 
 def _charted(made: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.http.console import visible
 from kbroker.http.console.caller import Caller
 from kbroker.http.console.refusal import unavailable
-from kbroker.http.console.views.overview import SHOWN, shown
+from kbroker.http.console.request import Request
+from kbroker.http.console.views.overview import SHOWN, overview, shown
 from kbroker.http.console.visible import Visible
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
@@ -90,9 +91,41 @@ def test_the_busiest_visible_topics_are_shown() -> None:
     rates = {
         name: {"in_bytes": 100.0 - at, "out_bytes": 0.0, "in_records": 1.0} for at, name in enumerate(names)
     }
-    sample = {"topics": rates, "group_lag": {"x": 5, "g": 3}, "requests": 1.0}
+    sample = {"topics": rates, "topic_lag": {}, "requests": 1.0}
     found = shown(sample, of(Answering(), Clock()))
     assert [row["topic"] for row in found["top_topics"]] == names[: 2 * SHOWN : 2]
-    assert found["group_lag"] == {"g": 3}
     assert found["requests"] == 1.0
     assert "topics" not in found
+
+
+LAGS = {"x": {"a": 5}, "f": {"a": 1, "xs": 50}, "g": {"a": 3, "b": 4}}
+
+
+def test_the_lag_of_the_overview_is_that_of_visible_groups_in_visible_topics() -> None:
+    found = shown({"topics": {}, "lag": 63, "topic_lag": LAGS}, of(Answering(), Clock()))
+    assert list(found["group_lag"].items()) == [("g", 7), ("f", 1)]
+    assert (found["lag"], found["group_count"]) == (8, 2)
+    assert "topic_lag" not in found
+
+
+@pytest.mark.parametrize(
+    ("lags", "charted"), [(LAGS, None), ({"g": {"xs": 0}}, None), ({"g": LAGS["g"]}, 63), ({}, 63)]
+)
+def test_the_chart_shows_the_lag_of_all_groups_to_those_who_may_see_all_of_it(
+    lags: dict[str, dict[str, int]], charted: int | None
+) -> None:
+    class Asked:
+        caller = Answering()
+        config = BrokerConfig({**PLAIN, **AUTHORIZER})
+        cluster_id, ports = "id", dict[str, int]()
+
+        class live:  # noqa: N801
+            @staticmethod
+            def latest() -> dict[str, Any]:
+                return {"topics": {}, "topic_lag": lags}
+
+            @staticmethod
+            def history() -> list[dict[str, Any]]:
+                return [{"at_ms": 1, "lag": 63}]
+
+    assert overview(cast(Request, Asked()))["history"] == [{"at_ms": 1, "lag": charted}]

@@ -1,6 +1,6 @@
 """Groups of all kinds: a page of groups with lag, and one group with members and partitions."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kbroker.http.console.paging import page, page_of
@@ -10,7 +10,6 @@ from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.http.console.views import group_members
 from kbroker.http.console.visible import Visible
 from kbroker.http.group_lags import LogRanges, topics_of
-from kbroker.ipc.http_messages import GroupSummary
 from kbroker.metrics.group_lag import whole_topics
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_share_group_offsets import (
@@ -57,10 +56,18 @@ def groups(request: Request) -> dict[str, Any]:
     ranges = LogRanges(request.shared, request.view.directory)
     known = {group.group_id: group for group in request.view.groups()}
     pattern = (request["search"] or "").lower()
+    visible = Visible(request.caller, request.config)
+    found = [group for group in listed(request) if pattern in group.group_id.lower()]
+    lags = {
+        group.group_id: ranges.lag_of_topics(known[group.group_id])
+        for group in found
+        if group.group_id in known
+    }
+    counted = set(visible.topics(list(dict.fromkeys(name for topics in lags.values() for name in topics))))
     rows: list[dict[str, Any]] = []
-    for group in listed(request):
+    for group in found:
         kind = (group.group_type or "classic").lower()
-        if pattern not in group.group_id.lower() or request["kind"] not in (None, kind):
+        if request["kind"] not in (None, kind):
             continue
         seen = known.get(group.group_id)
         rows.append(
@@ -69,28 +76,25 @@ def groups(request: Request) -> dict[str, Any]:
                 "kind": kind,
                 "state": group.group_state,
                 "members": seen.members if seen else None,
-                "lag": ranges.group_lag(seen) if seen else None,
+                "lag": _lag_in(lags[group.group_id], counted) if seen else None,
                 "topics": topics_of(seen) if seen else [],
             }
         )
     if request["sort"] == "lag":
         rows.sort(key=lambda row: -(row["lag"] if row["lag"] is not None else -1))
     shown = page("groups", rows, request)
-    visible = Visible(request.caller, request.config)
     names = list(dict.fromkeys(name for row in shown["groups"] for name in row["topics"]))
-    described = set(visible.topics(names)) if names else set()
+    described = set(visible.topics(names))
     for row in shown["groups"]:
-        names, row["topics"] = row["topics"], [name for name in row["topics"] if name in described]
-        if len(row["topics"]) < len(names):
-            row["lag"] = _lag_in(ranges, known[row["group"]], described)
+        row["topics"] = [name for name in row["topics"] if name in described]
     return shown
 
 
-def _lag_in(ranges: LogRanges, group: GroupSummary, topics: Collection[str]) -> int | None:
-    """Lag of a group in these topics; None if none of them exists. Members subscribe to any names:
-    the lag of all would show how many records are in topics that the caller may not see."""
-    lags = ranges.topic_lags(group).items()
-    found = [lag for topic, lag in lags if topic in topics and ranges.partitions(topic)]
+def _lag_in(lags: Mapping[str, int], topics: Collection[str]) -> int | None:
+    """Lag of a group in these topics; None if it has none. Members subscribe to any names: the lag
+    of all, and the order by it, would show how many records are in topics that the caller may not
+    see."""
+    found = [lag for topic, lag in lags.items() if topic in topics]
     return sum(found) if found else None
 
 

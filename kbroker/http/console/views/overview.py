@@ -8,6 +8,7 @@ from kbroker.http.console.schema import BOOL, INT, NUMBER, NUMBERS, TEXT, Schema
 from kbroker.http.console.visible import Visible
 
 SHOWN = 8
+GROUPS = 10
 ASKED = 32
 """Of the busiest topics, among which are those that the client may see."""
 
@@ -59,6 +60,11 @@ OVERVIEW = fields(
 
 def overview(request: Request) -> dict[str, Any]:
     """The broker, its last sample and the samples before."""
+    sample = request.live.latest()
+    visible = Visible(request.caller, request.config)
+    history = request.live.history()
+    if _lags_in(sample, visible) != sample["topic_lag"]:  # the charted lag is that of all topics
+        history = [point | {"lag": None} for point in history]
     return {
         "version": __version__,
         "cluster_id": request.cluster_id,
@@ -67,14 +73,14 @@ def overview(request: Request) -> dict[str, Any]:
             f"{endpoint.listener}://{endpoint.host}:{request.ports.get(endpoint.listener, endpoint.port)}"
             for endpoint in request.config.listeners
         ],
-        "sample": shown(request.live.latest(), Visible(request.caller, request.config)),
-        "history": request.live.history(),
+        "sample": shown(sample, visible),
+        "history": history,
     }
 
 
 def shown(sample: dict[str, Any], visible: Visible) -> dict[str, Any]:
-    """A sample as clients receive it, with only the busiest topics, and names that the client may
-    see."""
+    """A sample as clients receive it, with only the busiest topics and the groups with the largest
+    lag, names that the client may see, and the lag in topics that it may see."""
     topics = sorted(sample["topics"].items(), key=lambda item: -(item[1]["in_bytes"] + item[1]["out_bytes"]))
     seen = visible.topics([name for name, _ in topics[:ASKED]])[:SHOWN]
     busy = [
@@ -84,6 +90,19 @@ def shown(sample: dict[str, Any], visible: Visible) -> dict[str, Any]:
         }
         for name in seen
     ]
-    lag = {group: sample["group_lag"][group] for group in visible.groups(list(sample["group_lag"]))}
-    kept = {key: value for key, value in sample.items() if key != "topics"}
-    return kept | {"top_topics": busy, "group_lag": lag}
+    lag = {group: sum(lags.values()) for group, lags in _lags_in(sample, visible).items()}
+    largest = sorted(lag.items(), key=lambda item: -item[1])[:GROUPS]
+    kept = {key: value for key, value in sample.items() if key not in ("topics", "topic_lag")}
+    found = {"lag": sum(lag.values()), "group_count": len(lag), "group_lag": dict(largest)}
+    return kept | {"top_topics": busy} | found
+
+
+def _lags_in(sample: dict[str, Any], visible: Visible) -> dict[str, dict[str, int]]:
+    """Lag of the groups that the client may see, in the topics that it may see."""
+    lags: dict[str, dict[str, int]] = sample["topic_lag"]
+    names = list(dict.fromkeys(topic for topics in lags.values() for topic in topics))
+    seen = set(visible.topics(names))
+    return {
+        group: {topic: lag for topic, lag in lags[group].items() if topic in seen}
+        for group in visible.groups(list(lags))
+    }

@@ -29,20 +29,28 @@ VALUES = {"group": "mine", "search": None, "kind": None, "sort": "lag", "offset"
 
 @pytest.fixture
 def request_of(tmp_path: Path) -> Request:
-    """Of a user who may describe the topic `open`, and the group `mine`, whose member has assigned
-    itself partitions of `secret`, too. Both topics have 90 records."""
+    """Of a user who may describe the topic `open`, and the groups `mine`, whose member has assigned
+    itself partitions of `secret`, too, `ahead` and `other`, which reads `secret` alone. Both topics
+    have 90 records, and `ahead` has 10 in `open` left."""
     scene = Scene(tmp_path)
     for name in ("open", "secret"):
         scene.shared.slots[scene.topic(name)[0], Slot.HIGH_WATERMARK] = 90
     subscribed = ("open", "secret")
-    scene.view.summaries = (GroupSummary("mine", "classic", "Stable", 1, {}, {}, subscribed),)
+    scene.view.summaries = (
+        GroupSummary("mine", "classic", "Stable", 1, {}, {}, subscribed),
+        GroupSummary("ahead", "classic", "Empty", 0, {"open": {0: 80}, "secret": {0: 0}}),
+        GroupSummary("other", "classic", "Empty", 0, {"secret": {0: 0}}),
+    )
     member = DescribedGroupMember("m", None, "client", "/10.0.0.1")
     assigned = [TopicPartition("open", [0]), TopicPartition("secret", [0, 1])]
     member.member_assignment = b"\0\3" + encode(ConsumerProtocolAssignment(assigned), 3)
     described = DescribedGroup(0, None, "mine", "Stable", "consumer", "range", [member])
-    listed = SimpleNamespace(group_id="mine", group_type="classic", group_state="Stable")
+    listed = [
+        SimpleNamespace(group_id=name, group_type="classic", group_state="Stable")
+        for name in ("ahead", "mine", "other")
+    ]
     answers = {
-        ApiKey.LIST_GROUPS: SimpleNamespace(error_code=0, groups=[listed]),
+        ApiKey.LIST_GROUPS: SimpleNamespace(error_code=0, groups=listed),
         ApiKey.DESCRIBE_GROUPS: SimpleNamespace(groups=[described]),
         ApiKey.OFFSET_FETCH: SimpleNamespace(groups=[SimpleNamespace(error_code=0, topics=[])]),
     }
@@ -72,7 +80,11 @@ def test_a_group_shows_no_offsets_of_a_topic_that_its_reader_may_not_describe(re
     assert found["lag"] == 90
 
 
-def test_the_lag_of_a_listed_group_counts_the_topics_that_are_named(request_of: Request) -> None:
+def test_the_lag_of_a_listed_group_and_the_order_count_the_topics_that_are_named(request_of: Request) -> None:
     found = groups(request_of)
     assert problems(found, GROUPS) == []
-    assert [(row["topics"], row["lag"]) for row in found["groups"]] == [(["open"], 90)]
+    assert [(row["topics"], row["lag"]) for row in found["groups"]] == [
+        (["open"], 90),
+        (["open"], 10),
+        ([], None),
+    ]
