@@ -32,12 +32,12 @@ async def handle(
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     groups = ctx.services.groups
-    empty_share_group(groups, request.group_id, create=True)
     group_id = request.group_id
-    failures = await _restarted(ctx, starts(ctx.broker, group_id, request.topics))
-    answers = [_answer(ctx, group_id, topic, failures) for topic in listed(ctx.broker, request)]
-    requested = altered(answers)
-    await groups.run(group_id, lambda _: groups.shard.share_partitions(group_id, requested))
+    async with empty_share_group(groups, group_id, create=True):
+        failures = await _restarted(ctx, starts(ctx.broker, group_id, request.topics))
+        answers = [_answer(ctx, group_id, topic, failures) for topic in listed(ctx.broker, request)]
+        requested = altered(answers)
+        await groups.run(group_id, lambda _: groups.shard.share_partitions(group_id, requested))
     return AlterShareGroupOffsetsResponse(responses=answers)
 
 

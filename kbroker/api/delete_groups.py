@@ -8,6 +8,7 @@ from typing import Any
 from kbroker.api.context import RequestContext
 from kbroker.api.later import results_of, running
 from kbroker.api.row import Api
+from kbroker.api.share_offsets import empty_share_group
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -29,15 +30,17 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
     async def delete(group_id: str) -> DeletableGroupResult:
         """States of a share group are deleted first, as in Kafka: if that fails, the group is still
         there to be deleted again; and afterwards those that a last fetch has made."""
+        result: DeletableGroupResult
         try:
-            group = service.read(group_id).table.groups.get(group_id)
-            if isinstance(group, ShareGroup) and group.is_empty:
-                await ctx.services.shares.partitions.delete_group(group_id)
-            result: DeletableGroupResult = await service.run(
-                group_id, lambda _: service.shard.delete(group_id)
-            )
-            if isinstance(group, ShareGroup) and result.error_code == ErrorCode.NONE:
-                await ctx.services.shares.partitions.delete_group(group_id)
+            if not isinstance(service.read(group_id).table.groups.get(group_id), ShareGroup):
+                result = await service.run(group_id, lambda _: service.shard.delete(group_id))
+                return result
+            states = ctx.services.shares.partitions
+            async with empty_share_group(service, group_id):
+                await states.delete_group(group_id)
+                result = await service.run(group_id, lambda _: service.shard.delete(group_id))
+                if result.error_code == ErrorCode.NONE:
+                    await states.delete_group(group_id)
         except KafkaError as error:
             return _failed(group_id, error)
         return result

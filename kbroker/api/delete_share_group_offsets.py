@@ -28,26 +28,28 @@ async def handle(
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     groups = ctx.services.groups
     service = ctx.services.shares
-    group = empty_share_group(groups, request.group_id)
-    answers = []
-    gone: set[bytes] = set()
-    for spec in request.topics if group.has_states else ():
-        topic = ctx.broker.catalogue.get(spec.topic_name)
-        if topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answers.append(
-                DeleteShareGroupOffsetsResponseTopic(spec.topic_name, bytes(16), code, NO_PARTITION)
-            )
-            continue
-        if topic.topic_id not in group.shared:
-            code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete."
-            answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, bytes(16), code, text))
-        else:
-            for partition in topic.partitions if topic.topic_id not in gone else ():
-                await service.partitions.delete(ShareKey(request.group_id, topic.topic_id, partition.index))
-            gone.add(topic.topic_id)
-            answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, topic.topic_id))
-    await groups.run(request.group_id, lambda _: groups.shard.unshare_topics(request.group_id, gone))
+    async with empty_share_group(groups, request.group_id) as group:
+        answers = []
+        gone: set[bytes] = set()
+        for spec in request.topics if group.has_states else ():
+            topic = ctx.broker.catalogue.get(spec.topic_name)
+            if topic is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answers.append(
+                    DeleteShareGroupOffsetsResponseTopic(spec.topic_name, bytes(16), code, NO_PARTITION)
+                )
+                continue
+            if topic.topic_id not in group.shared:
+                code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete."
+                answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, bytes(16), code, text))
+            else:
+                for partition in topic.partitions if topic.topic_id not in gone else ():
+                    await service.partitions.delete(
+                        ShareKey(request.group_id, topic.topic_id, partition.index)
+                    )
+                gone.add(topic.topic_id)
+                answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, topic.topic_id))
+        await groups.run(request.group_id, lambda _: groups.shard.unshare_topics(request.group_id, gone))
     return DeleteShareGroupOffsetsResponse(responses=answers)
 
 

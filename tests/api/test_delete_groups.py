@@ -2,6 +2,7 @@
 however many they are."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from kbroker.api import delete_groups
+from kbroker.control.coordinator.machine import Operation, Outcome
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.protocol.api_keys import ApiKey
@@ -76,12 +78,18 @@ def test_states_of_a_share_group_are_deleted_before_it(fails: bool) -> None:
         if fails:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
-    async def run(name: str, _: object) -> DeletableGroupResult:
-        events.append(f"group {name}")
-        return DeletableGroupResult(name)
+    async def run(name: str, operation: Operation) -> Any:
+        response = operation(0).response
+        if response is not None:
+            events.append(f"group {name}")
+        return response
 
-    table = SimpleNamespace(groups={"s": ShareGroup("s"), "c": ConsumerGroup("c")})
-    shard = SimpleNamespace(table=table)
+    table = SimpleNamespace(
+        groups={"s": ShareGroup("s"), "c": ConsumerGroup("c")},
+        of_type=lambda name, _: table.groups[name],
+        closed_to_members=lambda _: nullcontext(),
+    )
+    shard = SimpleNamespace(table=table, delete=lambda name: Outcome(response=DeletableGroupResult(name)))
     groups = SimpleNamespace(is_absent=lambda _: False, read=lambda _: shard, run=run, shard=shard)
     shares = SimpleNamespace(partitions=SimpleNamespace(delete_group=delete_states))
     context: Any = SimpleNamespace(services=SimpleNamespace(groups=groups, shares=shares))

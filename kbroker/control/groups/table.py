@@ -1,6 +1,8 @@
 """All groups of this broker, and the objects that all operations on them share."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from kbroker.control.coordinator.machine import Timers
@@ -23,6 +25,7 @@ class GroupTable:
     """
 
     __slots__ = (
+        "_closed",
         "completed_rebalances",
         "groups",
         "initialize_states",
@@ -41,7 +44,25 @@ class GroupTable:
         self.offsets = OffsetStore()
         self.groups: dict[str, Group] = {}
         self.completed_rebalances = 0
+        self._closed: Counter[str] = Counter()
         self.initialize_states: Callable[[str, int, Shared], None] = lambda _, __, ___: None
+
+    @contextmanager
+    def closed_to_members(self, group_id: str) -> Iterator[None]:
+        """No member joins the group in between."""
+        self._closed[group_id] += 1
+        try:
+            yield
+        finally:
+            self._closed[group_id] -= 1
+            if not self._closed[group_id]:
+                del self._closed[group_id]
+
+    def check_open(self, group_id: str) -> None:
+        """Before a member joins. Raises COORDINATOR_LOAD_IN_PROGRESS: clients repeat the request."""
+        if group_id in self._closed:
+            text = f"The states of group {group_id} are being changed."
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
 
     def group(self, group_id: str) -> Group:
         """A group of any type. Raises GROUP_ID_NOT_FOUND."""

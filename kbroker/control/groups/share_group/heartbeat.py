@@ -94,6 +94,7 @@ class ShareHeartbeat:
         member = group.members.get(request.member_id)
         if member is None:
             if request.member_epoch == 0:
+                self._table.check_open(group.group_id)
                 return ShareMember(request.member_id)
             return group.member(request.member_id)
         epoch = request.member_epoch
