@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import Enum, IntEnum
-from math import isinf
+from math import inf, isinf
 
 from msgspec import Struct
 
@@ -19,8 +19,14 @@ Check = Callable[[str, Value], None]
 
 _BLANK = "".join(map(chr, range(33)))  # what Java's String.trim removes
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
-_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?|[+-]?Infinity")
-_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+# Nothing is tried again (`++`): of a long wrong value, each split of its digits would be.
+_DOUBLE = re.compile(
+    r"[+-]?(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?|[+-]?Infinity", re.ASCII
+)
+_HEX_DOUBLE = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]++\.?+[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?"
+)
+_SPACE = " \t\n\x0b\f\r"
 
 
 class Type(IntEnum):
@@ -137,12 +143,22 @@ def parse_type(name: str, text: str | None, kind: Type) -> Value:
             return number
         raise invalid(name, text, f"Not a number of type {kind.name}")
     if kind is Type.DOUBLE:
-        if _DOUBLE.fullmatch(trimmed):
-            return float(trimmed.rstrip("fFdD"))
-        raise invalid(name, text, "Not a number of type DOUBLE")
+        return _double(name, text, trimmed)
     if kind is Type.LIST:
-        return tuple(_COMMA.split(trimmed)) if trimmed else ()
+        return tuple(part.strip(_SPACE) for part in trimmed.split(",")) if trimmed else ()
     return trimmed
+
+
+def _double(name: str, text: str, trimmed: str) -> float:
+    """As Java's Double.parseDouble, but without NaN, which would pass each check of bounds."""
+    if _DOUBLE.fullmatch(trimmed):
+        return float(trimmed.rstrip("fFdD"))
+    if (found := _HEX_DOUBLE.fullmatch(trimmed)) is None:
+        raise invalid(name, text, "Not a number of type DOUBLE")
+    try:
+        return float.fromhex(found[1])
+    except OverflowError:
+        return -inf if trimmed.startswith("-") else inf
 
 
 def render(value: Value, kind: Type | None = None) -> str | None:

@@ -45,6 +45,15 @@ from kbroker.config.topic import TOPIC
         (DOUBLE, "0.5f", 0.5),
         (DOUBLE, "1e3", 1000.0),
         (DOUBLE, ".5", 0.5),
+        (DOUBLE, "1.d", 1.0),
+        (DOUBLE, "\t 1F ", 1.0),
+        (DOUBLE, "0x1.8p1", 3.0),
+        (DOUBLE, "-0X.8P+1d", -1.0),
+        (DOUBLE, "0xfp0f", 15.0),
+        (DOUBLE, "1e400", float("inf")),
+        (DOUBLE, "-0x1p99999", float("-inf")),
+        (DOUBLE, "-Infinity", float("-inf")),
+        (LIST, "a b \t,\r\n c , d", ("a b", "c", "d")),
         (DOUBLE, "1.7976931348623157E308", DOUBLE_MAX),
         (LIST, "delete, compact", ("delete", "compact")),
         (LIST, "  ", ()),
@@ -74,13 +83,25 @@ def test_text_becomes_the_value_kafka_reads(kind: Type, text: str, value: Value)
         (LONG, "99999999999999999999", "Not a number of type LONG"),
         (DOUBLE, "abc", "Not a number of type DOUBLE"),
         (DOUBLE, "nan", "Not a number of type DOUBLE"),
+        (DOUBLE, "NaN", "Not a number of type DOUBLE"),
         (DOUBLE, "1_0", "Not a number of type DOUBLE"),
+        (DOUBLE, "0x1.8", "Not a number of type DOUBLE"),
+        (DOUBLE, "0xp1", "Not a number of type DOUBLE"),
+        (DOUBLE, "Infinityd", "Not a number of type DOUBLE"),
+        (DOUBLE, "1" * 100_000 + "x", "Not a number of type DOUBLE"),
+        (DOUBLE, "0x" + "1" * 100_000, "Not a number of type DOUBLE"),
     ],
 )
 def test_a_bad_text_is_refused_with_kafkas_words(kind: Type, text: str, why: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_type("some.key", text, kind)
     assert str(error.value) == f"Invalid value {text} for configuration some.key: {why}"
+
+
+def test_a_long_gap_in_a_list_is_read_once() -> None:
+    """Each of its blanks was tried as the first one before a comma."""
+    gap = " " * 100_000
+    assert parse_type("k", f"a{gap}b{gap},c", LIST) == (f"a{gap}b", "c")
 
 
 @pytest.mark.parametrize(
