@@ -84,9 +84,10 @@ def test_states_of_a_share_group_are_deleted_before_it(fails: bool) -> None:
             events.append(f"group {name}")
         return response
 
+    existing = {"s": ShareGroup("s"), "c": ConsumerGroup("c")}
     table = SimpleNamespace(
-        groups={"s": ShareGroup("s"), "c": ConsumerGroup("c")},
-        of_type=lambda name, _: table.groups[name],
+        groups=existing,
+        of_type=lambda name, _: existing[name],
         closed_to_members=lambda _: nullcontext(),
     )
     shard = SimpleNamespace(table=table, delete=lambda name: Outcome(response=DeletableGroupResult(name)))
