@@ -139,7 +139,7 @@ class Topics:
         first = self._partitions_used
         self._partitions_used += len(topic.partitions)
         for at, part in enumerate(topic.partitions, first):
-            self._partitions[at] = part.slot, part.generation
+            self._partitions[at] = part.slot, part.generation, 0
         name = topic.name.encode()
         start = number * 256
         self._names[start : start + len(name)] = np.frombuffer(name, np.uint8)

@@ -77,16 +77,18 @@ def fetch_frame(
     partition_max_bytes: int = 1 << 20,
     session: tuple[int, int] = (0, -1),
     partitions: dict[int, int] | None = None,
+    named: list[tuple[int, int]] | None = None,
     forget: list[int] | None = None,
     topic: str = "t",
     epoch: int = -1,
     last_epoch: int = -1,
     isolation: int = 0,
 ) -> bytes:
+    """named: (partition, offset) of each; a partition may be named again."""
     expected = {partition: offset} if partitions is None else partitions
     parts = [
         FetchPartition(p, epoch, at, last_epoch, partition_max_bytes=partition_max_bytes)
-        for p, at in expected.items()
+        for p, at in named or expected.items()
     ]
     request = FetchRequest(
         max_wait_ms=max_wait_ms,

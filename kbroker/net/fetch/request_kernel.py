@@ -87,6 +87,26 @@ def _planned(cx: int, topic: int, index: int, start: int) -> int:
 
 
 @inlined
+def _named(cx: int, topic: int, index: int) -> int:
+    """Number of the plan row of a partition that the request names outside a session: of the names
+    of one partition, the last counts, at the place of the first. -1 when Python must serve it."""
+    if index < 0 or index >= get(topic, Topic.COUNT):
+        return -1
+    partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
+    count, at = get(cx, Context.PLAN_COUNT), get(partition, Partition.PLANNED)
+    if at < count:
+        row = plan_row(cx, at)
+        if get(row, Plan.INDEX) == index and get(row, Plan.TOPIC) == topic:
+            return at
+    if count >= get(cx, Context.PLAN_CAPACITY) or not _resolve(cx, plan_row(cx, count), topic, index):
+        return -1
+    put(partition, Partition.PLANNED, count)
+    put(plan_row(cx, count), Plan.ENTRY, 0)
+    put(cx, Context.PLAN_COUNT, count + 1)
+    return count
+
+
+@inlined
 def _partition_bytes(version: int) -> int:
     """Bytes of one partition's fixed fields."""
     size = 16
@@ -149,14 +169,10 @@ def _plan_topics(cx: int, position: int, end: int, version: int, in_session: boo
             index = load_i32_be(position)
             if in_session:
                 at = _planned(cx, topic, index, at)
-                if at < 0:
-                    return -1
             else:
-                at = get(cx, Context.PLAN_COUNT)
-                if at >= get(cx, Context.PLAN_CAPACITY) or not _resolve(cx, plan_row(cx, at), topic, index):
-                    return -1
-                put(plan_row(cx, at), Plan.ENTRY, 0)
-                put(cx, Context.PLAN_COUNT, at + 1)
+                at = _named(cx, topic, index)
+            if at < 0:
+                return -1
             _read_partition(plan_row(cx, at), position, version)
             at += 1
             position += size

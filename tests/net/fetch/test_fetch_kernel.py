@@ -71,6 +71,22 @@ def _ask_anything(scene: KernelScene, data: st.DataObject) -> None:
             first, left = False, max(0, left - len(records))
 
 
+@pytest.mark.parametrize("version", [4, 11, 13])
+def test_the_last_name_of_a_partition_counts_at_the_place_of_the_first(tmp_path: Path, version: int) -> None:
+    """In Kafka the partitions of a request are a LinkedHashMap."""
+    with opened(tmp_path, [1, 2, 3]) as scene:
+        scene.show()
+        starts, ends = [log.start for log in scene.logs], [log.end for log in scene.logs]
+        named = [(2, ends[2]), (0, starts[0]), (2, starts[2]), (0, ends[0]), (1, ends[1]), (2, starts[2])]
+        answer = scene.answer(version, named=named)
+        found = [
+            (part.partition_index, len(part.records or b"") > 0)
+            for topic in answer.responses
+            for part in topic.partitions
+        ]
+        assert found == [(2, True), (0, False), (1, False)]
+
+
 @pytest.mark.parametrize("sendfile", [False, True])
 def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfile: bool) -> None:
     """Without the list of segments, this is the only read that the kernel can do."""
