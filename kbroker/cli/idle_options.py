@@ -26,7 +26,8 @@ IDLE_WITHOUT: Mapping[str, Mapping[str, str]] = {"consume": {"--group-protocol":
 
 
 class OwnCommand(UsefulOptions):
-    """A command of kbroker. It refuses nan, which the parser takes for a number within any bounds."""
+    """A command of kbroker. It refuses nan, which the parser takes for a number within any
+    bounds."""
 
     idle_beside: ClassVar[Mapping[str, Mapping[str, tuple[str, ...]]]] = IDLE_BESIDE
     idle_without: ClassVar[Mapping[str, Mapping[str, str]]] = IDLE_WITHOUT

@@ -59,7 +59,8 @@ class GroupTable:
                 del self._closed[group_id]
 
     def check_open(self, group_id: str) -> None:
-        """Before a member joins. Raises COORDINATOR_LOAD_IN_PROGRESS: clients repeat the request."""
+        """Before a member joins. Raises COORDINATOR_LOAD_IN_PROGRESS: clients repeat the
+        request."""
         if group_id in self._closed:
             text = f"The states of group {group_id} are being changed."
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
