@@ -1,6 +1,7 @@
 """DescribeShareGroupOffsets, DeleteShareGroupOffsets: groups that are no share groups."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +38,7 @@ def test_a_group_that_never_shared_a_partition_has_no_offsets_to_delete(tmp_path
     """As in Kafka (GroupMetadataManager.sharePartitionsEligibleForOffsetDeletion), not even of
     topics that do not exist."""
     group = ShareGroup("g")
-    table = SimpleNamespace(of_type=lambda *_: group)
+    table = SimpleNamespace(of_type=lambda *_: group, closed_to_members=lambda _: nullcontext())
 
     async def run(*_: object) -> None:
         """Nothing is unshared."""

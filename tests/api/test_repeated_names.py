@@ -3,6 +3,7 @@ could ask for gigabytes."""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -168,7 +169,7 @@ def test_the_offsets_of_a_topic_that_is_named_again_are_deleted_once(monkeypatch
     context: Any = SimpleNamespace(broker=SimpleNamespace(catalogue=catalogue), services=services)
     group = SimpleNamespace(shared={topic_id: None}, has_states=True)
     monkeypatch.setattr(delete_share_group_offsets, "check_protocol", lambda *_: None)
-    monkeypatch.setattr(delete_share_group_offsets, "empty_share_group", lambda *_: group)
+    monkeypatch.setattr(delete_share_group_offsets, "empty_share_group", lambda *_: nullcontext(group))
 
     async def answered() -> Any:
         names = [DeleteShareGroupOffsetsRequestTopic(name) for name in ("t", "none", "t", "t")]
