@@ -11,7 +11,7 @@ from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.completion import complete_topic, complete_topic_value
 from kbroker.cli.connection import Connection
 from kbroker.cli.consuming import Bounds, Reader, Start
-from kbroker.cli.failures import explain, result_of
+from kbroker.cli.failures import CommandFailed, explain, result_of
 from kbroker.cli.options import DryRun, connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.produce import ALL_SIZES, Sending, summary
@@ -156,6 +156,12 @@ def _copy_records(broker: Connection, source: str, target: str, *, keep_partitio
 
 
 def _again(record: Shown, keep_partition: bool) -> NewRecord:
+    """The record to write. Raises CommandFailed for one that librdkafka would change."""
+    if record.timestamp == 0:
+        raise CommandFailed(
+            f"{record.topic}-{record.partition}: the record at offset {record.offset} has timestamp 0, "
+            "which librdkafka replaces by the present time"
+        )
     return NewRecord(
         record.key,
         record.value,

@@ -107,7 +107,9 @@ def parse_json(line: bytes) -> NewRecord:
     timestamp = fields.get("timestamp", fields.get("ts"))
     if timestamp == -1:
         timestamp = None  # kcat's value for none
-    if timestamp is not None and (type(timestamp) is not int or not 0 <= timestamp < 1 << 63):
+    if timestamp == 0:
+        raise UsageFailed("timestamp: 0 cannot be written, librdkafka replaces it by the present time")
+    if timestamp is not None and (type(timestamp) is not int or not 0 < timestamp < 1 << 63):
         raise UsageFailed(f"timestamp: expected milliseconds since 1970, not {str(timestamp)[:80]!r}")
     value = "payload" if "payload" in fields else "value"
     return NewRecord(_bytes(fields, "key"), _bytes(fields, value), _headers(fields), timestamp=timestamp)

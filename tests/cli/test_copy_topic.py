@@ -11,6 +11,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, Unreachable
 from kbroker.cli.output import say
+from kbroker.cli.record_format import Shown
 from kbroker.cli.topic_description import describe_topic
 from tests.cli.conftest import Shell
 
@@ -69,6 +70,14 @@ def test_a_copy_that_fails_leaves_no_topic(cli: Shell, topic: str) -> None:
     assert "MESSAGE_TOO_LARGE" in done.stderr.splitlines()[-1]
     assert copied not in cli("topics", "list").text
     assert "1 record" in cli("topics", "copy", topic, copied, "--records").stderr
+
+
+def test_a_record_of_timestamp_0_is_not_copied() -> None:
+    """librdkafka writes the present time instead."""
+    record = Shown("orders", 2, 7, 0, None, b"v", ())
+    with pytest.raises(CommandFailed, match=r"^orders-2: the record at offset 7 has timestamp 0"):
+        copy_topic._again(record, keep_partition=True)
+    assert copy_topic._again(record._replace(timestamp=1), keep_partition=True).timestamp == 1
 
 
 def test_a_copy_that_is_stopped_leaves_no_topic(
