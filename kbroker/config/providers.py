@@ -17,7 +17,8 @@ from kbroker.config.setting import ConfigError
 
 PROVIDERS: Final = "config.providers"
 PACKAGE: Final = "org.apache.kafka.common.config.provider."
-_REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_REFERENCE: Final = re.compile(r"\$\{([^}]*)\}?")
+"""Also one without an end, so that a text is read only once."""
 MAX_BYTES: Final = 1 << 20
 
 Provider = Callable[[str, str], str]
@@ -40,11 +41,12 @@ def resolved(pairs: Mapping[str, str]) -> dict[str, str]:
             continue
 
         def value(reference: re.Match[str], name: str = name) -> str:
-            provider = providers.get(reference[1])
+            kind, *rest = reference[1].split(":", 2)  # NAME:KEY or NAME:PATH:KEY
+            provider = providers.get(kind) if rest and reference[0].endswith("}") else None
             if provider is None:
                 return reference[0]  # as in Apache Kafka: it is not a reference
             try:
-                return provider(reference[2] or "", reference[3])
+                return provider(rest[0] if len(rest) > 1 else "", rest[-1])
             except ConfigError as error:
                 problems.append(f"{name}: {reference[0]}: {error}")
                 return ""

@@ -22,6 +22,7 @@ PROVIDERS = {
 def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "secrets.properties").write_text("key.password=open\\=sesame\nother=x\n")
     (tmp_path / "token").write_text("from a file")
+    (tmp_path / "a:b").write_text("a key with a colon")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "secrets.properties")
     monkeypatch.setenv("KBROKER_TEST_SECRET", "from the environment")
@@ -38,14 +39,23 @@ def value(text: str, **more: str) -> str:
 def test_references_are_replaced_by_what_they_refer_to(secrets: Path) -> None:
     assert value(f"${{file:{secrets}/secrets.properties:key.password}}") == "open=sesame"
     assert value(f"${{dir:{secrets}:token}}") == "from a file"
+    assert value(f"${{dir:{secrets}:a:b}}") == "a key with a colon"
     assert value("${env:KBROKER_TEST_SECRET}") == "from the environment"
     assert value("<${env:KBROKER_TEST_SECRET}|${env:KBROKER_TEST_SECRET}>").count("environment") == 2
     config, _ = BrokerConfig.load(PROVIDERS, {"ssl.key.password": "${env:KBROKER_TEST_SECRET}"})
     assert config.get_optional_str("ssl.key.password") == "from the environment"
 
 
-@pytest.mark.parametrize("text", ["${vault:a:b}", "$env:X", "${env}", "${}", "plain"])
+@pytest.mark.parametrize(
+    "text", ["${vault:a:b}", "$env:X", "${env}", "${}", "plain", "${env:PATH", "${a ${env:PATH}"]
+)
 def test_a_text_without_a_reference_to_a_provider_stays(text: str) -> None:
+    assert value(text) == text
+
+
+def test_a_long_text_without_an_end_of_a_reference_is_read_once() -> None:
+    """Each beginning searched the rest for colons and an end: hours for this text."""
+    text = "${env:a:" * 100_000
     assert value(text) == text
 
 
