@@ -35,7 +35,9 @@ REBUILD_S: Final = 3600.0
 """The topic is read from its start after so long, because compaction may have removed
 tombstones."""
 DEFAULT_CONTEXT = ":.:"
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ESCAPE = re.compile(r"\\[\\\"']")
+_COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"?|'[^'\n]*'?""", re.DOTALL)
+"""Also one without an end, so that a schema is read only once."""
 _PACKAGE = re.compile(r"\bpackage\s+([\w.]+)\s*;")
 _MESSAGE = re.compile(r"\bmessage\s+(\w+)")
 Version = tuple[str, int]
@@ -196,7 +198,7 @@ def _message_name(schema: str) -> str | None:
     try:
         package, message = _descriptor_names(b64decode(schema, validate=True))
     except (ValueError, IndexError):
-        text = _COMMENT.sub(" ", schema)
+        text = _COMMENT_OR_STRING.sub(" ", _ESCAPE.sub("", schema))
         packages, messages = _PACKAGE.search(text), _MESSAGE.search(text)
         package, message = packages[1] if packages else "", messages[1] if messages else ""
     if not message:

@@ -110,11 +110,19 @@ def test_names_are_those_of_records_messages_and_titles() -> None:
     text = '// message No {\nsyntax = "proto3"; package shop.v1; /* message No {} */ message Order { }'
     assert record_name("PROTOBUF", text) == "shop.v1.Order"
     assert record_name("PROTOBUF", "message Order { }") == "Order"
+    options = r"""option a = "\" message No /* {name=orders/*}"; option b = '" message No';"""
+    assert record_name("PROTOBUF", f"package shop; {options} message Order {{ }}") == "shop.Order"
     file = FileDescriptorProto(name="o.proto", package="shop", dependency=["x.proto"], syntax="proto3")
     file.message_type.add(name="Order")
     file.message_type.add(name="Other")
     encoded = base64.b64encode(file.SerializeToString()).decode()
     assert record_name("PROTOBUF", encoded) == "shop.Order"
+
+
+@pytest.mark.parametrize("text", ["/*a", "\"'", '"\n', '\\"'])
+def test_a_long_schema_is_read_once(text: str) -> None:
+    """From each beginning of a comment its end was searched again: half an hour for this schema."""
+    assert record_name("PROTOBUF", f"message Order {{ }} {text * 1_000_000}") == "Order"
 
 
 class Log:
