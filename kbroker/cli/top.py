@@ -13,6 +13,7 @@ from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
 from kbroker.cli.failures import Unreachable, again_and_again
 from kbroker.cli.health_checks import age
 from kbroker.cli.options import examples
+from kbroker.cli.output import printed
 from kbroker.cli.sizes import counted, size
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def screen(found: Mapping[str, Any], width: int) -> "RenderableType":
         tables.add_column(width=min(MAX_TABLE, (width - GAP) * 11 // 20))
         tables.add_column(width=min(MAX_TABLE, (width - GAP) * 9 // 20))
         tables.add_row(clients_tables, host_tables)
-    return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines), tables)
+    return Group(*(Text(printed(line), no_wrap=True, overflow="ellipsis") for line in lines), tables)
 
 
 def troubles(sample: Mapping[str, Any]) -> list[str]:
@@ -203,6 +204,7 @@ def _interfaces(nics: Sequence[Mapping[str, Any]]) -> Rows:
 
 def _table(title: str | None, headers: Sequence[str], rows: Rows) -> "RenderableType":
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(
         title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, expand=True
@@ -213,5 +215,5 @@ def _table(title: str | None, headers: Sequence[str], rows: Rows) -> "Renderable
         else:
             table.add_column(header, header_style="dim", no_wrap=True, justify="right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(printed(cell)) for cell in row))  # a client's name is no markup
     return table

@@ -236,3 +236,11 @@ def test_troubles_have_a_line_each() -> None:
 
 def test_a_broker_without_troubles_has_no_line_of_them() -> None:
     assert "!" not in shown(BUSY)
+
+
+def test_a_name_is_neither_markup_nor_a_command_to_the_terminal() -> None:
+    """Clients choose the names of groups."""
+    names = ("[/x]", "[red]a[/red]", ":smile:", "\x1b[2J")
+    text = shown(BUSY | {"group_lag": dict.fromkeys(names, 1)})
+    for name in (*names[:-1], r"\x1b[2J"):
+        assert name in text
