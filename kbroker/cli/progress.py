@@ -25,7 +25,7 @@ def progress(what: str, total: int | None = None, unit: str = "") -> Iterator[Ad
     )
 
     amount = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda amount: bar.advance(task, amount)
