@@ -24,7 +24,7 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[float, float], tu
     "reset": (("connections",), ("connections",), (0.0, 0.0), ()),
     "clock": (("clock",), ("clock",), (3.0, 8.0), (-600.0, -60.0, -5.0, 5.0, 60.0, 600.0)),  # seconds
 }
-REMOTE = {"reset": "connections"}  # what needs no forward the broker's host
+REMOTE = {"reset": "connections"}  # what needs no access to the broker's host
 
 
 class UnknownFault(ValueError):
