@@ -139,8 +139,9 @@ def _check(stored: Stored, log_dirs: Collection[str]) -> None:
     if replicated := [p for p in partitions if p.replicated]:
         first = replicated[0]
         raise ExportError(
-            f"{len(replicated)} partitions have several replicas on this host ({first.topic}-{first.index}, ...): "
-            "a Kafka node holds one. Reassign them to one replica each first"
+            f"partitions with several replicas on this host: {len(replicated)}, the first is "
+            f"{first.topic}-{first.index}. A Kafka node holds one: reassign them to one replica each first "
+            "(`kbroker topics reassign`)"
         )
 
 

@@ -211,7 +211,7 @@ def test_topics_that_one_kafka_node_cannot_hold_are_refused(tmp_path: Path) -> N
     dirs = ";".join(str(tmp_path / f"d{number}") for number in range(2))
     with world(tmp_path, {"kbroker.replica.sites": dirs}, workers=2, dirs=2) as made:
         asyncio.run(create_topics(made.broker, [NewTopic("a", 1, 2)]))
-        with pytest.raises(ExportError, match="several replicas"):
+        with pytest.raises(ExportError, match="several replicas on this host: 1, the first is a-0"):
             exported(made)
         made.dirs = made.dirs[:1]
         with pytest.raises(ExportError, match=r"not named: .*d1"):
