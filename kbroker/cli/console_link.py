@@ -141,6 +141,8 @@ class ConsoleLink:
                 connection.close()
         except UnicodeError:
             raise UsageFailed(f"--url {self.shown}: not a valid host name") from None
+        except http.client.InvalidURL as error:
+            raise UsageFailed(f"--url {self.shown}: {error}") from error
         except ssl.SSLCertVerificationError as error:
             why = error.verify_message or str(error)
             raise UsageFailed(

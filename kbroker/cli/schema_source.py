@@ -36,7 +36,7 @@ class SchemaSource:
             _ = parts.port
         except ValueError:
             host = None
-        if not host or parts.scheme not in ("http", "https"):
+        if not host or not host.isprintable() or " " in host or parts.scheme not in ("http", "https"):
             raise UsageFailed(f"--registry {url!r}: expected http://HOST:PORT")
         login, _, place = parts.netloc.rpartition("@")
         self._url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
