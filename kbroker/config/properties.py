@@ -25,7 +25,11 @@ log = logging.getLogger(__name__)
 def read(path: Path) -> dict[str, str]:
     """The pairs of one file; a key with several values is logged. Raises ConfigError when it cannot
     be read or decoded."""
-    pairs = list(_pairs(read_text(path)))
+    text = read_text(path)
+    try:
+        pairs = list(_pairs(text))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     for key, values in Counter(key for key, _ in set(pairs)).items():
         if values > 1:
             log.warning("%s: %s has %d different values; the last one is used", path, key, values)
@@ -45,7 +49,8 @@ def read_text(path: Path) -> str:
 
 
 def parse(text: str) -> dict[str, str]:
-    """The pairs of a properties text, in order of first appearance."""
+    """The pairs of a properties text, in order of first appearance. Raises ConfigError, which shows
+    no value."""
     return dict(_pairs(text))
 
 
@@ -55,7 +60,12 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         rest = line[end:].lstrip(_BLANK)
         if rest[:1] in ("=", ":"):
             rest = rest[1:].lstrip(_BLANK)
-        yield _unescape(line[:end]), _unescape(rest)
+        key = _unescape(line[:end])
+        try:
+            value = _unescape(rest)
+        except ConfigError as error:
+            raise ConfigError(f"{key}: {error}") from None
+        yield key, value
 
 
 def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:
@@ -115,7 +125,7 @@ def _unescape(text: str) -> str:
         if code == "u":
             digits = text[index : index + 4]
             if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
-                raise ConfigError(f"Malformed \\uxxxx encoding in {text!r}")
+                raise ConfigError("Malformed \\uxxxx encoding")  # and the text may be a password
             out.append(chr(int(digits, 16)))
             index += 4
         else:

@@ -79,10 +79,7 @@ def _file(parameters: Mapping[str, str]) -> Provider:
     allowed = _allowed_paths(parameters)
 
     def value(path: str, key: str) -> str:
-        try:
-            found = properties.parse(_text(Path(path), allowed))
-        except ConfigError:
-            raise
+        found = properties.parse(_text(Path(path), allowed))
         if key not in found:
             raise ConfigError("the file has no such key")
         return found[key]

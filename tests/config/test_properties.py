@@ -39,8 +39,18 @@ def test_reads_as_java_does(text: str, pairs: dict[str, str]) -> None:
 
 
 def test_a_broken_unicode_escape_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="Malformed"):
+    with pytest.raises(ConfigError, match=r"^a: Malformed \\uxxxx encoding$"):
         properties.parse("a=\\u12g4")
+
+
+def test_a_broken_unicode_escape_is_named_without_the_value(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("ssl.key.password=open\\users@me\n")
+    with pytest.raises(ConfigError) as refused:
+        properties.read(file)
+    assert str(refused.value) == f"{file}: ssl.key.password: Malformed \\uxxxx encoding"
+    with pytest.raises(ConfigError, match=r"^Malformed"):
+        properties.parse("open\\users@me")
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))

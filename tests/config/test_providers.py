@@ -103,6 +103,10 @@ def test_no_problem_shows_a_value(secrets: Path) -> None:
             PROVIDERS | {"node.id": f"${{file:{secrets}/secrets.properties:key.password}}x${{env:NO}}"}
         )
     assert "sesame" not in str(refused.value)
+    (secrets / "secrets.properties").write_text("key.password=open\\users@me\n")
+    with pytest.raises(ConfigError, match=r"key\.password: Malformed") as refused:
+        value(f"${{file:{secrets}/secrets.properties:key.password}}")
+    assert "users" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["/d\0", "\ud800", "${file:/a\0b:key}", "${directory:/a:\0}"])
