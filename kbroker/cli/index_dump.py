@@ -2,11 +2,12 @@
 Read-only."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kbroker.cli.segment_dump import Item, problem, view_of
 from kbroker.cli.sizes import counted
+from kbroker.config.whole_numbers import whole_number
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.segment import OFFSET, TIME
 from kbroker.log.errors import CorruptLog
@@ -119,20 +120,30 @@ def dump_checkpoint(path: Path) -> Iterator[Item]:
     ):
         raise CorruptLog("not a checkpoint: it begins with its version and the number of its lines")
     if path.name == "leader-epoch-checkpoint":
-        rows = [line.split() for line in lines[2:] if line.strip()]
+        rows = [line for line in lines[2:] if line.strip()]
         if len(rows) != int(lines[1]):
             yield problem(path, f"{counted(len(rows), 'entry', 'entries')}, {lines[1]} announced")
-        for epoch, start in rows:
-            yield {"type": "epoch", "epoch": int(epoch), "startOffset": int(start)}
+        for line in rows:
+            epoch, start = _numbers(line, line.split(), 2)
+            yield {"type": "epoch", "epoch": epoch, "startOffset": start}
     elif path.name.endswith("-checkpoint"):
         for line in lines[2:]:
-            topic, partition, offset = line.split()
-            yield {"type": "checkpoint", "topic": topic, "partition": int(partition), "offset": int(offset)}
+            topic, *words = line.split() or [""]
+            partition, offset = _numbers(line, words, 2)
+            yield {"type": "checkpoint", "topic": topic, "partition": partition, "offset": offset}
     else:
         for line in lines:
             key, _, value = line.partition("=" if "=" in line else ":")
             if value and not line.startswith("#"):
                 yield {"type": "property", "key": key.strip(), "value": value.strip()}
+
+
+def _numbers(line: str, words: Sequence[str], count: int) -> list[int]:
+    """So many numbers. Raises CorruptLog, which shows the line."""
+    found = [number for word in words if (number := whole_number(word)) is not None]
+    if len(words) != count or len(found) != count:
+        raise CorruptLog(f"not a line of a checkpoint: {line[:80]!r}")
+    return found
 
 
 def _entries(path: Path, entry: struct.Struct) -> tuple[int, list[tuple[int, ...]]]:

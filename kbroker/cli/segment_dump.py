@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from msgspec.structs import asdict
 
+from kbroker.cli.sizes import counted
 from kbroker.log.errors import CorruptLog
 from kbroker.log.files import base_offset_of, parse_folder
 from kbroker.log.open_files import OpenFile
@@ -75,7 +76,7 @@ def dump_segment(path: Path, *, records: bool, decode: bool) -> Iterator[Item]:
         if preallocated:
             yield {"type": "preallocated", "bytes": rest}
         else:
-            yield problem(path, f"{rest} invalid bytes at the end, from byte {end}")
+            yield problem(path, f"{counted(rest, 'invalid byte')} at the end, from byte {end}")
 
 
 def problem(path: Path, text: str) -> Item:

@@ -64,6 +64,23 @@ def test_a_file_that_is_no_checkpoint_is_a_problem(
     assert f"{name}: not a checkpoint: it begins with its version and the number of its lines" in found
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("leader-epoch-checkpoint", "1 2 3"),
+        ("leader-epoch-checkpoint", "one 2"),
+        ("cleaner-offset-checkpoint", "orders 0"),
+        ("cleaner-offset-checkpoint", "orders 0 x"),
+    ],
+)
+def test_a_line_that_is_none_of_a_checkpoint_is_shown(
+    shell: Shell, tmp_path: Path, name: str, line: str
+) -> None:
+    (tmp_path / name).write_text(f"0\n1\n{line}\n")
+    found = shell("log", "dump", tmp_path / name, code=1).stderr
+    assert f"{name}: not a line of a checkpoint: {line!r}\n" in found
+
+
 def test_an_empty_checkpoint_has_no_entries(shell: Shell, folder: Path) -> None:
     """Apache Kafka makes the files before it has anything to write to them."""
     for name in ("leader-epoch-checkpoint", "cleaner-offset-checkpoint"):
@@ -119,6 +136,8 @@ def test_a_torn_tail_is_found_and_preallocated_zeros_are_none(shell: Shell, fold
     log.write_bytes(whole[:-10])
     last = items(shell, log, code=1)[-1]
     assert "invalid bytes at the end" in str(last["problem"])
+    log.write_bytes(whole + b"\1")
+    assert "1 invalid byte at the end" in str(items(shell, log, code=1)[-1]["problem"])
     log.write_bytes(whole + b"garbage" * 20)
     assert "problem" in items(shell, log, code=1)[-1]
 
