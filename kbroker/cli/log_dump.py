@@ -26,6 +26,7 @@ ID_BYTES = 16
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _NAMES = ("leader-epoch-checkpoint", "partition.metadata", "meta.properties")
 _HIDDEN = ("type", "timestampType", "headers")
+_CONTENTS = ("key", "payload")
 
 
 @app.callback()
@@ -144,6 +145,8 @@ def _print_items(items: Iterable[Item], file: str, *, json_lines: bool, contents
             problems += 1
             say(f"{item['file']}: {item['problem']}")
         if json_lines:
+            if item["type"] == "record" and not contents:
+                item = {name: value for name, value in item.items() if name not in _CONTENTS}
             print(json.dumps({"file": file, **item}, ensure_ascii=False, default=_plain))
         elif item["type"] != "problem":
             print(_line(item, contents))
@@ -170,14 +173,14 @@ def _line(item: Item, contents: bool) -> str:
         return f"{item['bytes']} preallocated bytes after the last batch"
     if item["type"] == "property":
         return f"{item['key']}: {item['value']}"
-    hidden = _HIDDEN if contents else (*_HIDDEN, "key", "payload")
+    hidden = _HIDDEN if contents else (*_HIDDEN, *_CONTENTS)
     parts = []
     for name, value in item.items():
         if name == "timestamp" and "timestampType" in item:
             parts.append(f"{item['timestampType']}: {value}")
         elif name == "headers":
             parts.append(f"headerKeys: [{','.join(key for key, _ in value)}]")
-        elif name in ("key", "payload") and value is None:
+        elif name in _CONTENTS and value is None:
             continue
         elif name not in hidden:
             parts.append(f"{name}: {_shown(name, value)}")

@@ -115,6 +115,9 @@ def test_records_are_shown_only_on_request(shell: Shell, folder: Path) -> None:
     deep = shell("log", "dump", log, "--deep").text
     assert "| offset: 0 CreateTime: 1000 keySize: 1 valueSize: 1 sequence: -1 headerKeys: [h]\n" in deep
     assert "payload: v" in shell("log", "dump", log, "--print-data-log").text
+    for option, shown in (("--deep", 0), ("--print-data-log", 2)):
+        records = [item for item in items(shell, log, option) if item["type"] == "record"]
+        assert [len(item.keys() & {"key", "payload"}) for item in records[:3]] == [shown] * 3
 
 
 def test_a_flipped_byte_is_found(shell: Shell, folder: Path) -> None:
