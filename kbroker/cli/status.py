@@ -38,10 +38,11 @@ def status(
     """Check processes, log dirs, partitions, lag and certificates. Ends with 1 if there is a
     problem.
 
-    Problems are: a process that was restarted in the last hour; a log dir that is offline, has less
-    than 5 % free, or has less than 20 % and is full within a day; partitions that are offline,
-    under-replicated, below min.insync.replicas or refuse produce; a certificate that expires within
-    14 days; a group with more lag than --max-lag."""
+    Problems are: a broker that is not ready; a process that was restarted in the last hour; a log
+    dir that is offline, has less than 5 % free, has less than 20 % and is full within a day, or has
+    an old copy of the store; partitions that are offline, under-replicated, below
+    min.insync.replicas, refuse produce or cannot be cleaned; a certificate that expires within 14
+    days; a group with more lag than --max-lag."""
     link = ConsoleLink(url, command_config)
     metrics = read_metrics(link)
     now_s = time.time()
