@@ -131,15 +131,16 @@ def move_logs(
         moves = _planned(found, logs, target)
         failures = _begin(client, moves)
         begun = {log: path for log, path in moves.items() if log not in failures}
+        pending = begun | _being_copied(logs, moves)
         rows = [(log.broker, *log.partition, size(log.bytes), path) for log, path in begun.items()]
         if rows:
             print_table(("BROKER", "TOPIC", "PARTITION", "SIZE", "TO"), rows)
-        elif not failures:
+        elif not failures and not pending:
             say("every log is where it should be")
         raise_first(list(failures.values()))
         if wait:
-            _follow(client, begun)
-        elif rows:
+            _follow(client, pending)
+        elif pending:
             say("moving; kbroker cluster log-dirs --partitions shows what is left")
 
 
@@ -158,6 +159,11 @@ def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, s
         if path not in (log.log_dir, log.moving_to):
             moves[log] = path
     return moves
+
+
+def _being_copied(logs: list[Log], moves: dict[Log, str]) -> dict[Log, str]:
+    """The targets of the logs that an earlier command moves."""
+    return {log: log.moving_to for log in logs if log.moving_to is not None and log not in moves}
 
 
 def _begin(client: Any, moves: dict[Log, str]) -> dict[Log, CommandFailed]:

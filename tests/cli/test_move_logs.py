@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.move_logs import LogDirs
 from tests.cli.conftest import Shell
@@ -142,3 +144,40 @@ def test_a_log_that_is_being_copied_is_one_log() -> None:
     found = LogDirs([{"broker": 1, "log_dirs": [entry("/a", 5, 10), entry("/b", 5, 4, future=True)]}])
     (log,) = found.logs
     assert (log.log_dir, log.moving_to, log.bytes) == ("/a", "/b", 10)
+
+
+class Client:
+    """An admin client with these answers of DescribeLogDirs, one after the other."""
+
+    def __init__(self, *log_dirs: list[dict[str, object]]) -> None:
+        self.answers = [[{"broker": 1, "log_dirs": each}] for each in log_dirs]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def describe_log_dirs(self) -> list[dict[str, object]]:
+        return self.answers.pop(0)
+
+    def alter_replica_log_dirs(self, targets: dict[object, str]) -> dict[object, object]:
+        assert targets == {}
+        return {}
+
+
+def test_the_move_of_an_earlier_command_is_waited_for(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after Ctrl-C: the log dir is empty when the command ends."""
+    copied = [entry("/a", 5, 10), entry("/b", 5, 4, future=True)]
+    client = Client(copied, copied, [entry("/a", 5), entry("/b", 5, 10)])
+    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
+    monkeypatch.setattr("kbroker.cli.move_logs.CHECK_SECONDS", 0)
+    done = shell("topics", "move-logs", "--from", "/a", "--wait")
+    assert done.stderr == "1 log still moving, 10 B\n1 log moved\n"
+    assert client.answers == []
+
+
+def test_a_move_of_an_earlier_command_is_reported(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client([entry("/a", 5, 10), entry("/b", 5, 4, future=True)])
+    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
+    assert shell("topics", "move-logs", "--from", "/a").stderr.startswith("moving; ")
