@@ -25,6 +25,7 @@ from kbroker.cleaner.throttle import Throttle
 from kbroker.cleaner.transactions import CleanedTransactions
 from kbroker.ipc.cleaning_messages import CleaningJob, ClosedSegment, SwapSegments
 from kbroker.kernels import search
+from kbroker.kernels.memory import INT64_MAX
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
@@ -100,7 +101,10 @@ class LogCleaner:
             raise MapTooSmall(f"{job.folder}: the batch at offset {job.first_dirty}")
         words = self._words
         words[:] = 0
-        words[Retain.NOW], words[Retain.DELETE_RETENTION] = now_ms, job.config.delete_retention_ms
+        horizon = now_ms + job.config.delete_retention_ms
+        words[Retain.NOW] = now_ms
+        # as in Kafka no tombstone ever goes when the sum is beyond a long
+        words[Retain.NEW_HORIZON] = horizon if horizon <= INT64_MAX else rk.NO_HORIZON
         special = SpecialFilter(self.offset_map, CleanedTransactions(aborted), words, job.last_records)
         segments = {segment.base_offset: segment for segment in job.segments}
         for bases in self._groups(job, done.end):

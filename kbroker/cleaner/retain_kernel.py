@@ -230,7 +230,7 @@ def _write_kept(at: int, size: int, flags: Bytes, last_offsets: Words, words: Wo
     count = load_i32_be(at + b.RECORD_COUNT)
     new_horizon = NO_HORIZON
     if words[Retain.TOMBSTONES] > 0 and _horizon(at) == NO_HORIZON:
-        new_horizon = words[Retain.NOW] + words[Retain.DELETE_RETENTION]
+        new_horizon = words[Retain.NEW_HORIZON]
     if count > 0 and words[Retain.KEPT] == count and new_horizon == NO_HORIZON:
         copy(target, at, size)
         return size

@@ -85,7 +85,7 @@ class SpecialFilter(Struct):
                 return data
             if self.words[Retain.KEPT]:
                 tombstones = marker_only or bool(self.words[Retain.TOMBSTONES])
-                deleted_from = now + int(self.words[Retain.DELETE_RETENTION])
+                deleted_from = int(self.words[Retain.NEW_HORIZON])
                 new_horizon = deleted_from if tombstones and horizon == rk.NO_HORIZON else rk.NO_HORIZON
                 if self.words[Retain.KEPT] == batch.record_count and new_horizon == rk.NO_HORIZON:
                     return data

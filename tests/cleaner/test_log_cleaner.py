@@ -7,6 +7,7 @@ import pytest
 from kbroker.cleaner.log_cleaner import LogChanged, MapTooSmall
 from kbroker.io.append.rows import AppendRow
 from kbroker.ipc.cleaning_messages import SwapSegments
+from kbroker.kernels.memory import INT64_MAX
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
@@ -127,6 +128,27 @@ def test_tombstones_stay_until_their_horizon_and_then_go(tmp_path: Path) -> None
     case.roll()
     case.clean()
     assert case.latest() == {b"b": b"1", b"c": b"1", b"d": b"1"}
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_tombstones_and_markers_stay_for_good_with_the_longest_retention(
+    tmp_path: Path, codec: Codec
+) -> None:
+    """Now plus the largest long is no time: as in Kafka such batches get no horizon."""
+    case = Compacted(tmp_path, delete_retention_ms=INT64_MAX)
+    case.append([(b"a", b"1"), (b"b", b"1")])
+    case.append([(b"a", None)], codec)
+    case.end(9, commit=True)
+    case.append([(b"c", b"1")])
+    case.roll()
+    case.clean()
+    case.clock += DAY
+    case.append([(b"d", b"1")])
+    case.roll()
+    case.clean()
+    assert case.latest() == {b"a": None, b"b": b"1", b"c": b"1", b"d": b"1"}
+    assert [batch.base_offset for batch in case.batches() if batch.is_control] == [3]
+    assert not any(batch.attributes & b.ATTRIBUTE_DELETE_HORIZON for batch in case.batches())
 
 
 def test_an_empty_value_is_no_tombstone(tmp_path: Path) -> None:
