@@ -53,9 +53,9 @@ def batch_fault(address: int, size: int, check_crc: bool) -> int:
 
 @inlined
 def _varint_size(address: int) -> int:
-    """Bytes of the varint at an address, at most 5."""
+    """Bytes of the varint at an address, at most 10: the timestamp delta has 64 bits."""
     size = 1
-    while size < 5 and load_u8(address + size - 1) >= 0x80:
+    while size < 10 and load_u8(address + size - 1) >= 0x80:
         size += 1
     return size
 

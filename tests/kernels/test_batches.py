@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kbroker.kernels import batches
 from kbroker.kernels.scan_rows import ScannedBatch, ScanState, ScanStop
-from tests.log.batch_bytes import batch, end_marker
+from tests.log.batch_bytes import batch, end_marker, record
 
 INT64 = np.int64
 
@@ -71,6 +71,15 @@ def test_end_markers_give_their_type_and_coordinator_epoch(tmp_path: Path) -> No
             (1, 77),
             (0, 0),
         ]
+
+
+@pytest.mark.parametrize("delta", [-(1 << 34), -(1 << 34) - 1, -(1 << 40), -(1 << 62)])
+def test_an_end_marker_far_from_its_delete_horizon_gives_them_too(tmp_path: Path, delta: int) -> None:
+    """Compaction makes the horizon the base timestamp: six bytes from 199 days before it on."""
+    marker = record(0, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 77), delta)
+    rows, _, stop = scan(batch(3, [b""], attributes=0x70, payload=marker), tmp_path)
+    assert (rows[0][ScannedBatch.CONTROL_TYPE], rows[0][ScannedBatch.COORDINATOR_EPOCH]) == (1, 77)
+    assert stop == ScanStop.END
 
 
 def test_an_emptied_control_batch_has_no_type(tmp_path: Path) -> None:
