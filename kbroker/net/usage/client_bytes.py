@@ -83,10 +83,15 @@ class ClientBytes:
         np.add.at(sums, self._of_row[rows], moved[rows])
         for number in np.flatnonzero(sums.any(axis=1)).tolist():
             self._add(self._names[number], *sums[number].tolist())
-        if len(self._names) > MAX_KEPT:
-            self._renumber()
+        self.free_unused()
         found, self._moved = self._moved, {}
         return _largest(found)
+
+    def free_unused(self) -> None:
+        """Free the numbers of client ids that no connection has, if there are many; `take` does it,
+        too."""
+        if len(self._names) > MAX_KEPT:
+            self._renumber()
 
     def rates(self, rows: Sequence[int]) -> NDArray[np.float64]:
         """Bytes per second of connections, received and sent: averages of the last seconds."""
@@ -121,7 +126,6 @@ class ClientBytes:
         self._moved[name] = before[0] + received, before[1] + sent
 
     def _renumber(self) -> None:
-        """Free the numbers of client ids that no connection has."""
         used = np.union1d(self._of_row, [0])
         self._of_row = np.searchsorted(used, self._of_row)
         self._names = [self._names[number] for number in used.tolist()]

@@ -74,6 +74,7 @@ class ClientUse:
     def tick(self, quotas: QuotaUse) -> None:
         """Report the changes; called once a second."""
         if not self._on or not self._linked:
+            self._bytes.free_unused()
             return
         software = tuple(self._largest()) if self._changed else None
         self._changed = False

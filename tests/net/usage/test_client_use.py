@@ -7,6 +7,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import Bound
 from kbroker.ipc.client_messages import ClientReport, SoftwareConnections, Throttled
 from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.usage.client_bytes import MAX_KEPT
 from kbroker.net.usage.client_use import MAX_SOFTWARE, ClientUse
 from kbroker.net.usage.quota_use import QuotaUse
 
@@ -116,3 +117,12 @@ def test_nothing_is_reported_where_nothing_serves_metrics() -> None:
     scene.connect("a", "1")
     scene.use.tick(scene.quotas)
     assert scene.got == []
+
+
+def test_unused_client_ids_are_forgotten_where_nothing_serves_metrics() -> None:
+    scene = Scene(**{"kbroker.http.listen": ""})
+    connection = scene.connect()
+    for number in range(MAX_KEPT + 1):
+        scene.use.named(connection, f"c-{number}")
+    scene.use.tick(scene.quotas)
+    assert scene.use._bytes._names == ["", f"c-{MAX_KEPT}"]
