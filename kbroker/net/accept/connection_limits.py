@@ -1,5 +1,5 @@
 """Connection limits: max.connections, limits per listener and per address, and the rate of new
-connections.
+connections, which a listener may have besides the broker's.
 
 Kafka's ConnectionQuotas: at max.connections the listener stops accepting; at the limit of an
 address the new connection is closed. Runs in: acceptor. Pure but for the clock.
@@ -13,6 +13,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.rate_limit import TokenBucket
 
 UNLIMITED = (1 << 31) - 1
+RATE = "max.connection.creation.rate"
 
 
 class ConnectionLimits:
@@ -23,8 +24,9 @@ class ConnectionLimits:
         self._total = 0
         self._by_listener: Counter[str] = Counter()
         self._by_host: Counter[str] = Counter()
-        rate = config.get_int("max.connection.creation.rate")
+        rate = config.get_int(RATE)
         self._new = TokenBucket(rate, rate, clock())
+        self._new_of_listener: dict[str, TokenBucket] = {}  # those with a rate of their own
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
@@ -36,7 +38,14 @@ class ConnectionLimits:
         self._of_listener = {name: limit for name, limit in limits.items() if isinstance(limit, int)}
         self._per_host = config.get_int("max.connections.per.ip")
         self._overrides = parse_overrides(config.get_str("max.connections.per.ip.overrides"))
-        self._new.capacity = self._new.per_second = config.get_int("max.connection.creation.rate")
+        self._new.capacity = self._new.per_second = config.get_int(RATE)
+        known, self._new_of_listener = self._new_of_listener, {}
+        for each in config.listeners:
+            rate = config.of_listener(each.listener, RATE)
+            if isinstance(rate, int) and config.is_set_for_listener(each.listener, RATE):
+                bucket = known.get(each.listener) or TokenBucket(rate, rate, self._clock())
+                bucket.capacity = bucket.per_second = rate
+                self._new_of_listener[each.listener] = bucket
 
     def may_accept(self, listener: str) -> bool:
         """Whether the listener may take a connection now; a later call may return True."""
@@ -44,7 +53,10 @@ class ConnectionLimits:
             return False
         if self._by_listener[listener] >= self._of_listener.get(listener, UNLIMITED):
             return False
-        return self._new.per_second == UNLIMITED or self._new.refill(self._clock()) >= 1
+        return all(
+            bucket.per_second == UNLIMITED or bucket.refill(self._clock()) >= 1
+            for bucket in self._new_on(listener)
+        )
 
     def refusal(self, host: str) -> str:
         """The reason to close a connection from this address at once; empty when it may stay."""
@@ -58,7 +70,13 @@ class ConnectionLimits:
         self._total += 1
         self._by_listener[listener] += 1
         self._by_host[host] += 1
-        self._new.take()
+        for bucket in self._new_on(listener):
+            bucket.take()
+
+    def _new_on(self, listener: str) -> tuple[TokenBucket, ...]:
+        """The buckets from which a new connection takes: the broker's and the listener's."""
+        own = self._new_of_listener.get(listener)
+        return (self._new,) if own is None else (self._new, own)
 
     def closed(self, listener: str, host: str) -> None:
         """Stop counting a connection."""

@@ -251,6 +251,24 @@ def test_a_listener_may_have_a_limit_of_its_own_which_may_change() -> None:
     assert not limits.may_accept("PLAINTEXT")
 
 
+def test_a_listener_may_have_a_rate_of_new_connections_which_may_change() -> None:
+    now = [0.0]
+    rate = "listener.name.ssl.max.connection.creation.rate"
+    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", rate: "1"})
+    limits = ConnectionLimits(config, lambda: now[0])
+    limits.opened("SSL", "10.0.0.1")
+    assert not limits.may_accept("SSL")
+    assert limits.may_accept("PLAINTEXT")
+    now[0] = 1.0
+    assert limits.may_accept("SSL")
+    limits.configure(config.with_dynamic(cluster={}, own={rate: "3"}))
+    now[0] = 2.0
+    for _ in range(3):
+        assert limits.may_accept("SSL")
+        limits.opened("SSL", "10.0.0.1")
+    assert not limits.may_accept("SSL")
+
+
 def test_the_address_is_named_when_it_is_taken() -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
