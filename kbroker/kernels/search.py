@@ -201,9 +201,9 @@ def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Wor
 
 @kernel("int64(int64, int64, int64, int64[::1])")
 def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
-    """Largest timestamp of the batches from a batch start on: out[0] the timestamp (raised only),
-    out[1] the last offset of the first batch that has it, out[2] where the last batch ends. Returns
-    FOUND, DAMAGED or Located.READ_FAILED."""
+    """Largest timestamp of the batches from a batch start on, without those that compaction has
+    emptied: out[0] the timestamp (raised only), out[1] the last offset of the first batch that has
+    it, out[2] where the last batch ends. Returns FOUND, DAMAGED or Located.READ_FAILED."""
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
     start, filled = position, 0
@@ -215,7 +215,7 @@ def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
         at = address + (position - start)
         size = batch_bytes(at)
         timestamp = load_i64_be(at + b.MAX_TIMESTAMP)
-        if timestamp > out[0]:
+        if timestamp > out[0] and load_i32_be(at + b.RECORD_COUNT) > 0:
             out[0] = timestamp
             out[1] = last_offset(at)
         position += size

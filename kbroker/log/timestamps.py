@@ -70,14 +70,16 @@ def max_timestamp(
     if where is None:
         return None
     position = reader.find_position(where.base_offset, best[1])
-    placed = _next_batch(reader, where, position, best[0])
-    if placed is None:
-        return None
-    batch = placed.batch
-    for offset, timestamp in read_times(batch):
-        if timestamp == best[0]:
-            return TimestampOffset(timestamp, offset, batch.partition_leader_epoch)
-    return TimestampOffset(best[0], batch.last_offset, batch.partition_leader_epoch)  # an emptied batch
+    emptied: TimestampOffset | None = None
+    while placed := _next_batch(reader, where, position, best[0]):
+        batch = placed.batch
+        for offset, timestamp in read_times(batch):
+            if timestamp == best[0]:
+                return TimestampOffset(timestamp, offset, batch.partition_leader_epoch)
+        if emptied is None:
+            emptied = TimestampOffset(best[0], batch.last_offset, batch.partition_leader_epoch)
+        position = placed.position + batch.size
+    return emptied  # Kafka's time index has the times of emptied batches, too
 
 
 def _reaches(reader: LogReader, view: SegmentView, timestamp: int) -> bool:

@@ -14,6 +14,7 @@ from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.timestamps import locate_batch, locate_timestamp, max_timestamp
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch
+from tests.log import batch_bytes
 from tests.log.folder import Folder
 
 
@@ -188,6 +189,28 @@ def test_a_truncated_segment_is_walked_again(tmp_path: Path) -> None:
     later = [build_batch([(None, b"v", (), time)], base_offset=at) for at, time in ((1, 15), (2, 20))]
     folder.segment(0, [batches[0], *later], closed=False)
     assert max_timestamp(reader, 0, 0, end, version=4) == (20, 2, -1)
+
+
+def test_a_segment_that_compaction_has_emptied_hides_no_later_one(tmp_path: Path) -> None:
+    """Its last batch stays as a header, with a largest timestamp that no record has."""
+    folder = Folder(tmp_path / "t-0")
+    folder.segment(0, [batch_bytes.batch(0, [], [50], last_offset_delta=0)])
+    folder.file(0, ".timeindex").write_bytes(b"")
+    folder.segment(1, [build_batch([(None, b"v", (), 20)], base_offset=1)])
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    assert locate_timestamp(reader, 15, 0, *WHOLE_LOG) == (20, 1, -1)
+    assert locate_timestamp(reader, 21, 0, *WHOLE_LOG) is None
+    assert max_timestamp(reader, 0, *WHOLE_LOG) == (20, 1, -1)
+
+
+def test_the_largest_time_is_not_that_of_an_emptied_batch_before_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "t-0")
+    kept = build_batch([(None, b"v", (), 20)], base_offset=1)
+    folder.segment(0, [batch_bytes.batch(0, [], [50], last_offset_delta=0), kept])
+    folder.file(0, ".timeindex").write_bytes(struct.pack(">qi", 20, 1))
+    folder.segment(2, [build_batch([(None, b"v", (), 10)], base_offset=2)], closed=False)
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    assert max_timestamp(reader, 0, *WHOLE_LOG) == (20, 1, -1)
 
 
 def test_an_empty_log_has_no_times(tmp_path: Path) -> None:
