@@ -36,9 +36,23 @@ class CleanerState:
         self._uncleanable: set[Log] = set()
 
     def configure(self, values: dict[str, str]) -> None:
-        """Dynamic broker settings by Kafka name; used from the next log on."""
+        """Dynamic broker settings by Kafka name; used from the next log on. Of logs that could not
+        be cleaned, a map of another size may suffice for some: all are tried again."""
+        before = self._map_settings()
         self.config = self.config.with_dynamic(cluster=values, own={})
         self.throttle.bytes_per_second = self.config.get_float("log.cleaner.io.max.bytes.per.second")
+        if self._map_settings() != before:
+            with self._lock:
+                self._forget_others(set())
+
+    def _map_settings(self) -> tuple[int, int, float]:
+        """The settings that determine how many keys an offset map takes."""
+        config = self.config
+        return (
+            config.get_int("log.cleaner.dedupe.buffer.size"),
+            self.threads,
+            config.get_float("log.cleaner.io.buffer.load.factor"),
+        )
 
     @property
     def threads(self) -> int:
@@ -91,7 +105,7 @@ class CleanerState:
 
     def failed(self, one: CleanableLog, for_good: bool) -> None:
         """A log could not be cleaned. for_good: it would fail again, so it is not cleaned until the
-        next start."""
+        next start, or until offset maps have another size."""
         with self._lock:
             self.metrics.words[FAILURES] += 1
             if for_good:

@@ -96,6 +96,18 @@ def test_an_uncleanable_log_that_is_deleted_is_not_counted_any_more(state: Clean
     assert state.take_filthiest([kept, deleted]) == deleted  # a log that is compacted again
 
 
+def test_a_log_that_cannot_be_cleaned_is_tried_again_with_a_map_of_another_size(state: CleanerState) -> None:
+    """The broker's log says that the map was too small, and its size can be changed without a
+    restart."""
+    logs = [(0, log(1, 0.5))]
+    state.failed(logs[0][1], for_good=True)
+    state.configure({"log.cleaner.backoff.ms": "1000"})
+    assert state.take_filthiest(logs) is None
+    state.configure({"log.cleaner.dedupe.buffer.size": str(1 << 30)})
+    assert state.metrics.words[UNCLEANABLE] == 0
+    assert state.take_filthiest(logs) == logs[0]
+
+
 def test_a_complete_cleaning_counts_its_bytes(state: CleanerState) -> None:
     state.done(log(1, 0.5), Cleaned(map_bytes=3, bytes_read=4, bytes_written=5), 1)
     state.done(log(1, 0.5), None, 1)
