@@ -34,6 +34,9 @@ class CleanerState:
         self._lock = threading.Lock()
         self._busy: set[Log] = set()
         self._uncleanable: set[Log] = set()
+        self._failed: set[Log] = set()
+        """Logs whose last cleaning did not complete. They come after all others: their disk may be
+        full for hours."""
 
     def configure(self, values: dict[str, str]) -> None:
         """Dynamic broker settings by Kafka name; used from the next log on. Of logs that could not
@@ -89,6 +92,7 @@ class CleanerState:
             due = [pair for pair in candidates if pair[1].due]
             if not due:
                 return None
+            due = [pair for pair in due if (pair[1].slot, pair[1].generation) not in self._failed] or due
             filthiest = max(due, key=lambda pair: pair[1].ratio)
             self._busy.add((filthiest[1].slot, filthiest[1].generation))
             return filthiest
@@ -97,7 +101,10 @@ class CleanerState:
         """A thread has finished a log; cleaned: None if the cleaning did not complete."""
         with self._lock:
             self._busy.discard((one.slot, one.generation))
-            if cleaned is not None:
+            if cleaned is None:
+                self._failed.add((one.slot, one.generation))
+            else:
+                self._failed.discard((one.slot, one.generation))
                 self.metrics.words[RUNS] += 1
                 self.metrics.words[READ_BYTES] += cleaned.map_bytes + cleaned.bytes_read
                 self.metrics.words[WRITTEN_BYTES] += cleaned.bytes_written
@@ -115,4 +122,5 @@ class CleanerState:
     def _forget_others(self, known: set[Log]) -> None:
         """Forget uncleanable logs that were deleted, or that compaction no longer concerns."""
         self._uncleanable &= known
+        self._failed &= known
         self.metrics.words[UNCLEANABLE] = len(self._uncleanable)

@@ -74,6 +74,18 @@ def test_one_thread_at_a_time_cleans_a_log(state: CleanerState) -> None:
     assert state.take_filthiest(logs) == logs[0]
 
 
+def test_a_log_whose_cleaning_failed_comes_after_the_others(state: CleanerState) -> None:
+    """Its disk may be full, and other disks have logs, too."""
+    logs = [(0, log(1, 0.9)), (1, log(2, 0.5))]
+    assert state.take_filthiest(logs) == logs[0]
+    state.done(logs[0][1], None, 1)
+    assert state.take_filthiest(logs) == logs[1]
+    state.done(logs[1][1], Cleaned(), 1)
+    assert state.take_filthiest(logs[:1]) == logs[0]
+    state.done(logs[0][1], Cleaned(), 1)
+    assert state.take_filthiest(logs) == logs[0]
+
+
 def test_a_log_that_fails_for_good_is_not_taken_again(state: CleanerState) -> None:
     logs = [(0, log(1, 0.5))]
     state.failed(logs[0][1], for_good=False)
