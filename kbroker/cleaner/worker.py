@@ -86,7 +86,7 @@ class CleanerThread(threading.Thread):
         for worker in range(self._workers):
             try:
                 found += [(worker, one) for one in self._caller.ask(worker, CleanableLogs())]
-            except KafkaError:  # the IO worker is restarting, so its logs cannot be cleaned now
+            except (KafkaError, LinkClosed):  # it is restarting, or its disk hangs: others clean
                 complete = False
         taken = self._state.take_filthiest(found, complete)
         if taken is None:

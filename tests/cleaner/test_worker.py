@@ -16,6 +16,7 @@ from kbroker.cleaner.worker import CleanerThread
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.cleaning_messages import CleanableLog, EndCleaning
 from kbroker.ipc.layout import ProcessLine
+from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log.errors import CorruptLog
@@ -110,6 +111,25 @@ def test_the_state_hears_whether_every_io_worker_has_listed_its_logs(
     thread = a_thread(SimpleNamespace(take_filthiest=lambda *given: heard.append(given), stop=None))
     assert not thread._clean_filthiest()
     assert heard == [([(0, ONE)], True) if answers else ([], False)]
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), LinkClosed("no answer in time")]
+)
+def test_logs_of_other_io_workers_are_cleaned_while_one_does_not_answer(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(number: int, _: Any) -> Any:
+        if number == 0:
+            raise error
+        return (ONE,)
+
+    heard: list[Any] = []
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    thread = a_thread(SimpleNamespace(take_filthiest=lambda *given: heard.append(given), stop=None))
+    thread._workers = 2
+    assert not thread._clean_filthiest()
+    assert heard == [([(1, ONE)], False)]
 
 
 def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyPatch) -> None:
