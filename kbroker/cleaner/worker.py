@@ -61,6 +61,7 @@ class CleanerThread(threading.Thread):
         self._dir_errors = LogDirErrors(context.config.log_dirs, context.shared)
         self._caller = Caller(context.control_sockets.connector, state.stop)
         self._cleaner: LogCleaner | None = None
+        self._sizes: tuple[int, float, int] | None = None  # of its map and its buffers
         self._worker = 0  # of the log that is being cleaned
 
     def run(self) -> None:
@@ -131,9 +132,8 @@ class CleanerThread(threading.Thread):
         threads = max(1, self._state.threads)
         memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MAX_MAP_BYTES)
         factor = usable_load(config.get_float("log.cleaner.io.buffer.load.factor"))
-        have = self._cleaner.offset_map if self._cleaner is not None else None
-        if self._cleaner is None or have is None or (have.memory_bytes, have.load_factor) != (memory, factor):
-            buffer = config.get_int("log.cleaner.io.buffer.size") // threads // 2
+        buffer = config.get_int("log.cleaner.io.buffer.size") // threads // 2
+        if self._cleaner is None or self._sizes != (memory, factor, buffer):
             self._cleaner = LogCleaner(
                 OffsetMap(memory, factor),
                 buffer,
@@ -141,6 +141,7 @@ class CleanerThread(threading.Thread):
                 lambda swap: bool(self._caller.ask(self._worker, swap)),
                 self._check,
             )
+            self._sizes = memory, factor, buffer
         return self._cleaner
 
     def _check(self, _: str) -> None:

@@ -144,6 +144,19 @@ def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyP
     assert thread._log_cleaner().offset_map.memory_bytes == 1 << 20
 
 
+def test_new_sizes_of_the_buffers_are_used_from_the_next_log_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace())
+    map_bytes = {"log.cleaner.dedupe.buffer.size": str(4 << 20)}
+    state = SimpleNamespace(stop=None, threads=2, config=BrokerConfig(map_bytes), throttle=Throttle(1e9))
+    thread = a_thread(state)
+    first = thread._log_cleaner()
+    state.config = BrokerConfig({**map_bytes, "log.cleaner.io.buffer.size": str(1 << 20)})
+    second = thread._log_cleaner()
+    assert second is not first
+    assert second._buffer_bytes == 1 << 18
+    assert thread._log_cleaner() is second
+
+
 def test_a_thread_backs_off_only_after_it_has_cleaned_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     monkeypatch.setattr(worker, "lower_priority", lambda: None)
