@@ -5,6 +5,7 @@ Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all work
 work.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ from kbroker.ipc.cleaning_messages import (
 )
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.protocol.errors import ErrorCode, KafkaError
+
+_logger = logging.getLogger(__name__)
 
 
 class CleanableRange(Struct, frozen=True):
@@ -139,7 +142,12 @@ class Cleaning:
         for log in self._logs:
             if not log.config.compact or not log.segments.closed:
                 continue
-            span = cleanable_range(log, now)
+            try:
+                span = cleanable_range(log, now)
+            except OSError as error:  # the other logs can be cleaned nevertheless
+                _logger.warning("%s is not cleaned: %s", log.folder, error)
+                self._logs.failures.read_failed(log.slot, error)
+                continue
             if log.segments.first_unsynced_base < log.base_offsets[-1]:
                 self._wait_for_sync.add(log.slot)
             if span.clean_bytes + span.cleanable_bytes > 0:

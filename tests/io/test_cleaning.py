@@ -1,15 +1,17 @@
 """What of a log may be cleaned, and which logs are due."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.cleaning_messages import BeginCleaning, CleanableLogs, EndCleaning, SwapSegments
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import KafkaError
-from tests.cleaner.compacted import DAY, Compacted
+from tests.cleaner.compacted import DAY, Compacted, OneLog
 from tests.io.append.plain_append import NOW, topic_config
 
 
@@ -87,6 +89,25 @@ def test_a_log_is_due_by_its_ratio_or_by_the_age_of_its_dirt(tmp_path: Path) -> 
     dirt = case.dirt()
     assert dirt is not None
     assert dirt.due
+
+
+def test_a_log_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    bad, good = Compacted(tmp_path / "bad", max_compaction_lag_ms=DAY), Compacted(tmp_path / "good")
+    for case in (bad, good):
+        with_segments(case, 2)
+    (bad.log.folder / f"{0:020d}.log").unlink()
+    failed: list[int] = []
+
+    class Both(OneLog):
+        def __iter__(self) -> Iterator[UnifiedLog]:
+            return iter([bad.partition, good.partition])
+
+        def read_failed(self, slot: int, _: OSError) -> None:
+            failed.append(slot)
+
+    cleaning = Cleaning(Both(good.partition), good.woken.append, lambda: NOW)
+    assert len(cleaning.cleanable(CleanableLogs())) == 1
+    assert failed == [3]
 
 
 def test_a_log_that_is_not_compacted_is_never_offered(tmp_path: Path) -> None:
