@@ -3,8 +3,10 @@ throttle, metrics."""
 
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kbroker.cleaner.log_cleaner import Cleaned
+from kbroker.cleaner.offset_map import usable_load
 from kbroker.cleaner.throttle import Throttle
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.cleaning_messages import CleanableLog
@@ -17,9 +19,23 @@ WRITTEN_BYTES = bind("kbroker_cleaner_written_bytes_total")
 SECONDS = bind("kbroker_cleaner_seconds")
 DIRTIEST = bind("kbroker_cleaner_max_dirty_percent")
 UNCLEANABLE = bind("kbroker_cleaner_uncleanable_partitions")
+MAX_MAP_BYTES = (1 << 31) - 1  # as Kafka
 
 Log = tuple[int, int]
 """(slot, generation)"""
+
+
+class MemorySizes(NamedTuple):
+    """Of one thread's memory. map_bytes, load_factor: of its offset map. buffer_bytes: of each of
+    its buffers."""
+
+    map_bytes: int
+    load_factor: float
+    buffer_bytes: int
+
+
+def _log_of(one: CleanableLog) -> Log:
+    return one.slot, one.generation
 
 
 class CleanerState:
@@ -41,20 +57,22 @@ class CleanerState:
     def configure(self, values: dict[str, str]) -> None:
         """Dynamic broker settings by Kafka name; used from the next log on. Of logs that could not
         be cleaned, a map of another size may suffice for some: all are tried again."""
-        before = self._map_settings()
+        before = self.sizes
         self.config = self.config.with_dynamic(cluster=values, own={})
         self.throttle.bytes_per_second = self.config.get_float("log.cleaner.io.max.bytes.per.second")
-        if self._map_settings() != before:
+        after = self.sizes
+        if (after.map_bytes, after.load_factor) != (before.map_bytes, before.load_factor):
             with self._lock:
                 self._forget_others(set())
 
-    def _map_settings(self) -> tuple[int, int, float]:
-        """The settings that determine how many keys an offset map takes."""
-        config = self.config
-        return (
-            config.get_int("log.cleaner.dedupe.buffer.size"),
-            self.threads,
-            config.get_float("log.cleaner.io.buffer.load.factor"),
+    @property
+    def sizes(self) -> MemorySizes:
+        """The share of one thread in the memory that the settings allow."""
+        config, threads = self.config, max(1, self.threads)
+        return MemorySizes(
+            min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MAX_MAP_BYTES),
+            usable_load(config.get_float("log.cleaner.io.buffer.load.factor")),
+            config.get_int("log.cleaner.io.buffer.size") // threads // 2,
         )
 
     @property
@@ -81,30 +99,26 @@ class CleanerState:
         `done`. logs: each with its IO worker. complete: these are the logs of all IO workers."""
         with self._lock:
             if complete:
-                self._forget_others({(one.slot, one.generation) for _, one in logs})
-            candidates = [
-                (worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy
-            ]
-            candidates = [
-                pair for pair in candidates if (pair[1].slot, pair[1].generation) not in self._uncleanable
-            ]
+                self._forget_others({_log_of(one) for _, one in logs})
+            taken = self._busy | self._uncleanable
+            candidates = [(worker, one) for worker, one in logs if _log_of(one) not in taken]
             self.metrics.words[DIRTIEST] = int(100 * max((one.ratio for _, one in candidates), default=0.0))
             due = [pair for pair in candidates if pair[1].due]
             if not due:
                 return None
-            due = [pair for pair in due if (pair[1].slot, pair[1].generation) not in self._failed] or due
+            due = [pair for pair in due if _log_of(pair[1]) not in self._failed] or due
             filthiest = max(due, key=lambda pair: pair[1].ratio)
-            self._busy.add((filthiest[1].slot, filthiest[1].generation))
+            self._busy.add(_log_of(filthiest[1]))
             return filthiest
 
     def done(self, one: CleanableLog, cleaned: Cleaned | None, nanoseconds: int) -> None:
         """A thread has finished a log; cleaned: None if the cleaning did not complete."""
         with self._lock:
-            self._busy.discard((one.slot, one.generation))
+            self._busy.discard(_log_of(one))
             if cleaned is None:
-                self._failed.add((one.slot, one.generation))
+                self._failed.add(_log_of(one))
             else:
-                self._failed.discard((one.slot, one.generation))
+                self._failed.discard(_log_of(one))
                 self.metrics.words[RUNS] += 1
                 self.metrics.words[READ_BYTES] += cleaned.map_bytes + cleaned.bytes_read
                 self.metrics.words[WRITTEN_BYTES] += cleaned.bytes_written
@@ -116,7 +130,7 @@ class CleanerState:
         with self._lock:
             self.metrics.words[FAILURES] += 1
             if for_good:
-                self._uncleanable.add((one.slot, one.generation))
+                self._uncleanable.add(_log_of(one))
                 self.metrics.words[UNCLEANABLE] = len(self._uncleanable)
 
     def _forget_others(self, known: set[Log]) -> None:

@@ -14,9 +14,9 @@ import time
 from contextlib import suppress
 
 from kbroker.cleaner.caller import Caller
-from kbroker.cleaner.cleaner_state import CleanerState
+from kbroker.cleaner.cleaner_state import CleanerState, MemorySizes
 from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
-from kbroker.cleaner.offset_map import OffsetMap, usable_load
+from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.cleaning_messages import (
     BeginCleaning,
@@ -43,7 +43,6 @@ IOPRIO_LOWEST = (2 << 13) | 7  # of the class best effort, and never idle: see `
 JOIN_S = 10.0
 PAUSE_FACTOR = 10  # pause after a check, in times of its length: thousands of logs may be checked
 MIN_CALL_INTERVAL_S = 0.01
-MAX_MAP_BYTES = (1 << 31) - 1  # as Kafka
 
 
 class Stopped(Exception):
@@ -61,7 +60,7 @@ class CleanerThread(threading.Thread):
         self._dir_errors = LogDirErrors(context.config.log_dirs, context.shared)
         self._caller = Caller(context.control_sockets.connector, state.stop)
         self._cleaner: LogCleaner | None = None
-        self._sizes: tuple[int, float, int] | None = None  # of its map and its buffers
+        self._sizes: MemorySizes | None = None
         self._worker = 0  # of the log that is being cleaned
 
     def run(self) -> None:
@@ -128,20 +127,16 @@ class CleanerThread(threading.Thread):
 
     def _log_cleaner(self) -> LogCleaner:
         """This thread's cleaner, replaced when its settings have changed."""
-        config = self._state.config
-        threads = max(1, self._state.threads)
-        memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MAX_MAP_BYTES)
-        factor = usable_load(config.get_float("log.cleaner.io.buffer.load.factor"))
-        buffer = config.get_int("log.cleaner.io.buffer.size") // threads // 2
-        if self._cleaner is None or self._sizes != (memory, factor, buffer):
+        sizes = self._state.sizes
+        if self._cleaner is None or self._sizes != sizes:
             self._cleaner = LogCleaner(
-                OffsetMap(memory, factor),
-                buffer,
+                OffsetMap(sizes.map_bytes, sizes.load_factor),
+                sizes.buffer_bytes,
                 self._state.throttle,
                 lambda swap: bool(self._caller.ask(self._worker, swap)),
                 self._check,
             )
-            self._sizes = memory, factor, buffer
+            self._sizes = sizes
         return self._cleaner
 
     def _check(self, _: str) -> None:

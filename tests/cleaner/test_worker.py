@@ -11,7 +11,6 @@ import pytest
 from kbroker.cleaner import worker
 from kbroker.cleaner.cleaner_state import CleanerState
 from kbroker.cleaner.log_cleaner import Cleaned, MapTooSmall
-from kbroker.cleaner.throttle import Throttle
 from kbroker.cleaner.worker import CleanerThread
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.cleaning_messages import CleanableLog, EndCleaning
@@ -23,6 +22,7 @@ from kbroker.log.errors import CorruptLog
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ONE = CleanableLog(0, 1, 1.0, True)
+NO_METRICS: Any = None
 
 
 class Failing:
@@ -134,23 +134,23 @@ def test_logs_of_other_io_workers_are_cleaned_while_one_does_not_answer(
 
 def test_threads_share_the_memory_of_the_offset_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(CleanerState, "threads", 2)
     config = BrokerConfig({"log.cleaner.dedupe.buffer.size": str(4 << 20)})
-    state = SimpleNamespace(stop=None, threads=2, config=config, throttle=Throttle(1e9))
-    thread = a_thread(state)
+    thread = a_thread(CleanerState(config, NO_METRICS))
     first = thread._log_cleaner()
     assert first.offset_map.memory_bytes == 2 << 20
     assert thread._log_cleaner() is first
-    state.threads = 4
+    monkeypatch.setattr(CleanerState, "threads", 4)
     assert thread._log_cleaner().offset_map.memory_bytes == 1 << 20
 
 
 def test_new_sizes_of_the_buffers_are_used_from_the_next_log_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace())
-    map_bytes = {"log.cleaner.dedupe.buffer.size": str(4 << 20)}
-    state = SimpleNamespace(stop=None, threads=2, config=BrokerConfig(map_bytes), throttle=Throttle(1e9))
+    settings = {"log.cleaner.dedupe.buffer.size": str(4 << 20), "log.cleaner.threads": "2"}
+    state = CleanerState(BrokerConfig(settings), NO_METRICS)
     thread = a_thread(state)
     first = thread._log_cleaner()
-    state.config = BrokerConfig({**map_bytes, "log.cleaner.io.buffer.size": str(1 << 20)})
+    state.config = BrokerConfig({**settings, "log.cleaner.io.buffer.size": str(1 << 20)})
     second = thread._log_cleaner()
     assert second is not first
     assert second._buffer_bytes == 1 << 18
