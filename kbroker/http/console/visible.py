@@ -47,7 +47,7 @@ class Visible:
         now = self._clock_s()
         for name in [name for name, (_, at_s) in known.items() if now - at_s > KEPT_S]:
             del known[name]
-        if missing := [name for name in names if name not in known]:
+        if missing := list(dict.fromkeys(name for name in names if name not in known)):
             try:
                 found = set(ask(missing))
             except Refusal:

@@ -57,23 +57,24 @@ def groups(request: Request) -> dict[str, Any]:
     known = {group.group_id: group for group in request.view.groups()}
     pattern = (request["search"] or "").lower()
     visible = Visible(request.caller, request.config)
-    found = [group for group in listed(request) if pattern in group.group_id.lower()]
+    found = [
+        group
+        for group in listed(request)
+        if pattern in group.group_id.lower() and request["kind"] in (None, _kind(group))
+    ]
     lags = {
         group.group_id: ranges.lag_of_topics(known[group.group_id])
         for group in found
         if group.group_id in known
     }
-    counted = set(visible.topics(list(dict.fromkeys(name for topics in lags.values() for name in topics))))
+    counted = set(visible.topics([name for topics in lags.values() for name in topics]))
     rows: list[dict[str, Any]] = []
     for group in found:
-        kind = (group.group_type or "classic").lower()
-        if request["kind"] not in (None, kind):
-            continue
         seen = known.get(group.group_id)
         rows.append(
             {
                 "group": group.group_id,
-                "kind": kind,
+                "kind": _kind(group),
                 "state": group.group_state,
                 "members": seen.members if seen else None,
                 "lag": _lag_in(lags[group.group_id], counted) if seen else None,
@@ -83,11 +84,14 @@ def groups(request: Request) -> dict[str, Any]:
     if request["sort"] == "lag":
         rows.sort(key=lambda row: -(row["lag"] if row["lag"] is not None else -1))
     shown = page("groups", rows, request)
-    names = list(dict.fromkeys(name for row in shown["groups"] for name in row["topics"]))
-    described = set(visible.topics(names))
+    described = set(visible.topics([name for row in shown["groups"] for name in row["topics"]]))
     for row in shown["groups"]:
         row["topics"] = [name for name in row["topics"] if name in described]
     return shown
+
+
+def _kind(group: Any) -> str:
+    return (group.group_type or "classic").lower()
 
 
 def _lag_in(lags: Mapping[str, int], topics: Collection[str]) -> int | None:

@@ -63,7 +63,8 @@ def overview(request: Request) -> dict[str, Any]:
     sample = request.live.latest()
     visible = Visible(request.caller, request.config)
     history = request.live.history()
-    if _lags_in(sample, visible) != sample["topic_lag"]:  # the charted lag is that of all topics
+    lags = _lags_in(sample, visible)
+    if lags != sample["topic_lag"]:  # the charted lag is that of all topics
         history = [point | {"lag": None} for point in history]
     return {
         "version": __version__,
@@ -73,7 +74,7 @@ def overview(request: Request) -> dict[str, Any]:
             f"{endpoint.listener}://{endpoint.host}:{request.ports.get(endpoint.listener, endpoint.port)}"
             for endpoint in request.config.listeners
         ],
-        "sample": shown(sample, visible),
+        "sample": _shown(sample, visible, lags),
         "history": history,
     }
 
@@ -81,6 +82,10 @@ def overview(request: Request) -> dict[str, Any]:
 def shown(sample: dict[str, Any], visible: Visible) -> dict[str, Any]:
     """A sample as clients receive it, with only the busiest topics and the groups with the largest
     lag, names that the client may see, and the lag in topics that it may see."""
+    return _shown(sample, visible, _lags_in(sample, visible))
+
+
+def _shown(sample: dict[str, Any], visible: Visible, lags: dict[str, dict[str, int]]) -> dict[str, Any]:
     topics = sorted(sample["topics"].items(), key=lambda item: -(item[1]["in_bytes"] + item[1]["out_bytes"]))
     seen = visible.topics([name for name, _ in topics[:ASKED]])[:SHOWN]
     busy = [
@@ -90,7 +95,7 @@ def shown(sample: dict[str, Any], visible: Visible) -> dict[str, Any]:
         }
         for name in seen
     ]
-    lag = {group: sum(lags.values()) for group, lags in _lags_in(sample, visible).items()}
+    lag = {group: sum(each.values()) for group, each in lags.items()}
     largest = sorted(lag.items(), key=lambda item: -item[1])[:GROUPS]
     kept = {key: value for key, value in sample.items() if key not in ("topics", "topic_lag")}
     found = {"lag": sum(lag.values()), "group_count": len(lag), "group_lag": dict(largest)}
@@ -100,8 +105,7 @@ def shown(sample: dict[str, Any], visible: Visible) -> dict[str, Any]:
 def _lags_in(sample: dict[str, Any], visible: Visible) -> dict[str, dict[str, int]]:
     """Lag of the groups that the client may see, in the topics that it may see."""
     lags: dict[str, dict[str, int]] = sample["topic_lag"]
-    names = list(dict.fromkeys(topic for topics in lags.values() for topic in topics))
-    seen = set(visible.topics(names))
+    seen = set(visible.topics([topic for topics in lags.values() for topic in topics]))
     return {
         group: {topic: lag for topic, lag in lags[group].items() if topic in seen}
         for group in visible.groups(list(lags))
