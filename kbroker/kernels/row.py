@@ -13,9 +13,9 @@ Kernels take them as constants (see `jit.py`), so they cost what a literal costs
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ WORD_BYTES = 8
 LINE_WORDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(msgspec.Struct, frozen=True):
     """One field. number: its first word; count: how many it takes; unit: of the number in it;
     writer: who sets it; metric: the one that shows it, or nothing."""
 
@@ -39,8 +38,7 @@ class Word:
     metric: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
+class _Declared(msgspec.Struct, frozen=True):
     unit: str
     meaning: str
     writer: str
@@ -158,8 +156,7 @@ class Row(metaclass=RowType):
     """A row of words."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(msgspec.Struct, frozen=True):
     kind: str
     unit: str
     meaning: str
