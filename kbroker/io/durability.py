@@ -198,11 +198,8 @@ class Durability:
         sync[SyncRow.STATE] = SyncState.IDLE
         self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
         if (left := self._left.pop(slot, None)) is not None:
-            if error not in (
-                0,
-                errno.ENOENT,
-                *NO_DESCRIPTORS,
-            ):  # the folder may be gone, and the copy was synced
+            # the folder may be gone, and the copy was synced
+            if error not in (0, errno.ENOENT, *NO_DESCRIPTORS):
                 self._failed(left, error)
             return slot
         partition = self._logs.get(slot)
