@@ -267,6 +267,26 @@ def test_an_append_that_flush_messages_holds_waits_for_the_disk(scene: Scene) ->
     assert scene.case.outcomes() == []
 
 
+@pytest.mark.parametrize(("durable", "waits"), [(3, True), (4, False)])
+def test_an_append_that_a_sync_has_covered_meanwhile_is_answered_without_another_one(
+    scene: Scene, durable: int, waits: bool
+) -> None:
+    """Python may hold an append after the sync of its records has ended: none may follow."""
+    scene.case.words[Slot.DURABLE] = scene.case.words[Slot.HIGH_WATERMARK] = durable
+    scene.durability.hold(held_append(scene))
+    assert scene.case.outcomes() == ([] if waits else [(5, 0, 3)])
+    assert scene.durability.delayed == waits
+
+
+def test_a_delayed_produce_expires_at_its_time_and_not_before(scene: Scene) -> None:
+    scene.durability.hold(held_append(scene))
+    expiry_ms = scene.case.drain.next_expiry_ms
+    scene.durability.expire(expiry_ms - 1)
+    assert scene.case.outcomes() == []
+    scene.durability.expire(expiry_ms)
+    assert scene.case.outcomes() == [(5, TIMED_OUT, -1)]
+
+
 def test_delayed_and_expired_produces_are_counted(scene: Scene) -> None:
     words = scene.case.drain.metrics.words
     for _ in range(2):

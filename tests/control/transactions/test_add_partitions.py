@@ -81,3 +81,14 @@ def test_a_request_with_one_new_partition_adds_it_to_those_that_have_joined() ->
     producer = ongoing(world)
     world.add(producer, A0, B1)
     assert world.known().partitions == frozenset((A0, B1))
+
+
+def test_a_request_without_partitions_begins_a_transaction_and_continues_one() -> None:
+    """As in Kafka, whose check of joined partitions is for an open transaction only."""
+    world = World()
+    producer = world.init()
+    world.add(producer)
+    assert (world.state(), world.known().start_ms) == ("Ongoing", START_MS)
+    length = len(world.log)
+    world.add(producer)
+    assert len(world.log) == length

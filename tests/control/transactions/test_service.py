@@ -210,6 +210,7 @@ def test_the_wait_for_a_completing_transaction_is_bounded(tmp_path: Path) -> Non
 def test_a_transaction_is_aborted_once_it_is_past_its_timeout_and_others_are_counted(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         words, began_ms = scene.broker.metrics.words, scene.broker.now_ms()
+        producer_id = scene.broker.producer_ids.take_allocated() or 0
         await scene.verify(12, ("a", 0))
 
         async def check(after_ms: int) -> None:
@@ -228,6 +229,23 @@ def test_a_transaction_is_aborted_once_it_is_past_its_timeout_and_others_are_cou
         assert scene.log.markers() == [("a", 0, ControlType.ABORT, 1)]
         await check(140_000)
         assert (words[OPEN], words[TIMED_OUT], words[OLDEST_MS]) == (0, 1, 0)
+        # the abort has taken none, as the epochs are not used up
+        assert scene.broker.producer_ids.take_allocated() == producer_id + 1
+
+    run(tmp_path, test)
+
+
+def test_timeouts_and_expired_ids_are_checked_at_their_own_intervals(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        timers: list[tuple[Any, ...]] = []
+        vars(scene.runtime)["every"] = lambda *timer: timers.append(timer)
+        service = scene.service
+        service.start()
+        assert timers == [
+            (service.settings.abort_interval_ms, "abort-timed-out", service._abort_timed_out),
+            (service.settings.remove_interval_ms, "expire-ids", service._expire),
+        ]
+        assert service.settings.abort_interval_ms < service.settings.remove_interval_ms
 
     run(tmp_path, test)
 

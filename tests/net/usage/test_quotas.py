@@ -194,6 +194,18 @@ def test_any_other_answer_says_how_long_its_client_is_throttled(scene: Make) -> 
     assert kbroker.has(Flag.MUTED)
 
 
+@pytest.mark.parametrize("reported_ms", [0, 700])
+def test_an_answer_that_reports_its_whole_throttle_time_is_sent_as_it_is(
+    scene: Make, reported_ms: int
+) -> None:
+    kbroker = scene(**{CONTROLLER_MUTATION_RATE: 1})
+    kbroker.connection.api_key = ApiKey.CREATE_TOPICS
+    answer = CreateTopicsResponse(throttle_time_ms=reported_ms)
+    parts: list[Part] = [encode_response(ApiKey.CREATE_TOPICS, 4, 7, answer)]
+    assert kbroker.quotas.answered(kbroker.connection, parts) is parts
+    assert kbroker.has(Flag.MUTED) == (reported_ms > 0)
+
+
 def test_records_of_a_share_group_are_a_consumers_bytes(scene: Make) -> None:
     """The longer of the times of both quotas counts, under its own name."""
     answer = ShareFetchResponse()
