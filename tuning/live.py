@@ -1,6 +1,7 @@
 """A running broker's /metrics (docs/metrics.md)."""
 
 import math
+import ssl
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -100,9 +101,10 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
     except (OSError, ValueError, HTTPException) as error:  # also an odd URL, and the port of another protocol
         reason = getattr(error, "reason", None) or error  # an URLError only wraps the error that counts
         text = getattr(reason, "strerror", None) or str(reason).strip() or type(reason).__name__
-        raise NoMetrics(
-            f"{without_login(whole)}: {text}; --metrics takes the broker's kbroker.http.listen"
-        ) from error
+        hint = "--metrics takes the broker's kbroker.http.listen"
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            text, hint = reason.verify_message, "SSL_CERT_FILE=FILE names the certificates to trust"
+        raise NoMetrics(f"{without_login(whole)}: {text}; {hint}") from error
     return parse(page)
 
 

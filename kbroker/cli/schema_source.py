@@ -1,7 +1,9 @@
 """Schemas by id, from a schema registry over HTTP (Confluent's REST API)."""
 
 import json
+from contextlib import suppress
 from http.client import HTTPException
+from ssl import SSLCertVerificationError
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -9,6 +11,7 @@ from urllib.request import Request, urlopen
 
 from msgspec import Struct
 
+from kbroker.cli.console_link import SPEAKS_TLS
 from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 from kbroker.config.http_login import basic
 
@@ -40,7 +43,7 @@ class SchemaSource:
             raise UsageFailed(f"--registry {url!r}: expected http://HOST:PORT")
         login, _, place = parts.netloc.rpartition("@")
         self._url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
-        self._headers = {"Accept": "application/json"} | (basic(unquote(login)) if login else {})
+        self._login = basic(unquote(login)) if login else {}
         self._timeout_s = timeout_s
 
     def schema(self, schema_id: int) -> Schema:
@@ -64,15 +67,16 @@ class SchemaSource:
             found[name] = str(used.get("schema", ""))
 
     def _get(self, path: str) -> dict[str, Any]:
-        request = Request(self._url + path, headers=self._headers)
+        request = Request(self._url + path, headers={"Accept": "application/json"})
+        for name, value in self._login.items():  # for this host, not for one that it redirects to
+            request.add_unredirected_header(name, value)
         try:
             with urlopen(request, timeout=self._timeout_s) as answer:
                 found = json.loads(answer.read(MAX_BYTES))
         except HTTPError as error:
-            raise CommandFailed(f"the registry answers {error.code} to {path}: {_reason(error)}") from None
+            raise self._refusal(error, path) from None
         except (URLError, OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise Unreachable(f"the registry {self._url} does not answer: {reason}") from None
+            raise self._no_answer(getattr(error, "reason", error)) from None
         except UnicodeError:
             raise UsageFailed(f"--registry {self._url}: not a valid host name") from None
         except ValueError:
@@ -81,9 +85,24 @@ class SchemaSource:
             raise CommandFailed(f"{self._url}{path} is not a schema registry")
         return found
 
+    def _refusal(self, error: HTTPError, path: str) -> CommandFailed:
+        body = b""
+        with suppress(OSError, HTTPException):
+            body = error.read(1 << 16)
+        if body.rstrip() == SPEAKS_TLS:
+            return UsageFailed(f"{self._url}: this port speaks https: --registry https://HOST:PORT")
+        return CommandFailed(f"the registry answers {error.code} to {path}: {_message(body) or error.reason}")
 
-def _reason(error: HTTPError) -> str:
+    def _no_answer(self, reason: object) -> CommandFailed:
+        if isinstance(reason, SSLCertVerificationError):
+            why = reason.verify_message or str(reason)
+            return UsageFailed(f"{self._url}: {why}; SSL_CERT_FILE=FILE names the certificates to trust")
+        text = getattr(reason, "strerror", None) or reason
+        return Unreachable(f"the registry {self._url} does not answer: {text}")
+
+
+def _message(body: bytes) -> str:
     try:
-        return str(json.loads(error.read(1 << 16))["message"])
-    except (ValueError, KeyError, TypeError, OSError):
-        return str(error.reason)
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,6 +1,8 @@
 import http.server
 import re
+import shutil
 import socket
+import ssl
 import threading
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 import tuning
 from kbroker.metrics.catalog import CATALOG
+from tests.certificates import certificate
 from tuning.live import SERIES, NoMetrics, parse, scrape
 
 PAGE = """\
@@ -170,4 +173,18 @@ def test_a_port_of_another_protocol_is_refused(answer: bytes) -> None:
         thread.start()
         with pytest.raises(NoMetrics, match=r"127\.0\.0\.1"):
             scrape(f"127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
+def test_an_unknown_certificate_names_the_variable_that_trusts_it(tmp_path: Path) -> None:
+    certificate(tmp_path, "web", "/CN=localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "web.crt", tmp_path / "web.key")
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(NoMetrics, match=r"self.signed certificate; SSL_CERT_FILE=FILE names"):
+            scrape(f"https://127.0.0.1:{server.server_port}/metrics")
         thread.join()
