@@ -221,6 +221,12 @@ def _settings(given: dict[str, Any], record_bytes: str) -> Settings:
         raise
 
 
+def first_line(settings: Settings, faults: int) -> str:
+    """The seed of a run, its number of faults, and its settings."""
+    count = f"{faults} {'fault' if faults == 1 else 'faults'}"
+    return f"seed {settings.seed}: {count} in {settings.seconds:.0f} s; settings: {describe(settings)}"
+
+
 def _kinds(faults: str) -> list[str]:
     try:
         return parse_kinds(faults)
@@ -283,9 +289,7 @@ def _whole_run(
         return WRONG_USE
     folder.mkdir(parents=True, exist_ok=True)
     faults = plan(settings.seed, settings.seconds, kinds, kind.value if target is None else "remote")
-    say(
-        f"seed {settings.seed}: {len(faults)} faults in {settings.seconds:.0f} s; settings: {describe(settings)}"
-    )
+    say(first_line(settings, len(faults)))
     for fault in faults:
         say(f"  planned {fault}")
     if target is not None and kinds:

@@ -4,6 +4,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kbroker.config.counts import counted
 from tuning.broker.proposal import Proposal
 from tuning.coefficients import Coefficients
 from tuning.finding import ORDER, Finding, Severity
@@ -92,7 +93,8 @@ def _answer_lines(answer: Answer) -> Iterator[str]:
     yield f"Cheapest change: {answer.first.change}."
     if answer.horizon_s is not None:
         yield f"A consumer may lag {show_seconds(answer.horizon_s)} and still be served from memory."
-    yield f"It keeps {answer.network_processes} network process(es) and {answer.io_workers} IO worker(s) busy."
+    processes = counted(answer.network_processes, "network process", "network processes")
+    yield f"It keeps {processes} and {counted(answer.io_workers, 'IO worker')} busy."
     yield from answer.notes
 
 

@@ -7,7 +7,7 @@ import typer
 from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
 from kbroker.cli.options import AsJson, examples, name_matcher
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 
 PATH = "/api/clients?limit=1000"
 """All clients that the broker lists, on one page."""

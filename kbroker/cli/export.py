@@ -15,7 +15,7 @@ import typer
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 
 if TYPE_CHECKING:
     from kbroker.io.files.log_dir import LogDir

@@ -26,7 +26,7 @@ from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import parse_scope
 from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
 from kbroker.cli.reset_offsets import reset_offsets
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 
 app = typer.Typer(
     name="groups",

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from kbroker.cli.sizes import counted, size
+from kbroker.cli.sizes import size
+from kbroker.config.counts import counted
 
 Metrics = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
 """Samples, (labels, value), by name."""

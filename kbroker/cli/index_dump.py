@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kbroker.cli.segment_dump import Item, problem, view_of
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 from kbroker.config.whole_numbers import whole_number
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.segment import OFFSET, TIME

@@ -17,7 +17,8 @@ from kbroker.cli.log_dirs import described
 from kbroker.cli.options import connected, examples
 from kbroker.cli.output import print_table, say
 from kbroker.cli.partitions import Partition, scoped
-from kbroker.cli.sizes import counted, size
+from kbroker.cli.sizes import size
+from kbroker.config.counts import counted
 
 EXAMPLES = examples(
     "kbroker topics move-logs orders:0,1 --to /disk2/kbroker",

@@ -27,8 +27,8 @@ from kbroker.cli.record_lines import (
     parse_json,
     pieces,
 )
-from kbroker.cli.sizes import counted
 from kbroker.cli.sizes import size as size_text
+from kbroker.config.counts import counted
 from kbroker.config.setting import INT_MAX
 from kbroker.protocol.errors import ErrorCode
 

@@ -10,7 +10,7 @@ from kbroker.cli.failures import UsageFailed, broker_error, explain, raise_first
 from kbroker.cli.options import AsJson, Scopes, ScopesOrAll, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, scoped, scoped_or_all
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 from kbroker.config.setting import INT_MAX
 from kbroker.config.whole_numbers import whole_number
 from kbroker.protocol.errors import ErrorCode

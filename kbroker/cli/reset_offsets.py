@@ -17,7 +17,7 @@ from kbroker.cli.options import AsJson, GroupIds, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import TIME_HELP, parse_duration_ms, parse_time_ms
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

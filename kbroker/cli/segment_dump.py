@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from msgspec.structs import asdict
 
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 from kbroker.log.errors import CorruptLog
 from kbroker.log.files import base_offset_of, parse_folder
 from kbroker.log.open_files import OpenFile

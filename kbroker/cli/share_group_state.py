@@ -8,7 +8,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, check_answer
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import Partition
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 

@@ -22,7 +22,7 @@ from kbroker.cli.partitions import at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import parse_time_ms
 from kbroker.cli.reset_offsets import AllTopics, Execute, ToDatetime, ToEarliest, ToLatest, TopicArgument
 from kbroker.cli.share_group_state import alter_start_offsets, read_share_group, refuse_members, start_offsets
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 from kbroker.protocol.api_keys import ApiKey
 
 app = typer.Typer(

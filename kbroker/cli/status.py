@@ -12,7 +12,7 @@ from kbroker.cli.failures import CommandFailed
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
 from kbroker.cli.options import AsJson, examples
 from kbroker.cli.output import print_json, print_table
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 from kbroker.config.http_login import without_login
 
 EXAMPLES = examples(

@@ -14,7 +14,8 @@ from kbroker.cli.failures import Unreachable, again_and_again
 from kbroker.cli.health_checks import age
 from kbroker.cli.options import examples
 from kbroker.cli.output import printed
-from kbroker.cli.sizes import counted, size
+from kbroker.cli.sizes import size
+from kbroker.config.counts import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

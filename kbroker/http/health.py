@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 
+from kbroker.config.counts import counted
 from kbroker.http.control_view import ControlView
 from kbroker.http.process_rows import process_names
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
@@ -53,9 +54,9 @@ class Health:
             problems.append("no news from control yet")
         states = self._shared.slots[self._view.directory.slots, Slot.STATE]
         if recovering := int((states == SlotState.RECOVERING).sum()):
-            problems.append(f"being recovered: {_partitions(recovering)}")
+            problems.append(f"being recovered: {counted(recovering, 'partition')}")
         if refused := int(self._shared.metrics[:, REFUSED].sum()):
-            problems.append(f"a disk is full: produce is refused by {_partitions(refused)}")
+            problems.append(f"a disk is full: produce is refused by {counted(refused, 'partition')}")
         return problems
 
     def _processes(self) -> list[tuple[int, str]]:
@@ -64,7 +65,3 @@ class Health:
     def _started(self, row: int) -> bool:
         line = self._shared.processes[row]
         return int(line[ProcessLine.READY]) == int(line[ProcessLine.EPOCH]) > 0
-
-
-def _partitions(count: int) -> str:
-    return f"{count} partition" if count == 1 else f"{count} partitions"

@@ -176,4 +176,4 @@ class Injector:
             if not page[Slot.DONE]:
                 page.add(Slot.RESETS, 1)
                 count += 1
-        return f"{count} clients reset their connections"
+        return "1 client reset its connections" if count == 1 else f"{count} clients reset their connections"

@@ -33,7 +33,7 @@ def change_for(bootstrap: str, which: float, seconds: float) -> str:
         time.sleep(seconds)
     finally:
         _alter(admin, name, None)
-    return f"{name}={value} on {topics} topics, and back again"
+    return f"{name}={value} on {topics} {'topic' if topics == 1 else 'topics'}, and back again"
 
 
 def _alter(admin: AdminClient, name: str, value: str | None) -> int:

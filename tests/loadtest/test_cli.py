@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner, Result
 
-from loadtest.cli import app
+from loadtest.cli import DEFAULT, app, first_line
 from loadtest.faults.schedule import KINDS
 
 
@@ -43,3 +43,8 @@ def test_a_plan_of_a_long_run_ends_before_it() -> None:
     lines = run("plan", "--seconds", "600").stdout.splitlines()
     assert len(lines) > 50
     assert float(lines[-1].split()[0]) < 600
+
+
+def test_a_run_with_one_fault_has_no_faults() -> None:
+    assert first_line(DEFAULT, 1).startswith("seed 1: 1 fault in 60 s; settings: ")
+    assert first_line(DEFAULT, 0).startswith("seed 1: 0 faults in 60 s; settings: ")

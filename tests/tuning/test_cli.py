@@ -137,6 +137,7 @@ def test_endless_retention_does_not_fit_and_says_when_the_disk_is_full(tmp_path:
     assert result.exit_code == 1
     assert "It does not fit." in result.stdout
     assert "full in 17.6 h" in result.stdout
+    assert "It keeps 1 network process and 1 IO worker busy." in result.stdout
     assert json.loads(run("size", "--dir", str(tmp_path), *load, "--json").stdout)["fits"] is False
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from kbroker.config.counts import counted
 from tuning.quantity import show_bytes, show_rate, show_seconds
 from tuning.situation import Situation
 from tuning.sizing.supply import FILLED, STEADY, Supply
@@ -95,7 +96,7 @@ def disk_time(situation: Situation, supply: Supply) -> Need:
         f"{show_rate(writes)} written, {show_rate(reads)} read cold",
         f"{show_rate(supply.write_rate)} to write, {show_rate(supply.cold_read_rate)} to read",
         used / STEADY,
-        f"{situation.coefficients.origin}; {supply.disks} disk(s), {STEADY:.0%} of their time",
+        f"{situation.coefficients.origin}; {counted(supply.disks, 'disk')}, {STEADY:.0%} of the time",
         "fewer lagging groups at a time, another disk in log.dirs, or compression",
     )
 

@@ -16,7 +16,7 @@ from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition
 from kbroker.cli.points_in_time import MAX_MS, format_time, parse_time_ms
 from kbroker.cli.progress import progress
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 
 if TYPE_CHECKING:
     from kbroker.cli.backup.folders import Folders

@@ -13,7 +13,7 @@ from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 
 MOVE_EXAMPLES = examples(
     "kbroker move --to kafka1:9092,kafka2:9092 --plan",

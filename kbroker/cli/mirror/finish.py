@@ -12,7 +12,7 @@ from kbroker.cli.mirror.group_offsets import GroupOffsets
 from kbroker.cli.mirror.plan import Plan
 from kbroker.cli.mirror.prepare import add_partitions, apply_settings, copy_acls, copy_quotas
 from kbroker.cli.partitions import earliest, latest
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 
 
 class Outcome(Struct):

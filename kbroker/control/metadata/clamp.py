@@ -9,6 +9,7 @@ sites a client can mean what it asks for, so only the coordinators' topics are c
 from collections.abc import Mapping
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.counts import counted
 from kbroker.control.metadata.topic_name import INTERNAL
 
 CLAMP = "kbroker.clamp.replication.factor"
@@ -26,7 +27,7 @@ def is_clamped(topic: str, config: BrokerConfig, sites: int, requested: int = -1
 def factor_note(topic: str, requested: int, given: int) -> str:
     """The note for the log and the answer that the topic has fewer replicas than requested."""
     return (
-        f"topic '{topic}' has {given} replica(s) a partition, not the {requested} asked for: this broker is one node "
+        f"topic '{topic}' has {counted(given, 'replica')} a partition, not {requested}: this broker is one node "
         f"({CLAMP}=false refuses)"
     )
 
@@ -50,4 +51,5 @@ def broker_min_isr_note(config: BrokerConfig, sites: int) -> str:
     requested = config.get_int(_MIN_ISR)
     if requested <= sites or not config.get_bool(CLAMP):
         return ""
-    return f"{_MIN_ISR}={requested} counts as the number of replicas where a topic has fewer: there are {sites} node(s)"
+    have = f"{'is' if sites == 1 else 'are'} {counted(sites, 'node')}"
+    return f"{_MIN_ISR}={requested} counts as the number of replicas where a topic has fewer: there {have}"

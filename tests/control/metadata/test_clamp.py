@@ -50,7 +50,7 @@ def test_defaults_of_a_cluster_are_clamped_and_logged(
         assert plan_of(made, NewTopic("a"), validate_only=True).replication_factor == 1
         assert caplog.text == ""
         assert plan_of(made, NewTopic("a")).replication_factor == 1
-        assert "topic 'a' has 1 replica(s) a partition, not the 3 asked for" in caplog.text
+        assert "topic 'a' has 1 replica a partition, not 3: this broker is one node" in caplog.text
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "a"), (BROKER, "")])
@@ -64,3 +64,9 @@ def test_a_min_isr_set_later_is_kept_and_logged(
             asyncio.run(alter(made.broker, kind, name, [change], validate_only=False))
         assert "min.insync.replicas=2 counts as" in caplog.text
         assert made.broker.topic_config("a").min_insync_replicas == 2
+
+
+def test_a_note_counts_one_node_and_several() -> None:
+    config = BrokerConfig({"min.insync.replicas": "3"})
+    assert broker_min_isr_note(config, 1).endswith("where a topic has fewer: there is 1 node")
+    assert broker_min_isr_note(config, 2).endswith("where a topic has fewer: there are 2 nodes")

@@ -52,7 +52,9 @@ def test_nothing_fits_on_a_full_disk(tmp_path: Path) -> None:
 
 def test_writes_and_cold_reads_share_the_disks_time(tmp_path: Path) -> None:
     base = carrying(situation(tmp_path), write_rate=100e6, lagging_groups=1, drain=2.0)
-    assert demand.disk_time(base, SUPPLY).share == pytest.approx((0.1 + 0.4) / 0.7)
+    need = demand.disk_time(base, SUPPLY)
+    assert need.share == pytest.approx((0.1 + 0.4) / 0.7)
+    assert need.how.endswith("1 disk, 70% of the time")
 
 
 def test_memory_is_processes_and_the_cache_of_live_groups(tmp_path: Path) -> None:
