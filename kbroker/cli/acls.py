@@ -14,13 +14,24 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.sizes import counted
 from kbroker.config import acls
 from kbroker.config.acls import Acl, AclFilter
+from kbroker.config.counts import counted
 
 app = typer.Typer(name="acls", no_args_is_help=True, help="Show and change access rights (ACLs).")
 
 Names = list[str] | None
+
+
+def _principals(option: typer.CallbackParam, names: Names) -> Names:
+    """Refuse names without a type, as kafka-acls does: no ACL has such a principal. Raises
+    UsageFailed."""
+    for name in names or ():
+        if ":" not in name and not (option.name == "user_principal" and name == acls.WILDCARD):
+            raise UsageFailed(f"--{(option.name or '').replace('_', '-')} {name}: expected User:NAME")
+    return names
+
+
 Topic = Annotated[
     Names,
     typer.Option(
@@ -46,13 +57,19 @@ UserPrincipal = Annotated[
         "--user-principal",
         metavar="User:NAME",
         help="The owner of delegation tokens; * is all users; repeatable.",
+        callback=_principals,
     ),
 ]
 Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
 Prefixed = Annotated[bool, typer.Option("--prefixed", help="Match all names that begin with the given ones.")]
 Principal = Annotated[
     Names,
-    typer.Option("--principal", metavar="User:NAME", help="The principal; User:* is every user; repeatable."),
+    typer.Option(
+        "--principal",
+        metavar="User:NAME",
+        help="The principal; User:* is every user; repeatable.",
+        callback=_principals,
+    ),
 ]
 Host = Annotated[
     Names, typer.Option("--host", metavar="ADDRESS", help="The client's address; * is any; repeatable.")
@@ -265,9 +282,6 @@ def _convenience_acls(
         raise UsageFailed("--producer allows writing to topics: give --topic")
     if consumer and not kinds >= {acls.TOPIC, acls.GROUP}:
         raise UsageFailed("--consumer allows reading topics in a group: give --topic and --group")
-    for kind, name in resources:
-        if kind == acls.USER and name != acls.WILDCARD and ":" not in name:
-            raise UsageFailed(f"--user-principal {name}: expected User:NAME")
     found = [(*each, _NUMBERS[one]) for each in resources for one in operations or ()]
     _refuse_unsupported(found)
     needed: dict[int, tuple[int, ...]] = {}

@@ -17,6 +17,7 @@ IDLE_BESIDE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "groups remove-members": {"--all": ("--member", "--instance")},
     "groups reset-offsets": {"--export": ("--json",)},
+    "topics copy": {"--validate-only": ("--records",)},
     "top": {"--once": ("--interval",)},
     "users add": {"--offline": ("--bootstrap", "--command-config", "--timeout")},
 }

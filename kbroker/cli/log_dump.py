@@ -14,7 +14,7 @@ from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import progress
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
 from kbroker.config.whole_numbers import whole_number
 from kbroker.log.files import base_offset_of
 from kbroker.protocol.kafka_uuid import format_uuid
@@ -61,6 +61,9 @@ def dump(
     and the command ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
     from kbroker.kernels import image
 
+    records = print_data_log or deep
+    if not decode and not records:
+        raise UsageFailed("--no-decode needs --print-data-log or --deep: it would have no effect")
     files = list(_files(paths))
     image.use()  # without an image the kernels come from numba, whose import takes seconds
     problems = 0
@@ -68,7 +71,7 @@ def dump(
         for file in files:
             if not json_lines:
                 _print_title(file)
-            items = _items(file, records=print_data_log or deep, decode=decode)
+            items = _items(file, records=records, decode=decode)
             problems += _print_items(items, str(file), json_lines=json_lines, contents=print_data_log)
             advance(file.stat().st_size)
     if problems:

@@ -27,6 +27,8 @@ REFUSED = [
     ("groups remove-members g --all --member m", "--all does not allow --member"),
     ("groups remove-members g --all --instance i --yes", "--all does not allow --instance"),
     ("groups reset-offsets g --all-topics --to-latest --export --json", "--export does not allow --json"),
+    ("topics copy a b --validate-only --records", "--validate-only does not allow --records"),
+    ("log dump x --no-decode", "--no-decode needs --print-data-log or --deep: it would have no effect"),
     ("top --once --interval 2", "--once does not allow --interval"),
     ("users add x --offline f -b h:1", "--offline does not allow --bootstrap"),
     ("users add x --offline f --command-config c", "--offline does not allow --command-config"),
