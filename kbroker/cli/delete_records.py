@@ -57,7 +57,7 @@ def delete_records(
         time_ms = parse_time_ms(before, int(time.time() * 1000))
         for text in scopes:
             parse_scope(text)
-        confirm(f"Delete records of {', '.join(scopes)} of before {format_time(time_ms)}?", yes)
+        confirm(f"Delete records of {', '.join(scopes)} from before {format_time(time_ms)}?", yes)
         admin = broker.admin()
         offsets = before_time(broker, admin, scoped(admin, scopes, broker.timeout_s), time_ms)
     limits = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
@@ -67,7 +67,7 @@ def delete_records(
         try:
             answer = result_of(future, f"{partition.topic}-{partition.partition}")
         except CommandFailed as failure:
-            if ErrorCode.POLICY_VIOLATION.name not in failure.message:
+            if failure.error is not ErrorCode.POLICY_VIOLATION:
                 raise
             raise CommandFailed(f"{failure.message}: its cleanup.policy has no delete") from None
         rows.append((partition.topic, partition.partition, answer.low_watermark))

@@ -39,12 +39,14 @@ _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 class CommandFailed(Exception):
-    """Ends a command with this sentence on stderr and this exit code."""
+    """Ends a command with this sentence on stderr and this exit code. error: the broker's, for a
+    refusal."""
 
-    def __init__(self, message: str, code: int = ExitCode.FAILED) -> None:
+    def __init__(self, message: str, code: int = ExitCode.FAILED, error: ErrorCode | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.error = error
 
 
 class UsageFailed(CommandFailed):
@@ -76,7 +78,7 @@ def broker_error(code: int, text: str | None = None, subject: str = "") -> Comma
     if known is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and reason in _UNKNOWN_TOPIC_TEXTS:
         reason = "there is no such topic or partition"
     exit_code = ExitCode.UNREACHABLE if known is ErrorCode.REQUEST_TIMED_OUT else ExitCode.FAILED
-    return CommandFailed(f"{prefix}{known.name}: {with_hint(reason, known)}", exit_code)
+    return CommandFailed(f"{prefix}{known.name}: {with_hint(reason, known)}", exit_code, known)
 
 
 def check_answer(answer: Any, subject: str = "") -> None:

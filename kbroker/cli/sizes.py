@@ -11,8 +11,3 @@ def size(value: float | None) -> str:
     while value >= 999.5 and unit < len(UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.1f} {UNITS[unit]}" if unit and value < 99.95 else f"{value:.0f} {UNITS[unit]}"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """`1 group`, `2 groups`, `1,000 groups`. plural: if it is not the noun with an s."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

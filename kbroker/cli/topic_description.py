@@ -24,7 +24,7 @@ def of_new_topic(ask: Callable[[], Found], timeout_s: float) -> Found:
         try:
             return ask()
         except CommandFailed as failure:
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name in failure.message
+            unknown = failure.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if not unknown or time.monotonic() > deadline:
                 raise
         time.sleep(RETRY_S)

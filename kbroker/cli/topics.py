@@ -16,10 +16,11 @@ from kbroker.cli.delete_records import delete_records
 from kbroker.cli.failures import CommandFailed, UsageFailed, explain, raise_first, result_of
 from kbroker.cli.options import AsJson, DryRun, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.sizes import counted
 from kbroker.cli.topic_description import describe_topic
 from kbroker.cli.topic_list import EXAMPLES as LIST_EXAMPLES
 from kbroker.cli.topic_list import list_topics
+from kbroker.config.counts import counted
+from kbroker.protocol.errors import ErrorCode
 
 app = typer.Typer(
     name="topics", no_args_is_help=True, help="Create, list, describe, alter and delete topics."
@@ -93,7 +94,7 @@ def create(
         operation_timeout=broker.timeout_s,
         validate_only=validate_only,
     )
-    created, failures = _outcomes(answers, "TOPIC_ALREADY_EXISTS" if if_not_exists else None)
+    created, failures = _outcomes(answers, ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None)
     if json:
         print_json([{"topic": name, "created": was_new} for name, was_new in created.items()])
     done = "would be created" if validate_only else "created"
@@ -106,9 +107,9 @@ def create(
 
 
 def _outcomes(
-    answers: Mapping[str, Any], no_failure: str | None
+    answers: Mapping[str, Any], no_failure: ErrorCode | None
 ) -> tuple[dict[str, bool], list[CommandFailed]]:
-    """(whether each topic was changed, failures of the others). no_failure: an error code that is
+    """(whether each topic was changed, failures of the others). no_failure: an error that is
     accepted."""
     changed: dict[str, bool] = {}
     failures = []
@@ -119,7 +120,7 @@ def _outcomes(
             failure = explain(error, name)
             if failure is None:
                 raise
-            if no_failure is not None and no_failure in failure.message:
+            if no_failure is not None and failure.error is no_failure:
                 changed[name] = False
             else:
                 failures.append(failure)
@@ -246,7 +247,7 @@ def delete(
     answers = broker.admin().delete_topics(
         list(dict.fromkeys(topics)), request_timeout=broker.timeout_s, operation_timeout=broker.timeout_s
     )
-    deleted, failures = _outcomes(answers, "UNKNOWN_TOPIC_OR_PARTITION" if if_exists else None)
+    deleted, failures = _outcomes(answers, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None)
     for name, was_there in deleted.items():
         say(f"{name}: {'deleted' if was_there else 'not there'}")
     raise_first(failures)

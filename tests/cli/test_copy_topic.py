@@ -9,10 +9,11 @@ import pytest
 from kbroker.cli import copy_topic
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.failures import CommandFailed, Unreachable
+from kbroker.cli.failures import CommandFailed, Unreachable, broker_error
 from kbroker.cli.output import say
 from kbroker.cli.record_format import Shown
 from kbroker.cli.topic_description import describe_topic
+from kbroker.protocol.errors import ErrorCode
 from tests.cli.conftest import Shell
 
 FORMAT = r"%p %o %T %h %k=%s\n"
@@ -151,11 +152,11 @@ def test_a_copy_that_cannot_be_removed_is_named(
 def test_a_new_topic_that_no_broker_knows_yet_is_waited_for(
     cli: Shell, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late = ["UNKNOWN_TOPIC_OR_PARTITION: not yet"] * 2
+    late = [broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value, "not yet")] * 2
 
     def describe(admin: Any, name: str, timeout_s: float) -> dict[str, Any]:
         if name != topic and late:
-            raise CommandFailed(late.pop())
+            raise late.pop()
         return describe_topic(admin, name, timeout_s)
 
     cli("produce", topic, "-q", stdin=b"a")

@@ -2,9 +2,14 @@
 why."""
 
 import re
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from kbroker.cli.topics import _outcomes
+from kbroker.protocol.errors import ErrorCode
 from tests.cli.conftest import Shell, Target
 from tests.peer.eventually import eventually
 
@@ -137,3 +142,14 @@ def test_a_time_needs_topics_and_no_offsets(cli: Shell, topic: str) -> None:
     assert "not a point in time" in cli(*delete, topic, "--before", "soon", "--yes", code=2).stderr
     assert "Give --yes" in cli(*delete, topic, "--before", "1d", code=2).stderr
     assert "UNKNOWN_TOPIC" in cli(*delete, f"not-{topic}", "--before", "1d", "--yes", code=1).stderr
+
+
+def test_only_its_error_code_makes_a_refusal_acceptable() -> None:
+    """Names of topics and texts of the broker may have the name of any error in them."""
+    accepted, refused = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    answers: dict[str, Any] = {accepted.name: Future(), "gone": Future()}
+    answers[accepted.name].set_exception(KafkaException(KafkaError(refused.value)))
+    answers["gone"].set_exception(KafkaException(KafkaError(accepted.value)))
+    changed, failures = _outcomes(answers, accepted)
+    assert changed == {"gone": False}
+    assert [failure.error for failure in failures] == [refused]

@@ -11,13 +11,18 @@ from kbroker.cli.failures import CommandFailed
 from kbroker.cli.mirror.plan import Plan
 from kbroker.cli.mirror.positions import Positions, left_to_copy
 from kbroker.cli.partitions import Partition, earliest, latest
-from kbroker.cli.sizes import counted
+from kbroker.config.counts import counted
+from kbroker.protocol.errors import ErrorCode
 
 IN_STEP_RECORDS = 1000
 IN_STEP_S = 5.0
 MAX_TRIES = 10
 PAUSE_S = 0.5
-TRANSIENT = ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE")
+TRANSIENT = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+)
 Say = Callable[[str], None]
 
 
@@ -103,7 +108,7 @@ def follow(
                 # A topic was created or deleted a moment ago, or has a new leader, and not every
                 # broker has learned of it.
                 failures += 1
-                if failures > MAX_TRIES or not any(name in failure.message for name in TRANSIENT):
+                if failures > MAX_TRIES or failure.error not in TRANSIENT:
                     raise
                 time.sleep(PAUSE_S)
                 continue

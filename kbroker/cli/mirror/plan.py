@@ -13,9 +13,10 @@ from kbroker.cli.describe_groups import all_groups
 from kbroker.cli.failures import CommandFailed, result_of
 from kbroker.cli.log_dirs import all_log_dirs, hidden_topics, refuse_hidden
 from kbroker.cli.partitions import Partition, earliest, latest
-from kbroker.cli.sizes import counted
 from kbroker.config.acls import Acl
+from kbroker.config.counts import counted
 from kbroker.control.metadata.topic_name import INTERNAL
+from kbroker.protocol.errors import ErrorCode
 
 KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|.*heartbeats)")
 """Names that MirrorMaker 2 treats as internal topics and never copies, or, those of heartbeats,
@@ -188,7 +189,7 @@ def _ids(broker: Connection, topics: Collection[str]) -> dict[str, str]:
         try:
             found[name] = str(result_of(answer, name).topic_id)
         except CommandFailed as failure:
-            if "UNKNOWN_TOPIC_OR_PARTITION" not in failure.message:
+            if failure.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
     return found
 
@@ -198,7 +199,7 @@ def acls_of(broker: Connection) -> list[Acl] | None:
     try:
         return all_acls(broker)
     except CommandFailed as failure:
-        if "SECURITY_DISABLED" in failure.message:
+        if failure.error is ErrorCode.SECURITY_DISABLED:
             return None
         raise
 

@@ -22,6 +22,7 @@ from kbroker.cli.mirror.plan import (
     make_plan,
 )
 from kbroker.cli.topic_description import of_new_topic
+from kbroker.protocol.errors import ErrorCode
 
 OF_REPLICATION = frozenset(
     (
@@ -58,7 +59,7 @@ def add_partitions(target: Connection, plan: Plan) -> None:
         _check(
             admin.create_topics(missing, request_timeout=timeout_s, operation_timeout=timeout_s),
             plan,
-            "TOPIC_ALREADY_EXISTS",
+            ErrorCode.TOPIC_ALREADY_EXISTS,
         )
     grown = [
         NewPartitions(topic.name, topic.partitions)
@@ -69,20 +70,20 @@ def add_partitions(target: Connection, plan: Plan) -> None:
         _check(
             admin.create_partitions(grown, request_timeout=timeout_s, operation_timeout=timeout_s),
             plan,
-            "INVALID_PARTITIONS",
+            ErrorCode.INVALID_PARTITIONS,
         )
     for topic in topics:
         topic.at_target = topic.partitions
 
 
-def _check(answers: Mapping[str, Any], plan: Plan, created_meanwhile: str) -> None:
+def _check(answers: Mapping[str, Any], plan: Plan, created_meanwhile: ErrorCode) -> None:
     """Raises CommandFailed for a refused topic. MirrorMaker, once started, may have created the
     topic or partitions since the plan."""
     for name, future in answers.items():
         try:
             result_of(future, f"topic {name}")
         except CommandFailed as failure:
-            if not plan.continues or created_meanwhile not in failure.message:
+            if not plan.continues or failure.error is not created_meanwhile:
                 raise
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.failures import CommandFailed, broker_error
 from kbroker.cli.mirror import following
 from kbroker.cli.mirror.following import Follower, follow
 from kbroker.cli.mirror.plan import Plan, PlannedTopic
+from kbroker.protocol.errors import ErrorCode
 
 A, B = ("a", 0), ("b", 0)
 
@@ -87,7 +88,7 @@ class Source:
 
     def _of(self, book: dict[tuple[str, int], int], places: Any) -> dict[tuple[str, int], int]:
         if missing := [place for place in places if place not in book]:
-            raise CommandFailed(f"{missing}: UNKNOWN_TOPIC_OR_PARTITION: there is no such topic")
+            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value, None, str(missing))
         return {place: book[place] for place in places}
 
     def _left(self, source: Any, starts: Any, ends: Any, positions: Any) -> dict[tuple[str, int], int]:
@@ -150,13 +151,13 @@ def test_a_topic_that_stays_unknown_ends_the_move(monkeypatch: pytest.MonkeyPatc
         source.run(plan, lambda plan: plan)
 
 
-@pytest.mark.parametrize("code", ["NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"])
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE])
 def test_a_change_of_leaders_at_the_source_does_not_end_the_move(
-    monkeypatch: pytest.MonkeyPatch, code: str
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode
 ) -> None:
     source = Source(monkeypatch)
     plan = source.plan()
-    refusals = [CommandFailed(f"a-0: {code}: try again")] * 3
+    refusals = [broker_error(code.value, "try again", "a-0")] * 3
 
     def renew(given: Plan) -> Plan:
         if refusals:

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.failures import CommandFailed, broker_error
 from kbroker.cli.mirror import prepare
 from kbroker.cli.mirror.plan import Plan, PlannedTopic, Setting, _check_existing
 from kbroker.cli.mirror.prepare import add_partitions, renewed, settings_to_set
+from kbroker.protocol.errors import ErrorCode
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def topic(name: str, partitions: int, at_target: int = 0, **settings: str) -> PlannedTopic:
@@ -22,15 +25,15 @@ def plan_of(*topics: PlannedTopic, continues: bool = False) -> Plan:
 
 
 class Future:
-    """The answer for a topic: done, or refused with this text."""
+    """The answer for a topic: done, or refused with this error."""
 
-    def __init__(self, refusal: str = "", topic_id: str = "") -> None:
+    def __init__(self, refusal: ErrorCode | None = None, topic_id: str = "") -> None:
         self.refusal = refusal
         self.topic_id = topic_id
 
     def result(self) -> "Future":
-        if self.refusal:
-            raise CommandFailed(self.refusal)
+        if self.refusal is not None:
+            raise broker_error(self.refusal.value, "x")
         return self
 
 
@@ -55,7 +58,7 @@ class Cluster:
     def describe_topics(self, topics: Any, **_: float) -> dict[str, Future]:
         """Ids that change with `created`."""
         return {
-            name: Future(topic_id=f"{name} {self.created}") if name in self.held else Future("UNKNOWN_TOPIC")
+            name: Future(topic_id=f"{name} {self.created}") if name in self.held else Future(UNKNOWN)
             for name in topics.topic_names
         }
 
@@ -63,7 +66,7 @@ class Cluster:
         answers = {}
         for one in topics:
             self.requests.append((one.topic, one.num_partitions, one.replication_factor))
-            answers[one.topic] = Future("TOPIC_ALREADY_EXISTS: x" if one.topic in self.held else "")
+            answers[one.topic] = Future(ErrorCode.TOPIC_ALREADY_EXISTS if one.topic in self.held else None)
             self.held.setdefault(one.topic, one.num_partitions)
         return answers
 
@@ -71,7 +74,7 @@ class Cluster:
         answers = {}
         for one in grown:
             has = self.held[one.topic] >= one.new_total_count
-            answers[one.topic] = Future("INVALID_PARTITIONS: x" if has else "")
+            answers[one.topic] = Future(ErrorCode.INVALID_PARTITIONS if has else None)
             self.held[one.topic] = one.new_total_count
         return answers
 
@@ -151,9 +154,9 @@ def test_a_topic_that_was_deleted_and_created_again_ends_the_move(
         renewed(source, target, plan, [], lambda _: None)
 
 
-@pytest.mark.parametrize(("refusal", "ends"), [("UNKNOWN_TOPIC_OR_PARTITION", False), ("TIMED_OUT", True)])
+@pytest.mark.parametrize(("refusal", "ends"), [(UNKNOWN, False), (ErrorCode.REQUEST_TIMED_OUT, True)])
 def test_a_topic_that_goes_between_two_requests_does_not_end_the_move(
-    refusal: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+    refusal: ErrorCode, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in the list of topics, and has no id: deleted since, or new to a broker of a
     cluster."""
@@ -163,7 +166,7 @@ def test_a_topic_that_goes_between_two_requests_does_not_end_the_move(
     answers = {"orders": Future(refusal), "other": Future(topic_id="1")}
     monkeypatch.setattr(source, "describe_topics", lambda *_, **__: answers)
     if ends:
-        with pytest.raises(CommandFailed, match=refusal):
+        with pytest.raises(CommandFailed, match=refusal.name):
             renewed(source, target, plan, [], lambda _: None)
     else:
         assert renewed(source, target, plan, [], lambda _: None) is plan
