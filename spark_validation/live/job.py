@@ -13,8 +13,10 @@ import logging
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from spark_validation.live import checks
 from spark_validation.live.journal import Journal
 from spark_validation.live.page import live_page
 from spark_validation.live.state import Bucket, Live
+from spark_validation.live.stream import Stream
 from spark_validation.log_frames import LARGE_FETCHES, identified, segment_log
 from spark_validation.opening import existing, open_evidence, opened_run
 from spark_validation.segments.source import FORMAT
@@ -70,38 +73,37 @@ class LiveJob:
                 stack.callback(self.journals[name].close)
                 for entry in self.journals[name].entries:
                     self.merge(name, entry)
-            queries = [
-                self.start(self.histories("sends"), self.add_sends, f"{kept}/sends"),
-                self.start(self.log_stream(), self.add_log, f"{kept}/log"),
-                self.start(self.histories("reads"), self.add_reads, f"{kept}/reads"),
-            ]
-            try:
-                self.watch(queries)
-            finally:
-                for query in queries:
-                    query.stop()
+            sources = (
+                ("sends", partial(self.histories, "sends"), self.add_sends),
+                ("log", self.log_stream, self.add_log),
+                ("reads", partial(self.histories, "reads"), self.add_reads),
+            )
+            streams = []
+            for name, rows, add in sources:
+                streams.append(Stream(name, partial(self.start, rows, add, f"{kept}/{name}")))
+                stack.callback(streams[-1].stop)
+            self.watch(streams)
         return self.verdict.exit_code
 
-    def watch(self, queries: list[Any]) -> None:
+    def watch(self, streams: list[Stream]) -> None:
         began = time.monotonic()
         while True:
             time.sleep(2)
-            for query in queries:
-                if (failed := query.exception()) is not None:
-                    raise failed
+            for stream in streams:
+                stream.check()
             over = bool(self.options.seconds) and time.monotonic() - began > self.options.seconds
             ended = opened_run(self.options.history).ended_ns is not None
             if over or ended:
                 # twice: a trigger that listed the files before the last of them were there can end
                 # the first wait
-                for query in (*queries, *queries):
-                    query.processAllAvailable()
+                for stream in (*streams, *streams):
+                    stream.process_available()
             self.judge(ended)
             if over or ended:
                 return
 
-    def start(self, frame: DataFrame, add: Any, checkpoint: str) -> Any:
-        writer = frame.writeStream.foreachBatch(add).option("checkpointLocation", checkpoint)
+    def start(self, rows: Callable[[], DataFrame], add: Any, checkpoint: str) -> Any:
+        writer = rows().writeStream.foreachBatch(add).option("checkpointLocation", checkpoint)
         return writer.trigger(processingTime=TRIGGER).start()
 
     def histories(self, kind: str) -> DataFrame:
