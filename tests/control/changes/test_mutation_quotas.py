@@ -1,11 +1,13 @@
 """Quotas of changes of topics: who is refused, who is only throttled, and for how long."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kbroker.config.client_quotas import CLIENT_ID, CONTROLLER_MUTATION_RATE, QuotaTable, entity_of
+from kbroker.config.client_quotas import CLIENT_ID, CONTROLLER_MUTATION_RATE, Bound, QuotaTable, entity_of
+from kbroker.control.changes import mutation_quotas
 from kbroker.control.changes.mutation_quotas import MutationQuota, MutationQuotas
 from kbroker.ipc.rate_limit import MAX_MS
 from kbroker.protocol.api_keys import ApiKey
@@ -90,3 +92,34 @@ def test_without_a_quota_nothing_is_counted(made: World) -> None:
         one = quota(quotas, version)
         one.record(1_000_000)
         assert one.throttle_ms == 0
+
+
+@pytest.mark.parametrize("version", [STRICT_FROM - 1, STRICT_FROM])
+def test_a_client_is_held_back_below_zero_credits_and_not_at_zero(
+    made: World, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
+    limit(made, 1.0)
+    quotas = MutationQuotas(made.broker)
+    one = quota(quotas, version)
+    one.record(SECONDS)
+    assert one.throttle_ms == 0
+    one.record(2)
+    assert one.throttle_ms == (0 if version >= STRICT_FROM else 2000)
+    if version >= STRICT_FROM:
+        with pytest.raises(KafkaError):
+            one.record(1)
+        assert one.throttle_ms == 2000
+
+
+def test_of_too_many_clients_those_with_debts_are_remembered(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutation_quotas, "REMEMBERED", 3)
+    quotas = MutationQuotas(made.broker)
+    for name, taken in (("debtor", SECONDS + 1), ("even", SECONDS), ("idle", 0)):
+        quotas.bucket(Bound(1.0, "", name), 5.0).take(taken)
+    assert len(quotas._buckets) == 3
+    quotas.bucket(Bound(1.0, "", "new"), 5.0)
+    assert list(quotas._buckets) == [("", "debtor"), ("", "new")]
+    assert quotas.bucket(Bound(1.0, "", "debtor"), 5.0).tokens == -1

@@ -155,6 +155,24 @@ def test_unknown_producer_may_start_anywhere_and_sequences_wrap(case: DrainCase)
     assert [outcome[1] for outcome in case.outcomes()] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("last", "following", "error"),
+    [
+        (2**31 - 1, 0, 0),
+        (2**31 - 1, 1, OUT_OF_ORDER),
+        (2**31 - 2, 2**31 - 1, 0),
+        (2**31 - 2, 0, OUT_OF_ORDER),
+    ],
+)
+def test_the_sequence_after_the_largest_is_zero(
+    case: DrainCase, last: int, following: int, error: int
+) -> None:
+    case.push(batch(producer=(77, 0, last)))
+    case.push(batch(producer=(77, 0, following)))
+    case.drain.run()
+    assert [outcome[1] for outcome in case.outcomes()] == [0, error]
+
+
 def test_producer_table_grows_without_losing_anyone(case: DrainCase) -> None:
     for producer in range(50):
         case.push(batch(producer=(producer, 0, 0)))

@@ -190,6 +190,16 @@ def test_a_sync_of_a_removed_log_answers_no_append_and_is_left_to_python(
     assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
 
 
+def test_a_sync_moves_neither_the_durable_offset_nor_the_high_watermark_back(
+    case: DrainCase, threads: Threads
+) -> None:
+    append(case)
+    case.words[Slot.DURABLE] = case.words[Slot.HIGH_WATERMARK] = 5
+    threads.done(case.slot)
+    assert case.drain.take_synced(0) == []
+    assert (case.words[Slot.DURABLE], case.words[Slot.HIGH_WATERMARK]) == (5, 5)
+
+
 def test_a_log_that_rolled_during_the_sync_is_synced_completely_next(
     case: DrainCase, threads: Threads
 ) -> None:

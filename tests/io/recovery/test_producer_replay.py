@@ -68,6 +68,20 @@ def test_very_many_ended_transactions_are_kept_in_fewer(
     assert log.load().ended == [(0, 3), (4, 7), (8, 9)]
 
 
+@pytest.mark.parametrize(("mark", "ended"), [(0, [(0, 1)]), (1, [(0, 1)]), (2, [])])
+def test_an_end_may_be_lost_while_its_marker_is_not_below_the_high_watermark(
+    tmp_path: Path, mark: int, ended: list[tuple[int, int]]
+) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], attributes=0x10, producer_id=1, producer_epoch=1, base_sequence=0))
+    log.append(end_marker(0, 1, 1, commit=True))
+    log.append(end_marker(0, 2, 1, commit=True))  # of a producer without an open transaction
+    log.partition.abandon()
+    log.known_mark = mark
+    assert log.load().ended == ended
+
+
 @pytest.mark.parametrize("content", [b"\0\7" + bytes(32), AbortedTransaction(1, 0, -5, 0).pack()])
 def test_a_bad_transaction_index_is_rebuilt(tmp_path: Path, content: bytes) -> None:
     log = Log(tmp_path)
