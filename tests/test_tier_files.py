@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,23 @@ def test_a_collection_is_repeated_when_packages_change(
     tier_files.KEPT.write_text(json.dumps(kept | {"files": {"fast": ["mine"]}}))
     monkeypatch.setattr(tier_files, "installed", lambda: ["pyspark 4.0"])
     assert tier_files.files_of(EXPRESSIONS)["fast"] != ["mine"]
+
+
+@pytest.mark.slow
+def test_two_runs_that_begin_together_collect_once(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    collections = []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        collections.append(1)
+        return ran(*arguments, **named)
+
+    ran = subprocess.run
+    monkeypatch.setattr(subprocess, "run", counted)
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(tier_files.files_of, [EXPRESSIONS] * 2)
+    assert one == other
+    assert one["slow"] == ["tests/test_slow.py"]
+    assert len(collections) == 1
 
 
 def test_files_that_take_long_begin_before_the_others() -> None:

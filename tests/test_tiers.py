@@ -203,9 +203,20 @@ def test_the_reasons_of_skipped_tests_are_those_that_pytest_prints(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    monkeypatch.setattr(tiers, "CACHE", tmp_path / "cache")
     (tmp_path / "test_a.py").write_text(SKIPPING)
     code, passed, skipped = tiers.pytest_run("-ra")
     assert (code, passed, skipped) == (0, 1, {"no disk: 7 of 9": 2, "not here": 1})
+
+
+def test_two_runs_in_one_tree_keep_what_failed_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text("def test_that_fails():\n    assert False\n")
+    monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    monkeypatch.setattr(tiers, "CACHE", tmp_path / "aside")
+    assert tiers.pytest_run()[0] == tiers.SOME_FAILED
+    kept = json.loads((tmp_path / "aside" / "v" / "cache" / "lastfailed").read_text())
+    assert list(kept) == ["test_a.py::test_that_fails"]
+    assert not (tmp_path / ".pytest_cache").exists()
 
 
 def test_every_allowed_reason_has_a_kind_a_tier_and_a_cause() -> None:

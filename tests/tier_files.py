@@ -6,6 +6,7 @@ each tier. With the files by name a tier imports its own alone. A tier of nearly
 them all and notes the files of the others.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -27,18 +28,21 @@ COLLECTION = ("--collect-only", "-q", "-p", "no:cacheprovider")
 def files_of(expressions: Mapping[str, str]) -> dict[str, list[str]]:
     """Tier to the files that hold a test of it, in pytest's order; {} when pytest cannot collect:
     then the output of the tests shows why. expressions: tier to pytest's -m expression."""
-    files = kept(expressions)
-    if files is not None:
-        return files
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *COLLECTION, *noting(expressions), "tests"],
-        cwd=ROOT,
-        env=with_bytecode(),
-        capture_output=True,
-    )
-    if done.returncode:
-        KEPT.unlink(missing_ok=True)
-    return kept(expressions) or {}
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two runs in one tree the second finds what the first has kept
+        files = kept(expressions)
+        if files is not None:
+            return files
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *COLLECTION, *noting(expressions), "tests"],
+            cwd=ROOT,
+            env=with_bytecode(),
+            capture_output=True,
+        )
+        if done.returncode:
+            KEPT.unlink(missing_ok=True)
+        return kept(expressions) or {}
 
 
 def kept(expressions: Mapping[str, str]) -> dict[str, list[str]] | None:

@@ -11,6 +11,9 @@ run more.
 KBROKER_FLAKY_ALLOWED=N lets a run pass with up to N of them, but never with one in a tier of
 STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails,
 and so does one that skips a test for a reason that tests/skips.txt does not list.
+
+KBROKER_TIERS_CACHE=FOLDER, relative to the root, keeps what failed apart from that of another run
+in the same tree at the same time.
 """
 
 import json
@@ -32,8 +35,9 @@ from tests import hangs, skips
 from tests.tier_files import files_of, kept, longest_first, noting, with_bytecode
 
 ROOT = Path(__file__).resolve().parent.parent
-LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
-LAST_SECONDS = ROOT / ".pytest_cache" / "tier-seconds.json"
+CACHE = ROOT / (os.environ.get("KBROKER_TIERS_CACHE") or ".pytest_cache")
+LAST_FAILED = CACHE / "v" / "cache" / "lastfailed"
+LAST_SECONDS = CACHE / "tier-seconds.json"
 KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 
 # A process that dies ends the run. A new one in its place would wait for work for good once the
@@ -142,7 +146,7 @@ def end_with_stacks(pid: int) -> None:
 def pytest_run(*arguments: str, limit_s: float = TIER_LIMIT_S) -> tuple[int, int, Counter[str]]:
     """Runs pytest and shows its output; gives its exit code, or PROCESS_DIED, how many tests
     passed, and how many were skipped for each reason. After limit_s seconds it ends."""
-    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={CACHE}", *arguments]
     passed, died = 0, False
     skipped: Counter[str] = Counter()
     with subprocess.Popen(
@@ -290,7 +294,7 @@ def main(words: Sequence[str]) -> int:
     for name in names:
         print(announcement(name, names, seconds := last_seconds()), flush=True)
         results[name] = run(name, in_ci, after_short)
-        LAST_SECONDS.parent.mkdir(exist_ok=True)
+        LAST_SECONDS.parent.mkdir(parents=True, exist_ok=True)
         LAST_SECONDS.write_text(json.dumps(seconds | {name: round(results[name].seconds)}))
     return report(results)
 
