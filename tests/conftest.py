@@ -12,7 +12,7 @@ from hypothesis import settings
 from kbroker.kernels import plain
 from tests import hangs
 from tests.log_settings import log_settings
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.kbroker_node import KBroker
 
@@ -127,7 +127,7 @@ def kafka_jars() -> str:
 def fresh_kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """An Apache Kafka 4.3.1 that no other module has used: for answers that list everything there
     is."""
-    node = ApacheKafka(tmp_path_factory.mktemp("fresh-kafka"))
+    node = ApacheKafka(tmp_path_factory.mktemp("fresh-kafka"), jvm=QUICK_START)
     node.start()
     yield node
     node.stop()
@@ -136,7 +136,7 @@ def fresh_kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """A running Apache Kafka 4.3.1, shared by the whole run."""
-    node = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    node = ApacheKafka(tmp_path_factory.mktemp("kafka"), jvm=QUICK_START)
     node.start()
     yield node
     node.stop()

@@ -17,7 +17,7 @@ from kbroker.protocol.messages.describe_acls import (
 )
 from tests.cli.conftest import Shell
 from tests.conftest import BrokerFactory
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.kbroker_node import KBroker
 from tests.peer.ports import free_port
 from tests.peer.tools import run_tool
@@ -41,7 +41,7 @@ def authorizing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     node: ApacheKafka | KBroker
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
-        node = ApacheKafka(folder)
+        node = ApacheKafka(folder, jvm=QUICK_START)
         node.port = free_port()
         try:
             yield node.start(AUTHORIZER)

@@ -10,7 +10,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.move_logs import LogDirs
 from tests.cli.conftest import Shell
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.kbroker_node import KBroker
 
 Dirs = tuple[str, str]
@@ -36,7 +36,7 @@ def bootstrap(request: pytest.FixtureRequest, dirs: Dirs) -> Iterator[str]:
     node: ApacheKafka | KBroker
     if request.param == "kafka":
         request.getfixturevalue("kafka_jars")
-        node = ApacheKafka(folder)
+        node = ApacheKafka(folder, jvm=QUICK_START)
         node.start(settings)
     else:
         settings["log.dirs"] = ",".join(f"{each}-kbroker" for each in dirs)

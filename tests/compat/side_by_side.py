@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.compat.raw import SocketPeer, differences
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.kbroker_node import KBroker
 
 Lines = list[tuple[str, object]]
@@ -19,7 +19,7 @@ def side_by_side(
 ) -> Iterator[tuple[ApacheKafka, KBroker]]:
     """Both with the same settings, in folders of their own; stopped at the end."""
     given = dict(settings or {})
-    kafka, broker = ApacheKafka(folder / "kafka"), KBroker(folder / "kbroker", given)
+    kafka, broker = ApacheKafka(folder / "kafka", jvm=QUICK_START), KBroker(folder / "kbroker", given)
     try:
         kafka.start(given)
         broker.start()

@@ -19,7 +19,7 @@ from tests.compat.acl_programs import (
 )
 from tests.compat.neighbours.building import CACHE, HERE, built, node_with
 from tests.compat.neighbours.npm_versions import KAFKAJS
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.kbroker_node import KBroker
 from tests.peer.ports import free_port
 
@@ -49,7 +49,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         assert "Traceback" not in broker.logs(1 << 20)
         return
     request.getfixturevalue("kafka_jars")
-    kafka = ApacheKafka(folder)
+    kafka = ApacheKafka(folder, jvm=QUICK_START)
     kafka.port = ports[0]
     kafka.start(dict(kafka_settings(*ports, free_port())))
     yield Cluster(bootstrap, 30)

@@ -10,7 +10,7 @@ from tests.compat.acl_answers import RECORDED, Answers, deviations, keep
 from tests.compat.acl_matrix import kafka_settings, settings
 from tests.compat.acl_world import World
 from tests.compat.recorded import RECORDING
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.kbroker_node import KBroker
 from tests.peer.ports import free_port
 
@@ -30,7 +30,7 @@ def both(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     ACLs."""
     folder = tmp_path_factory.mktemp("acls")
     kafka_ports, ports = [(free_port(), free_port()) for _ in range(2)]
-    kafka = ApacheKafka(folder / "kafka")
+    kafka = ApacheKafka(folder / "kafka", jvm=QUICK_START)
     kafka.port = kafka_ports[0]
     broker = KBroker(folder / "kbroker", dict(settings(*ports)))
     try:

@@ -26,7 +26,7 @@ from tests.compat.token_talk import (
 )
 from tests.control.fakes import world
 from tests.control.kraft.fill import TOKEN, exported, fill
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.kbroker_node import KBroker
 from tests.peer.ports import free_port
 from tests.peer.tools import dump_log, run_tool
@@ -52,7 +52,7 @@ class Brokers(NamedTuple):
 
 def started(folder: Path, secret: str | None) -> Iterator[Brokers]:
     both = [Ports(free_port(), free_port()) for _ in range(2)]
-    kafka = ApacheKafka(folder / "kafka")
+    kafka = ApacheKafka(folder / "kafka", jvm=QUICK_START)
     kafka.port = both[0].plain
     broker = KBroker(folder / "kbroker", dict(settings(*both[1], secret)))
     try:

@@ -27,7 +27,7 @@ from kbroker.protocol.records import read_records
 from tests.io.append.plain_append import Log, topic_config
 from tests.io.files.snapshot_bytes import encode
 from tests.log.batch_bytes import batch
-from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 
 pytestmark = pytest.mark.kafka
 
@@ -157,7 +157,7 @@ def latest(node: ApacheKafka, topic: str) -> tuple[int, int]:
 
 @pytest.fixture(scope="module")
 def written(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
-    node = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    node = ApacheKafka(tmp_path_factory.mktemp("kafka"), jvm=QUICK_START)
     node.start({"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "100"})
     try:
         fill(node)
