@@ -9,6 +9,7 @@ from functools import partial
 from kbroker.config.group import MAX_RETRY_BACKOFF_MS, RETRY_BACKOFF, RETRY_BACKOFF_MAX
 from kbroker.config.whole_numbers import duration_ms
 from kbroker.control.broker import Broker
+from kbroker.control.coordinator.machine import Operation, Outcome
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
@@ -17,6 +18,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.dead_letter_counts import DeadLetterCounts
 from kbroker.control.share.dead_letters import Append, DeadLetters
 from kbroker.control.share.dead_offsets import Dead
+from kbroker.control.share.first_states import FirstStates, Writing
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
 from kbroker.control.share.share_partition import SharePartition
@@ -56,6 +58,7 @@ class SharePartitions:
         self._timers = timers
         self._freed = freed
         self._live: dict[ShareKey, SharePartition] = {}
+        self._first_states = FirstStates()
         self.letter_counts = DeadLetterCounts(broker.metrics)
         self._dead_letters = DeadLetters(broker, groups.shard.table.overrides, append, self.letter_counts)
         self._background = Background(log, "work on records that were given up failed")
@@ -95,10 +98,14 @@ class SharePartitions:
         await self._runtime.ready()
         stored = self._shard.get(key)
         if stored is None or stored.start_offset < 0:
-            start = await self._first_offset(key.group_id, partition)
-            await self._runtime.run(str(key), lambda now_ms: self._shard.write(key, start, (), now_ms))
+            with self._first_states.of(key.group_id) as writing:
+                start = await self._first_offset(key.group_id, partition)
+                await self._write_first(
+                    writing, key, lambda now_ms: self._shard.write(key, start, (), now_ms)
+                )
             stored = self._shard.get(key)
-            assert stored is not None
+            if stored is None:  # the group is deleted meanwhile
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if key not in self._live:
             made = SharePartition(stored.start_offset, list(stored.ranges))
             made.archive_before(log_start_of(self._broker, partition))
@@ -116,13 +123,22 @@ class SharePartitions:
         return expected | dict(self.letter_counts.written_of(group_id))
 
     async def initialize(self, group_id: str, state_epoch: int, topics: Shared) -> None:
-        """Write a state for each partition that has none. Raises KafkaError."""
-        await self._runtime.ready()
-        for topic_id, topic in topics.items():
-            for index in paced(sorted(topic.partitions)):
-                key = ShareKey(group_id, topic_id, index)
-                if self._shard.get(key) is None and self._broker.catalogue.by_id(topic_id) is not None:
-                    await self._runtime.run(str(key), partial(self._shard.initialize, key, state_epoch))
+        """Write a state for each partition that has none. Raises KafkaError, also when the group is
+        deleted meanwhile."""
+        with self._first_states.of(group_id) as writing:
+            await self._runtime.ready()
+            for topic_id, topic in topics.items():
+                for index in paced(sorted(topic.partitions)):
+                    key = ShareKey(group_id, topic_id, index)
+                    if self._shard.get(key) is None and self._broker.catalogue.by_id(topic_id) is not None:
+                        operation = partial(self._shard.initialize, key, state_epoch)
+                        await self._write_first(writing, key, operation)
+
+    async def _write_first(self, writing: Writing, key: ShareKey, operation: Operation) -> None:
+        """Write the first state of a partition. Raises KafkaError, also when the group is deleted
+        before this is decided."""
+        writing.key = key
+        await self._runtime.run(str(key), partial(writing.unless_deleted, operation))
 
     async def _first_offset(self, group_id: str, partition: Partition) -> int:
         """share.auto.offset.reset of the group."""
@@ -222,11 +238,19 @@ class SharePartitions:
             await self._runtime.run(str(key), lambda _: self._shard.delete(key))
 
     async def delete_group(self, group_id: str) -> None:
-        """Delete the states of a group that is deleted. Raises KafkaError."""
+        """Delete the states of a group that is deleted, and its first states that are being
+        written. Raises KafkaError."""
         self._runtime.check_all_loaded()
         self.letter_counts.forget_group(group_id)
+        pending = self._first_states.refuse(group_id)
         for key in self._shard.keys_of(group_id):
             await self.delete(key)
+        for key in pending:  # decided after their first states, which may be in the log
+            self.forget(key)
+            await self._runtime.run(str(key), partial(self._delete_any, key))
+
+    def _delete_any(self, key: ShareKey, _: int) -> Outcome:
+        return self._shard.delete(key)
 
     def delete_later(self, key: ShareKey) -> None:
         """As `delete`, without waiting."""
