@@ -62,7 +62,16 @@ class MarkerWriter:
         """Append one marker. version: the producer's transaction version; from 2 on the epoch must
         be a new one.
 
-        Raises KafkaError, UNKNOWN_TOPIC_OR_PARTITION for a deleted partition."""
+        Raises KafkaError, UNKNOWN_TOPIC_OR_PARTITION for a deleted partition, and at once
+        NOT_LEADER_OR_FOLLOWER, as Kafka, for one that the group coordinator has not loaded: it may
+        never be."""
+        topic, index = where
+        if (
+            topic == self._offsets_topic
+            and self._broker.catalogue.partition(topic, index) is not None
+            and not self._commits.is_loaded(index)
+        ):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         await self.write_order(
             MarkerOrder(
                 "", producer_id, producer_epoch, coordinator_epoch, commit, frozenset((where,)), version

@@ -17,7 +17,7 @@ class PendingOffsetCommits:
     """
 
     def __init__(self, is_loaded: Callable[[int], bool]) -> None:
-        self._is_loaded = is_loaded
+        self.is_loaded = is_loaded
         self._pending: dict[int, set[asyncio.Future[None]]] = {}
 
     @contextmanager
@@ -37,12 +37,12 @@ class PendingOffsetCommits:
     def are_settled(self, partition: int, producer_id: int) -> bool:
         """Whether a marker of the producer may go to a partition of the offsets topic: the group
         coordinator has loaded it, and no commit is pending."""
-        return self._is_loaded(partition) and producer_id not in self._pending
+        return self.is_loaded(partition) and producer_id not in self._pending
 
     async def settled(self, partition: int, producer_id: int) -> None:
         """Wait until the partition is loaded and its commits pending then have ended; the
         transaction's state refuses later ones."""
-        while not self._is_loaded(partition):
+        while not self.is_loaded(partition):
             await asyncio.sleep(POLL_S)
         if pending := self._pending.get(producer_id):
             await asyncio.wait(tuple(pending))

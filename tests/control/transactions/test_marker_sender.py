@@ -12,6 +12,7 @@ from kbroker.control.links.appender import Done
 from kbroker.control.transactions import marker_sender
 from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
 from kbroker.control.transactions.metadata import TopicPartition
+from kbroker.control.transactions.offset_commits import PendingOffsetCommits
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.ipc.layout import AppendEntry
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -219,9 +220,11 @@ class Appends:
         self.ended: list[tuple[int, int, bool]] = []
         catalogue = SimpleNamespace(partition=lambda topic, _: None if topic == "gone" else topic)
         broker: Any = SimpleNamespace(catalogue=catalogue, now_ms=lambda: 5)
-        commits: Any = SimpleNamespace(are_settled=lambda index, producer_id: index != 9)
+        self.commits = PendingOffsetCommits(lambda index: index != 9)
         made: Any = self
-        self.writer = MarkerWriter(broker, made, "offsets", commits, lambda *each: self.ended.append(each))
+        self.writer = MarkerWriter(
+            broker, made, "offsets", self.commits, lambda *each: self.ended.append(each)
+        )
 
     def submit(self, partition: object, batch: bytes, done: Done) -> None:
         self.batches.append(batch)
@@ -287,6 +290,23 @@ def test_a_marker_waits_for_commits_and_has_no_partition_to_go_to() -> None:
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(appends.batches) == 1
+
+
+def test_a_marker_of_a_request_does_not_wait_for_a_partition_that_is_not_loaded() -> None:
+    """An offsets partition that cannot be read is never loaded: the request had no answer."""
+    appends = Appends()
+
+    async def test() -> None:
+        with pytest.raises(KafkaError) as refused:
+            await asyncio.wait_for(appends.writer.write(("offsets", 9), 7, 3, 4, True, 2), 10)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        writing = asyncio.ensure_future(appends.writer.write(("offsets", 2), 7, 3, 4, True, 2))
+        await until(lambda: appends.done)
+        appends.done[0](None)
+        await writing
+
+    asyncio.run(test())
+    assert (len(appends.batches), appends.ended) == (1, [(2, 7, True)])
 
 
 def test_a_newer_order_of_the_id_takes_the_place_of_the_older_one() -> None:
