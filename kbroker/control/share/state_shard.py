@@ -69,7 +69,8 @@ class Stored(msgspec.Struct):
 
 
 class ShareStateShard:
-    """Runs in: control. Owner: its Runtime. Operations are decided for one ShareKey."""
+    """Runs in: control. Owner: its Runtime. Operations are decided for one ShareKey, and each sees
+    the record of the one before replayed, unless its append has failed."""
 
     topic = TOPIC
 
@@ -77,6 +78,10 @@ class ShareStateShard:
         self._updates_per_snapshot = updates_per_snapshot
         self._states: dict[ShareKey, Stored] = {}
         self._in_partition: dict[int, set[ShareKey]] = {}
+        self._unknown: set[ShareKey] = set()
+        """Existing states with a decided record that is not replayed. If its append has failed, as by
+        a timeout, the log may have it nevertheless, so an update would be merged into another state;
+        after a deletion it would be dropped."""
 
     def get(self, key: ShareKey) -> Stored | None:
         return self._states.get(key)
@@ -106,8 +111,13 @@ class ShareStateShard:
         """Write a new start offset and the changes after it. The first start offset makes a
         snapshot."""
         stored = self._states.get(key)
-        if stored is None or stored.start_offset < 0 or stored.updates >= self._updates_per_snapshot:
-            return Outcome([self._snapshot(key, stored, start_offset, changed, now_ms)])
+        if (
+            stored is None
+            or stored.start_offset < 0
+            or stored.updates >= self._updates_per_snapshot
+            or key in self._unknown
+        ):
+            return self._decided(key, self._snapshot(key, stored, start_offset, changed, now_ms))
         value = share_update.ShareUpdateValue(
             stored.snapshot_epoch,
             stored.leader_epoch,
@@ -115,27 +125,34 @@ class ShareStateShard:
             _complete_count(start_offset, _finished_after(stored, start_offset, changed)),
             state_batches=[share_update.StateBatch(*_plain(each)) for each in changed],
         )
-        return Outcome([Record(encode_key(share_update.ShareUpdateKey(*key)), encode_value(value, 0))])
+        return self._decided(
+            key, Record(encode_key(share_update.ShareUpdateKey(*key)), encode_value(value, 0))
+        )
 
     def restart_at(self, key: ShareKey, start_offset: int, now_ms: int) -> Outcome:
         """Set a new start offset, on an administrator's request."""
         stored = self._states.get(key)
         epoch = 0 if stored is None else next_epoch(stored.state_epoch)
         fresh = Stored(start_offset, epoch, snapshot_epoch=0 if stored is None else stored.snapshot_epoch)
-        return Outcome([self._snapshot(key, fresh, start_offset, (), now_ms)])
+        return self._decided(key, self._snapshot(key, fresh, start_offset, (), now_ms))
 
     def rewrite(self, key: ShareKey, now_ms: int) -> Outcome:
         """Write a snapshot of the state, so that its older records are no longer needed."""
         stored = self._states.get(key)
         if stored is None:
             return Outcome()
-        return Outcome([self._snapshot(key, stored, stored.start_offset, (), now_ms)])
+        return self._decided(key, self._snapshot(key, stored, stored.start_offset, (), now_ms))
 
     def delete(self, key: ShareKey) -> Outcome:
         """Delete the state of a partition in a group."""
         if key not in self._states:
             return Outcome()
-        return Outcome([Record(encode_key(share_snapshot.ShareSnapshotKey(*key)), None)])
+        return self._decided(key, Record(encode_key(share_snapshot.ShareSnapshotKey(*key)), None))
+
+    def _decided(self, key: ShareKey, record: Record) -> Outcome:
+        if key in self._states:
+            self._unknown.add(key)
+        return Outcome([record])
 
     def _snapshot(
         self, key: ShareKey, stored: Stored | None, start_offset: int, changed: Sequence[Range], now_ms: int
@@ -167,6 +184,7 @@ class ShareStateShard:
         assert isinstance(parsed, share_snapshot.ShareSnapshotKey | share_update.ShareUpdateKey)
         share_key = ShareKey(parsed.group_id, parsed.topic_id, parsed.partition)
         changed = [] if content is None else _ranges(content)
+        self._unknown.discard(share_key)
         if content is None:
             self._states.pop(share_key, None)
             self._in_partition.get(partition, set()).discard(share_key)
@@ -199,6 +217,7 @@ class ShareStateShard:
     def unloaded(self, partition: int) -> None:
         for key in self._in_partition.pop(partition, set()):
             self._states.pop(key, None)
+            self._unknown.discard(key)
 
 
 def _snapshot_epoch(stored: Stored | None) -> int:

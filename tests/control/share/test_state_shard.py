@@ -328,3 +328,30 @@ def test_an_update_never_brings_back_an_earlier_start() -> None:
     found = log.successor().get(KEY)
     assert found is not None
     assert found.start_offset == 5
+
+
+@pytest.mark.parametrize("is_in_the_log", [True, False])
+@pytest.mark.parametrize("kind", ["write", "delete", "restart"])
+def test_a_record_whose_append_has_failed_and_is_in_the_log_changes_no_later_state(
+    kind: str, is_in_the_log: bool
+) -> None:
+    """After a deletion that had timed out, all updates were dropped by the next start."""
+    log = Log()
+    log.write(0)
+    log.write(0, DONE)
+    shard = log.shard
+    failed = {
+        "write": lambda: shard.write(KEY, 9, (Range(9, 12, DeliveryState.ACKNOWLEDGED, 1),), 7),
+        "delete": lambda: shard.delete(KEY),
+        "restart": lambda: shard.restart_at(KEY, 50, 7),
+    }[kind]()
+    if is_in_the_log:
+        log.records += failed.records
+    for first in (20, 30):
+        log.write(5, Range(first, first + 1, DeliveryState.ACKNOWLEDGED, 1))
+    ours, again = shard.get(KEY), log.successor().get(KEY)
+    assert ours is not None
+    assert again is not None
+    assert (again.start_offset, list(again.ranges)) == (ours.start_offset, list(ours.ranges))
+    last = decode_record(SHARE_GROUP_STATE, log.records[-1].key, log.records[-1].value)[1]
+    assert not isinstance(last, ShareSnapshotValue), "one snapshot is enough"
