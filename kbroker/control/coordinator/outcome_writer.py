@@ -149,7 +149,10 @@ class OutcomeWriter:
         await self._appender.append(partition, batch, timeout_ms=self._timeout_ms)
 
     def _max_bytes(self) -> int:
-        return self._broker.topic_config(self._topic.topic).max_message_bytes
+        """Operations are gathered only up to what the arena holds, too: one too large fails
+        alone."""
+        largest = self._broker.topic_config(self._topic.topic).max_message_bytes
+        return min(largest, self._broker.shared.sizes.arena_bytes)
 
 
 def is_long(records: list[Record]) -> bool:

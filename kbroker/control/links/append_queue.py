@@ -164,16 +164,16 @@ class ArenaQueue:
         self._blocks: list[tuple[int, int]] | None = []
         """The bytes set aside, in order and joined; None: to be listed again."""
 
-    def check(self, length: int) -> None:
-        """Raises ValueError for more bytes than the whole arena has."""
-        if length > self._size:
-            raise ValueError(f"{length} bytes do not fit into an arena of {self._size}")
+    def may_hold(self, length: int) -> bool:
+        """Whether so many bytes fit into the arena when it is empty."""
+        return _aligned(length) <= self._size
 
     def take(self, length: int) -> Space | None:
         """Contiguous bytes, None when there is no room now. ValueError for more than the whole
         arena."""
-        self.check(length)
-        length = -(-length // ALIGN) * ALIGN
+        if not self.may_hold(length):
+            raise ValueError(f"{length} bytes do not fit into an arena of {self._size}")
+        length = _aligned(length)
         if not self._taken:
             start = self._fit(0, self._size, length)
         else:
@@ -222,6 +222,10 @@ class ArenaQueue:
 
     def __len__(self) -> int:
         return len(self._taken) + len(self._aside)
+
+
+def _aligned(length: int) -> int:
+    return -(-length // ALIGN) * ALIGN
 
 
 def _joined(spaces: Iterable[Space]) -> list[tuple[int, int]]:

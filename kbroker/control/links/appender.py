@@ -107,7 +107,8 @@ class Appender:
 
     async def append(self, partition: Partition, batch: bytes, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
         """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after
-        the timeout, or when a later batch of the partition is written already."""
+        the timeout, or when a later batch of the partition is written already. MESSAGE_TOO_LARGE
+        for a batch that the arena cannot hold."""
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._add(partition, batch, timeout_ms, partial(_settle_future, future))
         self._futures.add(future)
@@ -131,7 +132,9 @@ class Appender:
     # --- the order of a partition's appends -------------------------------------------------------
 
     def _add(self, partition: Partition, batch: bytes, timeout_ms: int, settled: Settled) -> None:
-        self._space.check(len(batch))
+        if not self._space.may_hold(len(batch)):  # an exception would end no operation that waits for it
+            asyncio.get_running_loop().call_soon(settled, int(ErrorCode.MESSAGE_TOO_LARGE), -1)
+            return
         queue = self._queues.get(id(partition))
         if queue is None:
             queue = self._queues[id(partition)] = AppendQueue(partition)

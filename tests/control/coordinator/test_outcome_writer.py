@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,5 +105,26 @@ def test_an_operation_that_fails_after_its_append_ends_its_turn(tmp_path: Path) 
         answer = await settled(writer.submit(partition, outcome, lambda: ended.append(True)))
         assert isinstance(answer, KafkaError)
         assert (answer.code, ended) == (ErrorCode.UNKNOWN_SERVER_ERROR, [True])
+
+    write(tmp_path, test)
+
+
+def test_an_operation_that_the_arena_cannot_hold_fails_and_the_next_ones_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever max.message.bytes of the topic is."""
+
+    async def test(writer: OutcomeWriter, partition: Partition, machine: Machine, _: Log) -> None:
+        arena = writer._broker.shared.sizes.arena_bytes
+        config = SimpleNamespace(max_message_bytes=4 * arena)
+        monkeypatch.setattr(writer._broker, "topic_config", lambda _: config)
+        ended: list[str] = []
+        large = writer.submit(partition, Outcome([Record(K, bytes(arena))]), lambda: ended.append("large"))
+        small = writer.submit(partition, Outcome([Record(K, V)], "done"), lambda: ended.append("small"))
+        answer = await settled(large)
+        assert isinstance(answer, KafkaError)
+        assert answer.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert await settled(small) == "done"
+        assert (sorted(ended), machine.state) == (["large", "small"], {K: V})
 
     write(tmp_path, test)

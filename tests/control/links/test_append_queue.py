@@ -241,6 +241,8 @@ def test_space_is_reused_only_after_everything_before_it() -> None:
 def test_more_than_the_arena_is_refused() -> None:
     with pytest.raises(ValueError, match="do not fit"):
         ArenaQueue(64).take(65)
+    assert ArenaQueue(100).may_hold(64)
+    assert not ArenaQueue(100).may_hold(65), "spaces are aligned"
 
 
 def test_a_space_set_aside_does_not_keep_others_from_being_reused() -> None:

@@ -51,6 +51,25 @@ def test_a_batch_travels_with_its_slot_and_comes_back_with_its_offset() -> None:
     run(test)
 
 
+def test_a_batch_that_the_arena_cannot_hold_is_refused() -> None:
+    """An exception at once, in a callback of the loop, left its operation and its key waiting."""
+
+    async def test(appender: Appender, rings: Rings) -> None:
+        large = bytes((1 << 16) + 1)
+        ended: list[KafkaError | None] = []
+        appender.submit(PARTITION, large, ended.append)
+        with pytest.raises(KafkaError) as refused:
+            await appender.append(PARTITION, large)
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert [error and error.code for error in ended] == [ErrorCode.MESSAGE_TOO_LARGE]
+        appending = asyncio.ensure_future(appender.append(PARTITION, bytes(1 << 16)))
+        (request,) = await until(rings.take)
+        rings.complete(request[AppendEntry.TOKEN], base_offset=3)
+        assert await appending == 3
+
+    run(test)
+
+
 def test_an_io_worker_that_sleeps_is_woken_once_for_the_batches_of_a_turn() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         worker = rings.shared.worker_process(0)

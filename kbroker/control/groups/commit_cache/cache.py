@@ -253,7 +253,8 @@ class CommitCache:
         now_ms = self._broker.now_ms()
         words[CacheTables.NOW] = now_ms
         words[CacheTables.NOW_MONOTONIC] = monotonic_ms()
-        words[CacheTables.MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
+        largest = self._broker.topic_config(self._shard.topic).max_message_bytes
+        words[CacheTables.MAX_BATCH] = min(largest, self._broker.shared.sizes.arena_bytes)
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         batches = take_commits(self._rows.address, address, len(block))
         if used := int(words[CacheTables.HEARTBEAT_BYTES]):
