@@ -107,23 +107,35 @@ class CleanerThread(threading.Thread):
         began = time.monotonic()
         try:
             cleaned = self._log_cleaner().clean(job, wall_clock_ms())
-        except (CorruptLog, MapTooSmall) as error:
-            log.warning("%s cannot be cleaned and stays unchanged: %s", job.folder, error)
-            self._state.failed(one, for_good=True)
-            return None
         except LogChanged:
             log.info("%s changed during its cleaning and will be cleaned again later", job.folder)
             return None
         except LinkClosed:
             raise
-        except OSError as error:
-            log.warning("%s could not be cleaned: %s", job.folder, error)
-            self._dir_errors.report(job.folder, error)
-            self._state.failed(one, for_good=False)
+        except (CorruptLog, MapTooSmall, OSError) as error:
+            self._failed(one, job, error)
             return None
         self._caller.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))
         _log_result(job, cleaned, time.monotonic() - began)
         return cleaned
+
+    def _failed(self, one: CleanableLog, job: CleaningJob, error: Exception) -> None:
+        """A cleaning has failed: for good if the log is damaged, and not at all if its segments were
+        truncated or deleted while they were read. Raises KafkaError when the log is deleted."""
+        if isinstance(error, CorruptLog | FileNotFoundError) and self._has_changed(one, job):
+            log.info("%s changed during its cleaning: %s", job.folder, error)
+        elif isinstance(error, OSError):
+            log.warning("%s could not be cleaned: %s", job.folder, error)
+            self._dir_errors.report(job.folder, error)
+            self._state.failed(one, for_good=False)
+        else:
+            log.warning("%s cannot be cleaned and stays unchanged: %s", job.folder, error)
+            self._state.failed(one, for_good=True)
+
+    def _has_changed(self, one: CleanableLog, job: CleaningJob) -> bool:
+        """Whether a log no longer has the segments of a job, or is not to be cleaned any more."""
+        again: CleaningJob | None = self._caller.ask(self._worker, BeginCleaning(one.slot, one.generation))
+        return again is None or again.segments[: len(job.segments)] != job.segments
 
     def _log_cleaner(self) -> LogCleaner:
         """This thread's cleaner, replaced when its settings have changed."""

@@ -13,7 +13,7 @@ from kbroker.cleaner.cleaner_state import CleanerState
 from kbroker.cleaner.log_cleaner import Cleaned, MapTooSmall
 from kbroker.cleaner.worker import CleanerThread
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.cleaning_messages import CleanableLog, EndCleaning
+from kbroker.ipc.cleaning_messages import CleanableLog, ClosedSegment, EndCleaning
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.log_dir_errors import LogDirErrors
@@ -72,13 +72,64 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone_from_then_on(
     def clean(*_: Any) -> None:
         raise error
 
-    job = SimpleNamespace(folder="/a/topic-0")
+    job = SimpleNamespace(folder="/a/topic-0", segments=(ClosedSegment(0, 10, 5),))
     monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: job))
     failed: list[bool] = []
     thread = a_thread(SimpleNamespace(failed=lambda _, for_good: failed.append(for_good), stop=None))
     monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=clean))
     assert thread._clean(ONE) is None
     assert failed == [True]
+
+
+@pytest.mark.parametrize("error", [CorruptLog("cut"), FileNotFoundError(errno.ENOENT, "deleted")])
+@pytest.mark.parametrize(
+    "later",
+    [
+        None,
+        SimpleNamespace(segments=()),
+        SimpleNamespace(segments=(ClosedSegment(0, 10, 5), ClosedSegment(8, 12, 6))),
+        KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_a_log_that_was_truncated_or_deleted_meanwhile_is_neither_damaged_nor_a_failure(
+    error: Exception, later: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not cleaned until the next start."""
+    job = SimpleNamespace(folder="/a/topic-0", segments=(ClosedSegment(0, 10, 5), ClosedSegment(8, 30, 6)))
+    answers = [job, later]
+
+    def ask(*_: Any) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+
+    def clean(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=ask))
+    thread = a_thread(SimpleNamespace(failed=lambda *_: pytest.fail("it counts"), stop=None))
+    monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=clean))
+    if isinstance(later, KafkaError):
+        with pytest.raises(KafkaError):
+            thread._clean(ONE)
+    else:
+        assert thread._clean(ONE) is None
+
+
+def test_a_file_that_is_missing_in_an_unchanged_log_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clean(*_: Any) -> None:
+        raise FileNotFoundError(errno.ENOENT, "gone")
+
+    job = SimpleNamespace(folder="/a/topic-0", segments=(ClosedSegment(0, 10, 5),))
+    longer = SimpleNamespace(segments=(*job.segments, ClosedSegment(8, 30, 6)))
+    answers = [job, longer]
+    failed: list[bool] = []
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: answers.pop(0)))
+    thread = a_thread(SimpleNamespace(failed=lambda _, for_good: failed.append(for_good), stop=None))
+    monkeypatch.setattr(thread, "_log_cleaner", lambda: SimpleNamespace(clean=clean))
+    assert thread._clean(ONE) is None
+    assert failed == [False]
 
 
 def test_the_io_worker_hears_how_far_the_log_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
