@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kbroker.ipc.cleaning_messages import SwapSegments
+from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.log import files
 
 INDEXES = (files.INDEX, files.TIME_INDEX, files.TXN_INDEX)
@@ -29,11 +30,37 @@ class CleanedFilesGone(Exception):
     """A ``.cleaned`` file is missing: the cleaner gave up meanwhile. Nothing was changed."""
 
 
+class NothingSwapped(OSError):
+    """An error before the new .log was in place, as of a full disk: the folder is as before."""
+
+
 def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: list[str]) -> Iterator[str]:
     """Do the swap; yields the name of each step after it is done, for tests that stop there.
 
     replaced: base offsets, the first one being that of the cleaned segment. deleted: takes the
-    paths of old files, which are due for removal later. Raises CleanedFilesGone, OSError."""
+    paths of old files, which are due for removal later. Raises CleanedFilesGone, NothingSwapped, and
+    OSError: then recovery finishes the swap."""
+    log = files.path(folder, base_offset, files.LOG)
+    try:
+        yield from _prepare(folder, base_offset, deleted)
+        Path(log + files.SWAP + files.DELETED).rename(log)
+    except OSError as error:
+        _undo(folder, base_offset, deleted)
+        raise NothingSwapped(error.errno, error.strerror, error.filename) from error
+    yield "new .log in place"
+    for suffix in INDEXES:
+        path = Path(files.path(folder, base_offset, suffix))
+        with suppress(FileNotFoundError):
+            Path(f"{path}{files.SWAP}").rename(path)
+            yield f"new {suffix} in place"
+    for base in replaced[1:]:
+        yield from _mark_deleted(folder, base, (files.LOG, *INDEXES, files.SNAPSHOT), deleted, or_remove=True)
+    Path(log + files.SWAP).unlink()
+    yield "swap done"
+
+
+def _prepare(folder: str, base_offset: int, deleted: list[str]) -> Iterator[str]:
+    """All steps before the new .log is in place."""
     log = files.path(folder, base_offset, files.LOG)
     yield from _claim(folder, base_offset)
     yield from _mark_deleted(folder, base_offset, INDEXES, deleted)
@@ -42,20 +69,29 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
     )  # readers need no name, but freeing a large file here would hold up appends
     deleted.append(log + files.DELETED)
     yield "old .log linked"
-    second = log + files.SWAP + files.DELETED  # recovery always removes this file
-    _link(log + files.SWAP, second)
+    _link(log + files.SWAP, log + files.SWAP + files.DELETED)  # recovery always removes this file
     yield "new .log linked"
-    Path(second).rename(log)
-    yield "new .log in place"
-    for suffix in INDEXES:
-        path = Path(files.path(folder, base_offset, suffix))
-        with suppress(FileNotFoundError):
-            Path(f"{path}{files.SWAP}").rename(path)
-            yield f"new {suffix} in place"
-    for base in replaced[1:]:
-        yield from _mark_deleted(folder, base, (files.LOG, *INDEXES, files.SNAPSHOT), deleted)
-    Path(log + files.SWAP).unlink()
-    yield "swap done"
+
+
+def _undo(folder: str, base_offset: int, deleted: list[str]) -> None:
+    """Bring the folder to what it was before `_prepare`, without the result. Recovery would finish
+    the swap, and bring back records, if the result stayed while the log changes.
+
+    A crash in between leaves the new log or the old one: as long as there is a .log with ``.swap``
+    recovery finishes the swap, and beside one with ``.cleaned`` it removes the rest. Raises
+    OSError."""
+    log = files.path(folder, base_offset, files.LOG)
+    for path in deleted:
+        if path == log + files.DELETED:
+            Path(path).unlink()  # the .log has its own name, too
+        else:
+            Path(path).rename(path.removesuffix(files.DELETED))
+    deleted.clear()
+    with suppress(FileNotFoundError):
+        Path(log + files.SWAP).rename(log + files.CLEANED)
+    indexes = (one + state for state in (files.SWAP, files.CLEANED) for one in INDEXES)
+    for suffix in (files.LOG + files.SWAP + files.DELETED, *indexes, files.LOG + files.CLEANED):
+        Path(files.path(folder, base_offset, suffix)).unlink(missing_ok=True)
 
 
 def files_unchanged(folder: str, request: SwapSegments) -> bool:
@@ -86,12 +122,21 @@ def _claim(folder: str, base_offset: int) -> Iterator[str]:
         yield f"cleaned {suffix} renamed to swap"
 
 
-def _mark_deleted(folder: str, base: int, suffixes: Sequence[str], deleted: list[str]) -> Iterator[str]:
+def _mark_deleted(
+    folder: str, base: int, suffixes: Sequence[str], deleted: list[str], or_remove: bool = False
+) -> Iterator[str]:
+    """Rename files. or_remove: remove one at once if there is no room for a longer name."""
     for suffix in suffixes:
         path = Path(files.path(folder, base, suffix))
-        with suppress(FileNotFoundError):
+        try:
             deleted.append(str(path.rename(f"{path}{files.DELETED}")))
-            yield f"old {base}{suffix} marked deleted"
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if not or_remove or error.errno not in NO_ROOM:
+                raise
+            path.unlink(missing_ok=True)
+        yield f"old {base}{suffix} marked deleted"
 
 
 def _link(source: str, target: str) -> None:

@@ -20,7 +20,7 @@ from kbroker.io.partition.log_spec import LogSpec
 from kbroker.io.partition.producer_state import ProducerStateManager
 from kbroker.io.partition.replica_role import ReplicaRole
 from kbroker.io.partition.retention import LogShape, above_size, below_log_start, too_old
-from kbroker.io.partition.segment_swap import CleanedFilesGone, files_unchanged, swap_steps
+from kbroker.io.partition.segment_swap import CleanedFilesGone, NothingSwapped, files_unchanged, swap_steps
 from kbroker.io.recovery import loaded_log
 from kbroker.io.recovery.loaded_log import ClosedLog, LoadedLog
 from kbroker.ipc.cleaning_messages import SwapSegments
@@ -277,8 +277,8 @@ class UnifiedLog:
 
     def swap(self, request: SwapSegments, now_ms: int) -> bool:
         """Replace segments by a cleaned one, which the cleaner has already synced; False if they
-        have changed or are gone. Raises OSError; then some files may be renamed, and recovery
-        finishes the swap."""
+        have changed or are gone. Raises OSError; unless it is NothingSwapped, some files may be
+        renamed, and recovery finishes the swap."""
         found = self.segments.listed(request.replaced)
         if self.role.paused or found is None or not files_unchanged(self.folder, request):
             return False
@@ -287,8 +287,10 @@ class UnifiedLog:
         try:
             for _ in swap_steps(self.folder, bases[0], bases, deleted):
                 crash_point("compaction: step of the swap")
-        except CleanedFilesGone:
+        except (CleanedFilesGone, NothingSwapped) as error:
             self.published.publish(changed=True)
+            if isinstance(error, NothingSwapped):
+                raise
             return False
         self.segments.replace(found, request, deleted, now_ms)
         self.published.publish(changed=True)
