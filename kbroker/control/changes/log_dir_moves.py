@@ -44,7 +44,9 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 ANSWER_S: Final = 5.0
-"""Seconds that a request waits for the IO worker to begin or end its move."""
+"""Seconds that a request waits for the IO worker to begin or end its move, or for its progress."""
+SWITCH_S: Final = 30.0
+"""Maximum time of an IO worker for the end of a copy: other changes wait for it."""
 
 
 class FutureReplica(Struct, frozen=True):
@@ -227,10 +229,14 @@ class LogDirMoves:
             return
         greeting, link = self._greetings[replica.worker], broker.links.worker(replica.worker)
         try:
-            if link is None or not await link.call(SwitchMove(replica.slot, replica.generation)):
-                return
+            async with asyncio.timeout(SWITCH_S):
+                if link is None or not await link.call(SwitchMove(replica.slot, replica.generation)):
+                    return
         except LinkClosed:
             return
+        except TimeoutError:
+            self._give_up(replica)
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the IO worker does not answer") from None
         failpoint.reach("switched")
         old = replace(replica)
         try:
@@ -248,6 +254,13 @@ class LogDirMoves:
         # usually the worker has renamed it, unless it has just died
         await asyncio.to_thread(retire_all, [Deletion(topic.topic_id, old)])
         log.info("%s was moved from %s", replica.folder, old.log_dir)
+
+    def _give_up(self, replica: Replica) -> None:
+        """End a move whose switch is not answered. When the worker continues it executes the switch,
+        which pauses the log, and then the end."""
+        key = key_of(replica)
+        self._targets.pop(key, None)
+        self._start(key, self._broker.links.call_worker(replica.worker, CancelMove(replica.slot)))
 
     async def _finish(self, topic: Topic, partition: Partition, replica: Replica) -> None:
         """Let the worker continue in the stored log dir. If it cannot, as on a full disk, it has
@@ -284,14 +297,15 @@ class LogDirMoves:
         return None
 
     async def future_replicas(self) -> list[FutureReplica]:
-        """Pending copies to other log dirs."""
+        """Pending copies to other log dirs; those of a worker that does not answer soon have no
+        bytes."""
         broker = self._broker
         if not self._targets:
             return []
         moving = [one for one in broker.catalogue.replicas() if key_of(one) in self._targets]
+        workers = {replica.worker for replica in moving}
         progress: dict[int, MoveProgress] = {}
-        for worker in {replica.worker for replica in moving}:
-            report: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesInProgress())
+        for report in await asyncio.gather(*(self._progress(worker) for worker in workers)):
             progress |= {one.slot: one for one in report}
         found = []
         for replica in moving:
@@ -301,6 +315,16 @@ class LogDirMoves:
             if target is not None:
                 found.append(FutureReplica(replica, target, one.bytes, max(0, end - one.next_offset)))
         return found
+
+    async def _progress(self, worker: int) -> tuple[MoveProgress, ...]:
+        try:
+            report: tuple[MoveProgress, ...] = await self._broker.links.call_worker(
+                worker, MovesInProgress(), ANSWER_S
+            )
+        except KafkaError as error:
+            log.warning("the progress of its moves is not known: %s", error)
+            return ()
+        return report
 
 
 def _begin(replica: Replica, log_dir: str) -> BeginMove:

@@ -173,6 +173,40 @@ def test_a_worker_that_hangs_holds_up_its_move_and_no_other_change(
     assert case.calls == [case.begin]
 
 
+def test_a_worker_that_hangs_delays_no_answer_about_moves(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DescribeLogDirs had no answer as long as the disk hung."""
+    monkeypatch.setattr(log_dir_moves, "ANSWER_S", 0.05)
+
+    async def script() -> None:
+        await case.alter(case.there)
+        case.replies[MovesInProgress] = lambda: asyncio.get_running_loop().create_future()
+        (found,) = await case.moves.future_replicas()
+        assert (found.log_dir, found.bytes) == (case.there, 0)
+
+    asyncio.run(asyncio.wait_for(script(), 30))
+
+
+def test_a_switch_that_is_not_answered_ends_the_move_and_lets_other_changes_continue(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It held the lock of changes as long as the disk hung."""
+    monkeypatch.setattr(log_dir_moves, "SWITCH_S", 0.05)
+
+    async def script() -> None:
+        await case.alter(case.there)
+        case.replies[SwitchMove] = lambda: asyncio.get_running_loop().create_future()
+        await case.caught_up()
+        async with case.world.broker.changing:
+            assert await case.targets() == []
+        await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(script(), 30))
+    assert case.calls == [case.begin, SwitchMove(*case.key), CancelMove(case.key[0])]
+    assert case.stored() == case.partition.log_dir == case.here
+
+
 def test_the_end_of_a_move_follows_its_begin(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the worker dies in between, and its successor gets both calls."""
     monkeypatch.setattr(log_dir_moves, "ANSWER_S", 0.05)
