@@ -43,8 +43,9 @@ class ClientSeriesTable:
         return sum(one.left_out for one in self._by_instance.values())
 
     def add(self, instance_id: bytes, client: Mapping[str, str], points: Iterable[Point]) -> None:
-        """Apply a push of a client: values are set, deltas added."""
-        series = self._by_instance.setdefault(instance_id, ClientSeries(client))
+        """Apply a push of a client: values are set, deltas added. A client without points takes no
+        memory: only series are counted, and it may come again and again by another id."""
+        series = self._by_instance.get(instance_id) or ClientSeries(client)
         series.client, series.until_ms, series.left_out = client, ALIVE, 0
         self._gone.pop(instance_id, None)
         values = series.values
@@ -58,6 +59,8 @@ class ClientSeriesTable:
                 values[key] = value
             else:
                 values[key] = known + value if delta else value
+        if values or series.left_out:
+            self._by_instance[instance_id] = series
 
     def gone(self, instance_id: bytes, now_ms: int) -> None:
         """The client has left: its series are kept for a while."""

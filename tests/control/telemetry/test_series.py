@@ -26,6 +26,17 @@ def test_deltas_add_up_and_values_are_set() -> None:
     assert series.all()[0].client_id == "c?1"
 
 
+def test_a_push_without_points_takes_no_memory() -> None:
+    series = ClientSeriesTable(10)
+    for number in range(100):
+        series.add(bytes([number]), client(number), [])
+        series.gone(bytes([number]), 0)
+    assert series.all() == ()
+    series.add(b"1", client(1), [point("a")])
+    series.add(b"1", client(1), [])
+    assert shown(series) == {"i1": {"a": 1.0}}
+
+
 def test_a_client_has_a_bounded_number_of_series() -> None:
     series = ClientSeriesTable(10_000)
     series.add(b"1", client(1), [point(f"m{number}") for number in range(MAX_OF_A_CLIENT + 7)])
