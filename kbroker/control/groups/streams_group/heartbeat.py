@@ -197,6 +197,10 @@ class StreamsHeartbeat:
         group = self._table.groups.get(group_id)
         if not isinstance(group, StreamsGroup) or group.is_empty or group.configured is None:
             return Outcome()
+        try:
+            progress.check_tasks(group.configured, group.assignment_configs)
+        except KafkaError:  # topics have grown during the wait: heartbeats are refused, too
+            return Outcome()
         out: list[Record] = []
         basis = progress.Basis(group.group_epoch, group.configured, group.assignment_configs)
         progress.updated_target(self._table, group, basis, None, now_ms, out)

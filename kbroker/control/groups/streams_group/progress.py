@@ -85,7 +85,7 @@ def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
 
 def check_tasks(configured: ConfiguredTopology, configs: Mapping[str, str]) -> None:
     """Raises UNKNOWN_SERVER_ERROR for more than MAX_TASKS, before an assignment is made of them."""
-    count = sum(configured.tasks.values()) * (1 + int(configs[STANDBYS]))
+    count = sum(configured.tasks.values()) * (1 + int(configs.get(STANDBYS, "0")))
     if count > MAX_TASKS:
         text = f"The topology has {count} tasks, more than {MAX_TASKS}."
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text)

@@ -375,3 +375,15 @@ def test_a_topology_with_too_many_tasks_is_refused_before_anything_is_made_of_it
     assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert not kafka.log
     assert Process(kafka, "one", topology=Topology(0, parts[:5])).epoch == 1
+
+
+def test_topics_that_grow_during_the_wait_for_members_are_not_assigned() -> None:
+    kafka = Coordinator()
+    kafka.topics.put("large", 1)
+    parts = [Subtopology(str(number), ["large"]) for number in range(6)]
+    one = Process(kafka, "one", topology=Topology(0, parts))
+    kafka.topics.put("large", MAX_TASKS // 5)
+    with pytest.raises(KafkaError, match="has 60000 tasks"):
+        one.beat()
+    kafka.advance(DELAY_MS)
+    assert not group_of(kafka).target
