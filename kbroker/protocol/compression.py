@@ -8,7 +8,7 @@ the frame format. Data is decompressed in pieces, so a decompression bomb costs 
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -30,6 +30,8 @@ ZSTD_BLOCK_HEADER: Final = 3
 ZSTD_REPEATED_BYTE: Final = 1
 """Type of a block that is one byte, to be repeated."""
 ZSTD_CHECKSUM: Final = 4
+ZSTD_BLOCKS_AT_ONCE: Final = 32
+"""Headers of blocks that are read for one piece: if each is a frame, a tenth of a millisecond."""
 ZSTD_KEPT_WINDOW: Final = 8 << 20
 """Decompressors keep the window of their largest frame."""
 LZ4_MAX_RATIO: Final = 255
@@ -202,7 +204,8 @@ def _lz4_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _zstd_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
-    if _check_zstd_frames(memoryview(data)) > ZSTD_KEPT_WINDOW:
+    window = yield from _check_zstd_frames(memoryview(data))
+    if window > ZSTD_KEPT_WINDOW:
         unpacker = zstandard.ZstdDecompressor()  # its window goes with it
     else:
         if not hasattr(_contexts, "zstd"):
@@ -215,10 +218,11 @@ def _zstd_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
         yield piece
 
 
-def _check_zstd_frames(data: memoryview) -> int:
+def _check_zstd_frames(data: memoryview) -> Generator[bytes, None, int]:
     """Check that frames end where the data ends, as the reader does not detect a truncated frame
-    (RFC 8878, section 3.1.1). Returns the largest window of a frame."""
-    pos = window = 0
+    (RFC 8878, section 3.1.1). Returns the largest window of a frame. Yields an empty piece after
+    some blocks: a batch may have hundreds of thousands of empty ones."""
+    pos = window = blocks = 0
     while pos < len(data):
         head = data[pos : pos + ZSTD_MAX_HEADER]
         parameters = zstandard.get_frame_parameters(head)
@@ -230,6 +234,9 @@ def _check_zstd_frames(data: memoryview) -> int:
             word = int.from_bytes(data[pos : pos + ZSTD_BLOCK_HEADER], "little")
             last = bool(word & 1) or pos >= len(data)
             pos += ZSTD_BLOCK_HEADER + (1 if word >> 1 & 3 == ZSTD_REPEATED_BYTE else word >> 3)
+            blocks += 1
+            if not blocks % ZSTD_BLOCKS_AT_ONCE:
+                yield b""
         pos += ZSTD_CHECKSUM if checksum else 0
     if pos != len(data):
         raise ProtocolError("zstd data is truncated")

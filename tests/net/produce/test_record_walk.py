@@ -9,6 +9,7 @@ from unittest import mock
 
 import cramjam
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,6 +119,22 @@ def in_gzip_members(plain: bytes, size: int) -> bytes:
 def in_snappy_blocks(plain: bytes, size: int) -> bytes:
     blocks = [bytes(cramjam.snappy.compress_raw(plain[at : at + size])) for at in range(0, len(plain), size)]
     return XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+
+def test_few_of_very_many_frames_of_zstd_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of a megabyte may consist of a hundred thousand frames, which Python checks one by
+    one."""
+    whole = build_batch([(b"k", bytes(300), (), 5)], codec=Codec.ZSTD)
+    empty = compress(Codec.ZSTD, b"") * 10_000
+    plain = build_batch([(b"k", bytes(300), (), 5)])[rb.RECORDS :]
+    batch = next(read_batches(with_body(whole, empty + compress(Codec.ZSTD, plain))))
+    body = batch.data[rb.RECORDS :]
+    assert walk(batch, body, ANY_TIME) == Found(largest=5)
+    read = mock.Mock(wraps=zstandard.frame_header_size)
+    monkeypatch.setattr(zstandard, "frame_header_size", read)
+    with pytest.raises(TooLong):
+        walk(batch, body, ANY_TIME, AT_ONCE_BYTES)
+    assert read.call_count < 5000
 
 
 @pytest.mark.parametrize(
