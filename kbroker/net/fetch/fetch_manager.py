@@ -83,7 +83,8 @@ class FetchManager:
         if with_session and request.session_id != NO_SESSION:
             self.cache.close(request.session_id)
         fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
-        fetch.partitions = {key: partition for key, partition, _ in requested_partitions(request)}
+        requested = requested_partitions(request, header.api_version)
+        fetch.partitions = {key: partition for key, partition, _ in requested}
         return fetch
 
     def _use(self, request: FetchRequest, version: int) -> FetchSession | ErrorCode:

@@ -38,6 +38,7 @@ class FetchedPartition(Struct):
     reported_log_start: int = -1
     refused: bool = False  # the client has no permission to read it
     by_replica: bool = False  # the client says that it is another broker
+    by_id: bool = False  # the request has topic ids, of which the zero id is one
 
     def update_request_params(self, part: FetchPartition) -> None:
         """Apply the fields of a request."""
@@ -171,7 +172,7 @@ class FetchSessionCache:
         if session.uses_topic_ids != (version >= FetchVersion.TOPIC_IDS):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         room = min(MAX_PARTITIONS, MAX_ALL_PARTITIONS - self.partitions + session.counted)
-        for key, fetched, part in requested_partitions(request):
+        for key, fetched, part in requested_partitions(request, version):
             known = session.partitions.get(key)
             if known is not None:
                 known.update_request_params(part)
@@ -193,7 +194,9 @@ class FetchSessionCache:
         return session
 
 
-def requested_partitions(request: FetchRequest) -> Iterable[tuple[Key, FetchedPartition, FetchPartition]]:
+def requested_partitions(
+    request: FetchRequest, version: int
+) -> Iterable[tuple[Key, FetchedPartition, FetchPartition]]:
     """The partitions that a request names, each with its key in a session."""
     by_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
     for topic in request.topics:
@@ -208,5 +211,6 @@ def requested_partitions(request: FetchRequest) -> Iterable[tuple[Key, FetchedPa
                 part.current_leader_epoch,
                 part.last_fetched_epoch,
                 by_replica=by_replica,
+                by_id=version >= FetchVersion.TOPIC_IDS,
             )
             yield (name, part.partition), fetched, part

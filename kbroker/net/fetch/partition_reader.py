@@ -81,14 +81,14 @@ class PartitionReader:
 
     def name_of(self, partition: FetchedPartition) -> str | None:
         """Name of a partition's topic, None for an unknown id."""
-        if partition.topic_id == ZERO_UUID:
+        if partition.topic_id == ZERO_UUID and not partition.by_id:
             return partition.topic
         topic = self._topics.by_id.get(partition.topic_id)
         return None if topic is None else topic.name
 
     def find(self, partition: FetchedPartition) -> tuple[TopicImage, PartitionImage] | ErrorCode:
         """The partition a fetch names."""
-        if partition.topic_id != ZERO_UUID:
+        if partition.topic_id != ZERO_UUID or partition.by_id:
             topic = self._topics.by_id.get(partition.topic_id)
             if topic is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID

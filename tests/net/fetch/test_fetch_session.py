@@ -112,7 +112,7 @@ def test_a_request_of_another_broker_is_known(replica: int, state: int, by_repli
         replica_state=ReplicaState(state),
         topics=[FetchTopic("a", partitions=[FetchPartition(1)])],
     )
-    assert [fetched.by_replica for _, fetched, _ in requested_partitions(requested)] == [by_replica]
+    assert [fetched.by_replica for _, fetched, _ in requested_partitions(requested, 12)] == [by_replica]
 
 
 def test_eviction_takes_the_stale_then_the_smaller_that_is_not_new() -> None:
@@ -160,7 +160,14 @@ def test_a_request_names_topics_by_name_or_by_id() -> None:
             FetchTopic("", b"\1" * 16, [FetchPartition(2)]),
         ]
     )
-    assert [key for key, _, _ in requested_partitions(requested)] == [("a", 1), (b"\1" * 16, 2)]
+    assert [key for key, _, _ in requested_partitions(requested, 13)] == [("a", 1), (b"\1" * 16, 2)]
+
+
+@pytest.mark.parametrize(("version", "by_id"), [(4, False), (12, False), (13, True), (18, True)])
+def test_a_topic_is_named_by_its_id_since_v13(version: int, by_id: bool) -> None:
+    """The zero id is an unknown id there, not an empty name."""
+    requested = FetchRequest(topics=[FetchTopic(partitions=[FetchPartition(1)])])
+    assert [fetched.by_id for _, fetched, _ in requested_partitions(requested, version)] == [by_id]
 
 
 def test_a_session_that_grows_beyond_the_bound_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,6 +269,13 @@ def test_topics_are_found_by_name_or_id(scene: Scene) -> None:
     assert found("no", bytes(16), refused=True) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+def test_the_zero_id_is_an_unknown_id(scene: Scene) -> None:
+    """Of no topic: its client needs no permission to get this answer."""
+    zero = FetchedPartition("", bytes(16), 0, 0, WHOLE, -1, -1, by_id=True)
+    assert scene.reader.find(zero) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert scene.reader.name_of(zero) is None
+
+
 def test_epochs_end_where_the_next_one_begins(tmp_path: Path) -> None:
     checkpoint.write_leader_epochs(str(tmp_path), [(1, 5), (3, 10), (6, 30)], sync=False)
     ends = {epoch: epoch_end(str(tmp_path), epoch, 40) for epoch in range(8)}
