@@ -1,5 +1,5 @@
-"""Rows that walks over segment files and searches in their indexes fill: `batches.py`, `search.py`,
-`rebuild.py`."""
+"""Rows that walks over segment files and searches in their indexes and records fill: `batches.py`,
+`search.py`, `rebuild.py`, `record_times_kernel.py`."""
 
 from kbroker.kernels.row import Row, Values, word
 
@@ -77,3 +77,16 @@ class IndexCarry(Row, writer="the scanning process"):
     LAST_INDEXED_TIMESTAMP = word("ms", "of the last .timeindex entry")
     INDEX_BYTES = word("bytes", "of .index")
     TIME_INDEX_BYTES = word("bytes", "of .timeindex")
+
+
+class RecordSearch(Row, writer="the searching process"):
+    """Progress of a search in the records of one batch."""
+
+    LEFT = word("count", "records not seen yet; set to the batch's count")
+    SKIP = word("bytes", "before the next record")
+    BASE_TIMESTAMP = word("ms", "of the batch; set")
+    MIN_TIMESTAMP = word("ms", "of the record; set")
+    MIN_DELTA = word("offset", "of the record, relative to the batch's; set")
+    FOUND = word("flag", "1: a record is found")
+    TIMESTAMP = word("ms", "of the found record")
+    OFFSET_DELTA = word("offset", "of the found record, relative to the batch's")

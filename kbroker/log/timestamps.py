@@ -8,8 +8,8 @@ from kbroker.kernels import search
 from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
 from kbroker.log.reader import LogReader, SegmentView, Walked, place_of
+from kbroker.log.record_times import first_record
 from kbroker.log.walk import PlacedBatch, read_batch
-from kbroker.protocol.records import read_times
 
 NO_TIMESTAMP = -1
 LATEST = (1 << 62) - 1
@@ -73,9 +73,8 @@ def max_timestamp(
     emptied: TimestampOffset | None = None
     while placed := _next_batch(reader, where, position, best[0]):
         batch = placed.batch
-        for offset, timestamp in read_times(batch):
-            if timestamp == best[0]:
-                return TimestampOffset(timestamp, offset, batch.partition_leader_epoch)
+        if (found_record := first_record(batch, best[0])) is not None:
+            return TimestampOffset(*found_record, batch.partition_leader_epoch)
         if emptied is None:
             emptied = TimestampOffset(best[0], batch.last_offset, batch.partition_leader_epoch)
         position = placed.position + batch.size
@@ -140,9 +139,8 @@ def _first_record(
 ) -> TimestampOffset | None:
     position = _position(reader, view, timestamp, start_offset)
     while placed := _next_batch(reader, view, position, timestamp):
-        for offset, found in read_times(placed.batch):
-            if found >= timestamp and offset >= start_offset:
-                return TimestampOffset(found, offset, placed.batch.partition_leader_epoch)
+        if (found := first_record(placed.batch, timestamp, start_offset)) is not None:
+            return TimestampOffset(*found, placed.batch.partition_leader_epoch)
         position = placed.position + placed.batch.size
     return None
 

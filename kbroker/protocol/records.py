@@ -5,9 +5,9 @@ The hot path never comes here: kernels scan client batches in place.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from kbroker.protocol import batch_layout as layout
 from kbroker.protocol.compression import MAX_BYTES, Codec, compress, decompress
@@ -15,7 +15,6 @@ from kbroker.protocol.crc32c import crc32c
 from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.slices import paced
 
-T = TypeVar("T")
 Headers = Sequence[tuple[str, bytes | None]]
 NewRecord = tuple[bytes | None, bytes | None, Headers, int]
 """(key, value, headers, timestamp in ms) of a record to be built."""
@@ -285,20 +284,6 @@ def read_batches(
 def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Record]:
     """The records of a batch. `max_bytes` bounds what they take decompressed; ProtocolError when
     damaged."""
-    return _read_each(batch, max_bytes, _read_record)
-
-
-def read_times(batch: RecordBatch) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp (ms) of each record of a batch. The rest of a record is skipped: that
-    takes less than half the time. ProtocolError when damaged."""
-    return _read_each(batch, MAX_BYTES, _read_time)
-
-
-def _read_each(
-    batch: RecordBatch,
-    max_bytes: int,
-    read: Callable[[RecordBatch, bytes | memoryview, int | None], T],
-) -> Iterator[T]:
     buf = decompress(batch.codec, batch.data[layout.RECORDS :], max_bytes)
     append_time = batch.max_timestamp if batch.has_log_append_time else None
     pos = 0
@@ -308,7 +293,7 @@ def _read_each(
             end = pos + size
             if size < 0 or end > len(buf):
                 raise ProtocolError("a record ends after its batch")
-            yield read(batch, buf[pos:end], append_time)
+            yield _read_record(batch, buf[pos:end], append_time)
             pos = end
     except (IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(
@@ -316,13 +301,6 @@ def _read_each(
         ) from error
     if pos != len(buf):
         raise ProtocolError(f"{len(buf) - pos} bytes after the last record of a batch")
-
-
-def _read_time(batch: RecordBatch, buf: bytes | memoryview, append_time: int | None) -> tuple[int, int]:
-    timestamp_delta, pos = read_varint(buf, 1)  # after the unused attributes
-    offset_delta, _ = read_varint32(buf, pos)
-    timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
-    return batch.base_offset + offset_delta, timestamp
 
 
 def _read_record(batch: RecordBatch, buf: bytes | memoryview, append_time: int | None) -> Record:

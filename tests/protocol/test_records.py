@@ -23,7 +23,6 @@ from kbroker.protocol.records import (
     read_batches,
     read_marker,
     read_records,
-    read_times,
     read_varint,
     read_varint32,
     write_varint,
@@ -114,8 +113,6 @@ def test_records_come_back_from_every_codec(codec: Codec, records: list[NewRecor
     found = list(read_all(memoryview(data + data)))
     expected = [Record(7 + i, t, k, v, tuple(h)) for i, (k, v, h, t) in enumerate(records)]
     assert found == expected + expected
-    (batch,) = read_batches(data)
-    assert list(read_times(batch)) == [(each.offset, each.timestamp_ms) for each in expected]
 
 
 def test_markers_have_kafkas_bytes() -> None:
@@ -140,7 +137,6 @@ def test_log_append_time_replaces_the_timestamps() -> None:
     (batch,) = read_batches(build_batch(NEW, log_append_time_ms=5000))
     assert batch.has_log_append_time
     assert [record.timestamp_ms for record in read_records(batch)] == [5000] * 3
-    assert [timestamp for _, timestamp in read_times(batch)] == [5000] * 3
 
 
 def test_a_truncated_last_batch_ends_the_reading_or_is_refused() -> None:
@@ -191,16 +187,7 @@ def test_damaged_batches_give_records_or_a_protocol_error(codec: Codec, seed: in
     data[layout.LENGTH : layout.PARTITION_LEADER_EPOCH] = (len(data) - 12).to_bytes(4, "big")
     with suppress(ProtocolError):
         for batch in read_batches(data, check_crc=False):
-            records = list(read_records(batch, max_bytes=10_000))
-            assert list(read_times(batch)) == [(each.offset, each.timestamp_ms) for each in records]
-
-
-def test_a_record_that_ends_early_has_no_time() -> None:
-    data = bytearray(build_batch([(None, None, (), 5)]))
-    data[layout.RECORDS] = 2  # zigzag: a record of one byte
-    (batch,) = read_batches(data, check_crc=False)
-    with pytest.raises(ProtocolError):
-        list(read_times(batch))
+            list(read_records(batch, max_bytes=10_000))
 
 
 def test_an_empty_batch_cannot_be_built() -> None:
