@@ -120,8 +120,9 @@ class CleanerThread(threading.Thread):
         return cleaned
 
     def _failed(self, one: CleanableLog, job: CleaningJob, error: Exception) -> None:
-        """A cleaning has failed: for good if the log is damaged, and not at all if its segments were
-        truncated or deleted while they were read. Raises KafkaError when the log is deleted."""
+        """A cleaning has failed: for good if the log is damaged, and not at all if its segments
+        were truncated or deleted while they were read. Raises KafkaError when the log is
+        deleted."""
         if isinstance(error, CorruptLog | FileNotFoundError) and self._has_changed(one, job):
             log.info("%s changed during its cleaning: %s", job.folder, error)
         elif isinstance(error, OSError):

@@ -1,8 +1,8 @@
 """A stream that starts again when Spark gave up on a Python worker that was too slow to start.
 
-The worker that lists a Python source's offsets has ten seconds to connect, which no setting of Spark
-changes (PythonWorkerFactory). On a machine that is busy with the load its start can take longer. The
-stream's checkpoint and the job's journal let it continue where it was.
+The worker that lists a Python source's offsets has ten seconds to connect, which no setting of
+Spark changes (PythonWorkerFactory). On a machine that is busy with the load its start can take
+longer. The stream's checkpoint and the job's journal let it continue where it was.
 """
 
 import logging

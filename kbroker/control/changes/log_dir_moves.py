@@ -256,8 +256,8 @@ class LogDirMoves:
         log.info("%s was moved from %s", replica.folder, old.log_dir)
 
     def _give_up(self, replica: Replica) -> None:
-        """End a move whose switch is not answered. When the worker continues it executes the switch,
-        which pauses the log, and then the end."""
+        """End a move whose switch is not answered. When the worker continues it executes the
+        switch, which pauses the log, and then the end."""
         key = key_of(replica)
         self._targets.pop(key, None)
         self._start(key, self._broker.links.call_worker(replica.worker, CancelMove(replica.slot)))

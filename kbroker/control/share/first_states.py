@@ -1,5 +1,5 @@
-"""First states of shared partitions that are being written, so that none stays behind when its group
-is deleted meanwhile. Pure: no I/O, no clock."""
+"""First states of shared partitions that are being written, so that none stays behind when its
+group is deleted meanwhile. Pure: no I/O, no clock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -79,9 +79,9 @@ class ShareStateShard:
         self._states: dict[ShareKey, Stored] = {}
         self._in_partition: dict[int, set[ShareKey]] = {}
         self._unknown: set[ShareKey] = set()
-        """Existing states with a decided record that is not replayed. If its append has failed, as by
-        a timeout, the log may have it nevertheless, so an update would be merged into another state;
-        after a deletion it would be dropped."""
+        """Existing states with a decided record that is not replayed. If its append has failed, as
+        by a timeout, the log may have it nevertheless, so an update would be merged into another
+        state; after a deletion it would be dropped."""
 
     def get(self, key: ShareKey) -> Stored | None:
         return self._states.get(key)

@@ -38,8 +38,8 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
     """Do the swap; yields the name of each step after it is done, for tests that stop there.
 
     replaced: base offsets, the first one being that of the cleaned segment. deleted: takes the
-    paths of old files, which are due for removal later. Raises CleanedFilesGone, NothingSwapped, and
-    OSError: then recovery finishes the swap."""
+    paths of old files, which are due for removal later. Raises CleanedFilesGone, NothingSwapped,
+    and OSError: then recovery finishes the swap."""
     log = files.path(folder, base_offset, files.LOG)
     try:
         yield from _prepare(folder, base_offset, deleted)

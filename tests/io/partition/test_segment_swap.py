@@ -1,5 +1,5 @@
-"""A swap that fails on a full disk leaves the folder as it was, or is completed: files that recovery
-would swap in later would bring back records that were removed meanwhile."""
+"""A swap that fails on a full disk leaves the folder as it was, or is completed: files that
+recovery would swap in later would bring back records that were removed meanwhile."""
 
 import errno
 import os
