@@ -50,7 +50,7 @@ def test_one_node_grants_one_replica_and_the_answer_has_a_warning(made: World) -
     config = ct.CreatableTopicConfig("min.insync.replicas", "2")
     answer = create(made, ct.CreatableTopic("a", 2, 3, configs=[config]))["a"]
     assert (answer.error_code, answer.replication_factor) == (0, 1)
-    assert "not the 3 asked for" in answer.error_message
+    assert "has 1 replica a partition, not 3" in answer.error_message
     assert "min.insync.replicas=2 counts as 1" in answer.error_message
     assert [len(p.replicas) for p in made.broker.catalogue.topics["a"].partitions] == [1, 1]
     assert create(made, ct.CreatableTopic("b", 1, 1))["b"].error_message is None
