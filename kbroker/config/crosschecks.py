@@ -6,7 +6,7 @@ from typing import Final
 from kbroker.config.broker_values import BrokerValues
 from kbroker.config.checks import connections_per_ip
 from kbroker.config.inert import INERT_REASON
-from kbroker.config.listeners import check_distinct
+from kbroker.config.listeners import SecurityProtocol, check_distinct
 from kbroker.config.processes import MAX_IO_WORKERS, MAX_NETWORK_PROCESSES, MAX_THREADS
 from kbroker.config.removed import removed_because
 from kbroker.config.setting import ConfigError, Setting
@@ -44,6 +44,11 @@ def crosscheck(config: BrokerValues) -> Iterator[str]:
         yield from _listeners(config)
     except ConfigError as error:
         yield str(error)
+        if "security protocol" in str(error):  # a line of its own: clients get Kafka's text, the first
+            yield (
+                f"The security protocols are {', '.join(SecurityProtocol.__members__)}. A listener with "
+                "another name needs one of them in listener.security.protocol.map, as in INSIDE:PLAINTEXT"
+            )
 
 
 def _identity(config: BrokerValues) -> Iterator[str]:

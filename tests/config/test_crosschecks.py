@@ -123,6 +123,18 @@ def test_a_contradiction_is_reported(static: dict[str, str], text: str) -> None:
     assert text in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("listeners", "PLAIN://:9092"), ("listener.security.protocol.map", "PLAINTEXT:TLS")]
+)
+def test_a_missing_security_protocol_is_followed_by_the_valid_ones(name: str, text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        BrokerConfig({name: text})
+    first, second = str(error.value).splitlines()
+    assert "security protocol" in first
+    assert second.startswith("The security protocols are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ")
+    assert "listener.security.protocol.map" in second
+
+
 def test_all_addresses_may_be_bound_when_nothing_is_advertised() -> None:
     BrokerConfig({"listeners": "PLAINTEXT://0.0.0.0:9092"})
 
