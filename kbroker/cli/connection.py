@@ -4,7 +4,8 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbroker.cli.client_properties import to_kafka_python
@@ -26,6 +27,7 @@ MIN_SHARE_S = 1.0
 A and AAAA records do."""
 _NO_HOST = re.compile(r"[/\[\]\s]")
 """In no name and no address of a host: what is left of a URL, or of half an IPv6 address."""
+_UNKNOWN_SETTING = re.compile(r'No such configuration property: "([^"]*)"')
 
 
 class CredentialsRefused(CommandFailed):
@@ -39,8 +41,12 @@ class Connection:
     removal of members and of offsets, features, log directories, configurations of groups).
     """
 
-    def __init__(self, bootstrap: str, settings: Mapping[str, str], timeout_s: float) -> None:
+    def __init__(
+        self, bootstrap: str, settings: Mapping[str, str], timeout_s: float, file: Path | None = None
+    ) -> None:
+        """file: holds the settings."""
         self.bootstrap = bootstrap
+        self.file = file
         self.settings = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
         self.timeout_s = timeout_s
         self.last_error = ""
@@ -60,7 +66,7 @@ class Connection:
             from confluent_kafka.admin import AdminClient
 
             self.reach()
-            self._admin = AdminClient(self._librdkafka(), logger=self._log)
+            self._admin = self._client(AdminClient, {})
         return self._admin
 
     def consumer(self, settings: Mapping[str, Any]) -> "Consumer":
@@ -68,14 +74,16 @@ class Connection:
         from confluent_kafka import Consumer
 
         self.reach()
-        return Consumer(self._librdkafka() | dict(settings), logger=self._log)
+        consumer: Consumer = self._client(Consumer, settings)
+        return consumer
 
     def producer(self, settings: Mapping[str, Any]) -> "Producer":
         """A producer; these settings override the user's file. Raises Unreachable."""
         from confluent_kafka import Producer
 
         self.reach()
-        return Producer(self._librdkafka() | dict(settings), logger=self._log)
+        producer: Producer = self._client(Producer, settings)
+        return producer
 
     def kafka_python_admin(self) -> Any:
         """kafka-python's admin client, connected; use it in `with`. Raises Unreachable."""
@@ -163,7 +171,7 @@ class Connection:
         from confluent_kafka.admin import AdminClient
 
         self._refusals = Refusals()  # not those of another address
-        admin: Any = AdminClient(self._librdkafka() | {"bootstrap.servers": address}, logger=self._log)
+        admin = self._client(AdminClient, {"bootstrap.servers": address})
         answer = admin.describe_cluster(request_timeout=self.timeout_s)
         while not answer.done() and time.monotonic() < deadline:
             admin.poll(0.02)
@@ -174,6 +182,18 @@ class Connection:
         if error is not None and isinstance(explain(error), Unreachable):
             protocol = self.settings.get("security.protocol")
             raise Unreachable(f"no answer of {address}: is {protocol} the protocol of this listener?")
+
+    def _client(self, kind: Callable[..., Any], more: Mapping[str, Any]) -> Any:
+        """A client of librdkafka. more: settings that override the file's. Raises UsageFailed for a
+        setting in the file that librdkafka does not know."""
+        try:
+            return kind(self._librdkafka() | dict(more), logger=self._log)
+        except Exception as error:
+            unknown = _UNKNOWN_SETTING.search(str(error))
+            if self.file is None or unknown is None or unknown[1] in more or unknown[1] not in self.settings:
+                raise
+            why = "the file must have the settings of a client, not of a broker"
+            raise UsageFailed(f"{self.file}: no client setting {unknown[1]}; {why}") from error
 
     def _librdkafka(self) -> dict[str, Any]:
         return {

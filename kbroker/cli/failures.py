@@ -33,6 +33,9 @@ Result = TypeVar("Result")
 FEW_COMMANDS = 12
 """So many are named when one is not known."""
 _USAGE = ("_INVALID_ARG", "_CONFLICT")
+_ORIGINS = tuple(f"Failed to create {kind}: " for kind in ("admin client", "consumer", "producer"))
+_ORIGINS += ("Broker: ", "Local: ")
+"""Beginnings of librdkafka's texts that do not help a user."""
 _UNKNOWN_TOPIC_TEXTS = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message, "Unknown topic or partition")
 """Texts of Kafka and of librdkafka for the same code."""
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -192,8 +195,11 @@ def _explain_librdkafka(library: ModuleType, error: object, subject: str) -> Com
 
 
 def without_origin(text: str) -> str:
-    """A text of librdkafka without the word that says who found the error."""
-    return text.strip().removeprefix("Broker: ").removeprefix("Local: ")
+    """A text of librdkafka without the words that say where the error was found."""
+    text = text.strip()
+    for origin in _ORIGINS:
+        text = text.removeprefix(origin)
+    return text
 
 
 def _explain_kafka_python(library: ModuleType, error: BaseException, subject: str) -> CommandFailed:

@@ -107,7 +107,7 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
         refuse_long(bounded, arguments)
         settings = client_properties.read(command_config) if command_config else {}
         address = bootstrap or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
-        command(Connection(address, settings, timeout_s), **arguments)  # type: ignore[call-arg]
+        command(Connection(address, settings, timeout_s, command_config), **arguments)  # type: ignore[call-arg]
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -1,6 +1,7 @@
 """Wrong command lines: each ends with one line that says what is wrong, and with the right exit
 code."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -246,6 +247,24 @@ def test_an_empty_address_is_not_the_default_one(shell: Shell, monkeypatch: pyte
 def test_an_empty_name_is_refused(shell: Shell, line: str, name: str) -> None:
     words = ["" if word == "@" else word for word in line.split()]
     says_in_one_line(shell(*words, "-b", NOBODY[1], code=2), f"kbroker: {name} is empty")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("sasl.mechanism=PLAIN", "kbroker: sasl.username and sasl.password must be set"),
+        ("listeners=PLAINTEXT://:9092", "server.properties: no client setting listeners; the file must have"),
+    ],
+)
+def test_a_wrong_file_of_client_settings_is_explained(
+    shell: Shell, tmp_path: Path, text: str, reason: str
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\n{text}\n")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        done = shell("topics", "list", "-b", address, "--command-config", file, code=2)
+    says_in_one_line(done, reason)
 
 
 @pytest.mark.parametrize("command", ["status", "top --once", "clients list"])

@@ -148,7 +148,7 @@ class _Options(Struct, frozen=True):
 def _other(broker: Connection, address: str, config: Path | None) -> Connection:
     if address == broker.bootstrap:
         raise UsageFailed(f"{address} is both source and target")
-    return Connection(address, client_properties.read(config) if config else {}, broker.timeout_s)
+    return Connection(address, client_properties.read(config) if config else {}, broker.timeout_s, config)
 
 
 def _run(
