@@ -49,7 +49,7 @@ Rate = Annotated[
     str | None,
     typer.Option(
         metavar="BYTES/S",
-        help="Bytes a second that producers write, compressed: 200MB/s.",
+        help="Bytes a second that producers write, compressed: 200MB/s; a number without a unit is bytes.",
         show_default=f"the broker's at --metrics, else {show_rate(ASSUMED.write_rate)}",
     ),
 ]
