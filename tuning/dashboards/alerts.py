@@ -88,7 +88,8 @@ ALERTS = (
           f"{_p99('kbroker_loop_lag_seconds', ', process')} > 0.05",
           "10m", 630,
           "A process waits for a core, or spends long in Python.",
-          "Look for other programs that use the cores: `kbroker docs neighbours`."),
+          "`kbroker top` shows the CPU of each process; look for other programs that use the cores: "
+          "`kbroker docs tuning`."),
     Alert("KbrokerLagGrows",
           "delta(kbroker_group_lag_sum[15m]) > 0 and kbroker_group_lag_sum > 10000",
           "15m", 1080,
@@ -129,7 +130,7 @@ ALERTS = (
           'rate(kbroker_pressure_seconds_total{resource="io", kind="full"}[5m]) > 0.1',
           "10m", 720,
           "All tasks of the host wait for its disks for a tenth of the time.",
-          "Look for other programs that use the disk; `kbroker tune check`."),
+          "Look for other programs that use the disk, and run `kbroker tune check`."),
     Alert("KbrokerProcessDied",
           "increase(kbroker_process_deaths_total[10m]) > 0",
           "0m", 30,
@@ -138,7 +139,7 @@ ALERTS = (
     Alert("KbrokerCertificateEnds",
           "kbroker_tls_certificate_expiry_timestamp_seconds - time() < 14 * 86400",
           "5m", 330,
-          "The certificate of a TLS listener ends within 14 days: clients will refuse to connect.",
+          "The certificate of a TLS listener expires within 14 days: clients will refuse to connect.",
           "Replace the file; the broker reads it without a restart: `kbroker docs tls`."),
     Alert("KbrokerUncleanable",
           "kbroker_cleaner_uncleanable_partitions > 0",
@@ -154,7 +155,7 @@ ALERTS = (
           "rate(kbroker_tcp_listen_drops_total[5m]) > 0",
           "5m", 330,
           "New connections are dropped: `socket.listen.backlog.size` or net.core.somaxconn is too small.",
-          "Raise both settings; `kbroker tune check`."),
+          "Raise both settings; `kbroker tune check` shows their values."),
 )  # fmt: skip
 
 
