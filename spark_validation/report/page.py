@@ -146,7 +146,7 @@ def _facts(evidence: Evidence, verdict: Verdict, summary: Summary) -> list[list[
         ],
         [
             "clients",
-            f"{len(evidence.producer_clients)} producers, {len(evidence.consumer_clients)} consumers (lives)",
+            f"{len(evidence.producer_clients)} starts of producers, {len(evidence.consumer_clients)} of consumers",
         ],
         ["judged", ", ".join(f"{count:,} {name}" for name, count in verdict.records.items())],
         ["log read", "segment files" if evidence.source == "segments" else "through Spark's Kafka connector"],

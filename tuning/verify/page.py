@@ -43,9 +43,9 @@ def _parts(report: Report) -> Iterator[str]:
         yield from (f"<li><code>{escape(each.what)}</code>: {escape(each.why)}</li>" for each in report.left)
         yield "</ul>"
     yield (
-        f'<p class="note">Turns alternate without, with, with, without. Better: by the exact test of Mann and Whitney '
-        f"at most {HELPS:.1%} of all ways to deal the turns look like it (worse: {HARMS:.0%}), and the median differs "
-        f"by {MIN_CHANGE:.0%} or more. With fewer than {FEWEST_TURNS} turns a side nothing is decided.</p>"
+        f'<p class="note">Turns alternate without, with, with, without. Better: the probability that chance alone '
+        f"separates the two sides so far (exact Mann-Whitney test) is at most {HELPS:.1%} (worse: {HARMS:.0%}), and "
+        f"the medians differ by at least {MIN_CHANGE:.0%}. Fewer than {FEWEST_TURNS} turns of a side cannot decide.</p>"
     )
     yield "</body>\n</html>"
 
@@ -54,7 +54,7 @@ def _section(outcome: Outcome, kept: bool) -> Iterator[str]:
     decision = outcome.decision
     yield f"<h2><code>{escape(outcome.change.label)}</code></h2>"
     yield f"<p>{escape(outcome.change.why)}</p>"
-    yield f"<p>{escape(decision.verdict.value)}: <strong>{'kept' if kept else 'taken back'}</strong></p>"
+    yield f"<p>{escape(decision.verdict.value)}: <strong>{'kept' if kept else 'reverted'}</strong></p>"
     if outcome.failure:
         yield f"<p>{escape(outcome.failure)}</p>"
     if decision.comparisons:

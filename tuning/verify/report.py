@@ -134,7 +134,7 @@ def outcome_lines(outcome: Outcome, kept: bool) -> Iterator[str]:
         for each in decision.comparisons:
             sides = f"{spread(each, each.without):<26}{spread(each, each.changed):<26}"
             yield f"{MARGIN}{each.figure.title:<34}{sides}{each.gain:+.1%} {each.judgement.value}".rstrip()
-    yield f"{MARGIN}=> {decision.verdict.value}: {'kept' if kept else 'taken back'}"
+    yield f"{MARGIN}=> {decision.verdict.value}: {'kept' if kept else 'reverted'}"
 
 
 def spread(comparison: Comparison, values: tuple[float, ...]) -> str:

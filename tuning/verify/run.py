@@ -121,7 +121,7 @@ class Verification:
         elif outcome.kept:
             self._settings = {**self._settings, change.target: change.remedy.new}
         self._say(
-            f"{change.label}: {outcome.decision.verdict.value}; {'kept' if outcome.kept else 'taken back'}"
+            f"{change.label}: {outcome.decision.verdict.value}; {'kept' if outcome.kept else 'reverted'}"
         )
 
 

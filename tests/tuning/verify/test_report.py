@@ -23,7 +23,7 @@ def test_the_text_says_what_stays_and_how_to_take_it_back() -> None:
     assert "undo: echo 128 > /sys/block/nvme0n1/queue/read_ahead_kb" in reported
     assert "800 (776-824) MB/s" in reported
     assert "+12.5% better" in reported
-    assert reported.count("=> within the spread: taken back") == 1
+    assert reported.count("=> within the spread: reverted") == 1
     assert "vm.swappiness: it is <scarce>" in reported
 
 
