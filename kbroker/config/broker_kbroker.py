@@ -30,9 +30,9 @@ KBROKER = (
                 "with listener.name.NAME.ssl.keystore.location and so on. Clients are not asked for certificates. "
                 "Empty, the default: plain HTTP."),
     Setting("kbroker.console.enable", BOOLEAN, True,
-            doc="Serve the console, a web page and its JSON API, at kbroker.http.listen: on loopback to everyone, "
-                "on other addresses only to users who log in with SCRAM, or not at all if no SASL listener offers "
-                "SCRAM."),
+            doc="Serve the console, a web page and its JSON API, at kbroker.http.listen. On loopback it is open to all "
+                "users of this host; on other addresses, or if every listener requires a login, users log in with "
+                "SCRAM, and without a SASL listener that offers SCRAM it is not served."),
     Setting("kbroker.console.readonly", BOOLEAN, True,
             doc="The console is read-only. False lets it change topics, settings, groups, quotas, ACLs and SCRAM "
                 "users, with the permissions of its user (`kbroker docs console`)."),
@@ -47,8 +47,9 @@ KBROKER = (
                 "it changes. Empty: none."),
     Setting("kbroker.schema.registry.listen", STRING, "", listen_address,
             doc="Address of the schema registry (Confluent's REST API, `kbroker docs registry`), served by the http "
-                "process: to all users on loopback, elsewhere only to users that log in with SCRAM. Confluent's port "
-                "is 8081. Empty, the default, turns it off; it needs the packages of kbroker[registry]."),
+                "process: on loopback to all users of this host; on other addresses, or if every listener requires a "
+                "login, only to users who log in with SCRAM. Confluent's port is 8081. Empty, the default, turns it "
+                "off; it needs the packages of kbroker[registry]."),
     Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
             doc="Also serve metrics under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
     Setting("kbroker.metrics.login", BOOLEAN, False,
