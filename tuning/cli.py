@@ -262,8 +262,8 @@ def bench(
         typer.Option(metavar="BYTES", help="Maximum size of the test file, which is removed at the end."),
     ] = "4GiB",
 ) -> None:
-    """Measure disk, loopback and memory of this host, for `size` and `check`. Stop other work
-    first."""
+    """Measure disk, loopback, memory and TLS of this host, for the other commands. Stop other
+    work first."""
     try:
         bounded("seconds", seconds)
         check_writable(out)

@@ -100,7 +100,9 @@ def alter(
     ] = None,
     interval_ms: Annotated[
         int | None,
-        typer.Option(metavar="MS", help="Interval between pushes, 100 to 3600000; of a new one 300000."),
+        typer.Option(
+            metavar="MS", help="Interval between pushes, 100 to 3600000; a new subscription has 300000."
+        ),
     ] = None,
     match: Annotated[
         list[str] | None,

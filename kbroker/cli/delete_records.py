@@ -41,7 +41,9 @@ def delete_records(
     ],
     before: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help=f"Delete records before the first one at or after: {TIME_HELP}"),
+        typer.Option(
+            metavar="TIME", help=f"Delete records before the first one at or after a time: {TIME_HELP}"
+        ),
     ] = None,
     yes: Yes = False,
     json: AsJson = False,

@@ -88,9 +88,9 @@ def describe(
     """Show state, members, committed offsets and lag of groups.
 
     LAG counts records from the committed offset to the high watermark; without a committed offset
-    from the start of the log, where Apache Kafka's tools show none. All partitions count of the
-    topics that the members read, of a group without members those of the topics with committed
-    offsets. LAG-SECONDS is the age of the oldest unread record."""
+    from the start of the log, where Apache Kafka's tools show none. The table has all partitions of
+    the topics that the members read or, without members, of the topics with committed offsets.
+    LAG-SECONDS is the age of the oldest unread record."""
     if bool(groups) == everything:
         raise UsageFailed("name groups or give --all")
     if watch_s is None:

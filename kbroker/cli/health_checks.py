@@ -185,7 +185,7 @@ def _certificate(listener: str, end_s: float, now_s: float) -> Check:
     day = datetime.fromtimestamp(end_s, UTC).date().isoformat()
     problems = []
     if left_s <= 0:
-        problems.append(f"the certificate of {listener} ended {age(-left_s)} ago")
+        problems.append(f"the certificate of {listener} expired {age(-left_s)} ago")
     elif left_s < ENDS_SOON_S:
-        problems.append(f"the certificate of {listener} ends in {age(left_s)}")
+        problems.append(f"the certificate of {listener} expires in {age(left_s)}")
     return Check("certificate", f"{listener}: until {day}", problems)

@@ -83,12 +83,12 @@ def test_a_broker_that_is_well_has_no_problem() -> None:
         (
             "kbroker_tls_certificate_expiry_timestamp_seconds",
             [({"listener": "SSL"}, NOW_S + 13 * 86400)],
-            "certificate: the certificate of SSL ends in 13 d",
+            "certificate: the certificate of SSL expires in 13 d",
         ),
         (
             "kbroker_tls_certificate_expiry_timestamp_seconds",
             [({"listener": "SSL"}, NOW_S - 120)],
-            "certificate: the certificate of SSL ended 2 min ago",
+            "certificate: the certificate of SSL expired 2 min ago",
         ),
     ],
 )
