@@ -28,6 +28,8 @@ A and AAAA records do."""
 _NO_HOST = re.compile(r"[/\[\]\s]")
 """In no name and no address of a host: what is left of a URL, or of half an IPv6 address."""
 _UNKNOWN_SETTING = re.compile(r'No such configuration property: "([^"]*)"')
+_NO_KERBEROS = "No provider for SASL mechanism GSSAPI"
+_MECHANISMS = "set PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
 
 
 class CredentialsRefused(CommandFailed):
@@ -66,7 +68,8 @@ class Connection:
             from confluent_kafka.admin import AdminClient
 
             self.reach()
-            self._admin = self._client(AdminClient, {})
+            admin: AdminClient = self._client(AdminClient, {})
+            self._admin = admin
         return self._admin
 
     def consumer(self, settings: Mapping[str, Any]) -> "Consumer":
@@ -185,10 +188,12 @@ class Connection:
 
     def _client(self, kind: Callable[..., Any], more: Mapping[str, Any]) -> Any:
         """A client of librdkafka. more: settings that override the file's. Raises UsageFailed for a
-        setting in the file that librdkafka does not know."""
+        setting in the file that librdkafka does not know, and for a missing sasl.mechanism."""
         try:
             return kind(self._librdkafka() | dict(more), logger=self._log)
         except Exception as error:
+            if _NO_KERBEROS in str(error):
+                raise UsageFailed(f"sasl.mechanism is GSSAPI, the default: {_MECHANISMS}") from error
             unknown = _UNKNOWN_SETTING.search(str(error))
             if self.file is None or unknown is None or unknown[1] in more or unknown[1] not in self.settings:
                 raise

@@ -253,6 +253,7 @@ def test_an_empty_name_is_refused(shell: Shell, line: str, name: str) -> None:
     ("text", "reason"),
     [
         ("sasl.mechanism=PLAIN", "kbroker: sasl.username and sasl.password must be set"),
+        ("sasl.username=anna", "sasl.mechanism is GSSAPI, the default: set PLAIN, SCRAM-SHA-256,"),
         ("listeners=PLAINTEXT://:9092", "server.properties: no client setting listeners; the file must have"),
     ],
 )
