@@ -71,7 +71,7 @@ EXAMPLES = examples(
     "kbroker consume orders --group billing",
     r"kbroker consume orders -p 0 -o 1500 -n 1 -f '%p:%o %T %h %k=%s\n'",
     "kbroker consume orders --json --until-end | jq .value",
-    "# decode values that serialisers wrote with schemas",
+    "# decode values that serializers wrote with schemas",
     "kbroker consume orders --registry http://127.0.0.1:8081 --json --until-end | jq .value",
 )
 

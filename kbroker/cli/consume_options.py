@@ -120,7 +120,7 @@ Registry = Annotated[
     typer.Option(
         "--registry",
         metavar="URL",
-        help="Decode values of Avro, JSON Schema and Protobuf serialisers with the schemas of this registry, "
+        help="Decode values of Avro, JSON Schema and Protobuf serializers with the schemas of this registry, "
         "and print them as JSON.",
     ),
 ]

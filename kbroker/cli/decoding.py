@@ -1,4 +1,4 @@
-"""Decodes values and keys of schema serialisers to JSON. Format: a zero byte, the schema's id, the
+"""Decodes values and keys of schema serializers to JSON. Format: a zero byte, the schema's id, the
 data.
 
 The registry returns schemas and their references; the libraries of `kbroker[registry]` parse and

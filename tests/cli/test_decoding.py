@@ -1,4 +1,4 @@
-"""`consume --registry`: what serialisers wrote with a schema is shown as JSON."""
+"""`consume --registry`: what serializers wrote with a schema is shown as JSON."""
 
 import json
 import struct
@@ -121,7 +121,7 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.compat
-def test_values_of_serialisers_are_shown(shell: Shell, broker_factory: BrokerFactory) -> None:
+def test_values_of_serializers_are_shown(shell: Shell, broker_factory: BrokerFactory) -> None:
     node = broker_factory(LISTEN)
     url = url_of(node)
     client = SchemaRegistryClient({"url": url})

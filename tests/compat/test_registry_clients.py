@@ -1,4 +1,4 @@
-"""The schema registry of a running broker: confluent-kafka's serialisers, many schemas, ACLs."""
+"""The schema registry of a running broker: confluent-kafka's serializers, many schemas, ACLs."""
 
 import json
 import time
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.compat
 MANY = 10_000
 
 
-def test_serialisers_of_confluent_kafka_understand_each_other(broker_factory: BrokerFactory) -> None:
+def test_serializers_of_confluent_kafka_understand_each_other(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(LISTEN)
     client = SchemaRegistryClient({"url": url_of(broker)})
     context = SerializationContext("orders", MessageField.VALUE)
@@ -64,7 +64,7 @@ def test_serialisers_of_confluent_kafka_understand_each_other(broker_factory: Br
     assert refused.value.http_status_code == 409
 
 
-def test_a_protobuf_schema_imports_files_that_the_serialiser_does_not_register(
+def test_a_protobuf_schema_imports_files_that_the_serializer_does_not_register(
     broker_factory: BrokerFactory,
 ) -> None:
     """It knows them, and sends no references to them."""

@@ -1,4 +1,4 @@
-"""Decodes values and keys of schema serialisers to JSON, for answers of the console with many
+"""Decodes values and keys of schema serializers to JSON, for answers of the console with many
 records. Format: a zero byte, the schema's id, the data."""
 
 import json

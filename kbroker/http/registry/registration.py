@@ -100,7 +100,7 @@ def lookup(
 def with_own_id(topic: SchemaTopic, caller: Caller, state: State, found: SchemaRow) -> SchemaRow:
     """A stored version; if another registry gave its id to another schema first, it is written
     again with an id that no other schema has. A caller that may not do so does not find it: a
-    serialiser would write records with the id of the other schema. Raises Failure."""
+    serializer would write records with the id of the other schema. Raises Failure."""
     if not state.is_of_another(found):
         return found
     try:

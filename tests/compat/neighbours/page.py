@@ -97,9 +97,9 @@ NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
     "franz-go": (_in("franz_go/go.mod", r"franz-go (v\S+)"), f"{OTHERS}franz"),
     "sarama": (_in("sarama/go.mod", r"sarama (v\S+)"), f"{OTHERS}sarama"),
     "rdkafka for Rust": (_in("rdkafka/Cargo.toml", r'"=(\S+)"'), f"{OTHERS}rust"),
-    "Serialisers of confluent-kafka": (
+    "Serializers of confluent-kafka": (
         _of("confluent-kafka"),
-        "tests/compat/test_registry_clients.py -k serialisers",
+        "tests/compat/test_registry_clients.py -k serializers",
     ),
     "@kafkajs/confluent-schema-registry": (_npm(KAFKAJS_REGISTRY), f"{REGISTRY}kafkajs"),
     "franz-go's sr": (_in("franz_registry/go.mod", r"pkg/sr (v\S+)"), f"{REGISTRY}franz"),

@@ -1,5 +1,5 @@
 """Registry clients of other languages register a schema, and understand the values of
-confluent-kafka's serialisers, which understand theirs."""
+confluent-kafka's serializers, which understand theirs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Messages that serialisers wrote with schemas of the broker's registry are read in the console."""
+"""Messages that serializers wrote with schemas of the broker's registry are read in the console."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""What serialisers wrote with a schema of the broker's own registry is shown as JSON, within
+"""What serializers wrote with a schema of the broker's own registry is shown as JSON, within
 bounds."""
 
 import struct

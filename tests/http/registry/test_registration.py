@@ -73,7 +73,7 @@ def test_a_schema_is_parsed_and_normalized_before_its_change_excludes_others(
 
 
 def test_a_known_schema_is_found_without_the_lock(desk: Desk) -> None:
-    """As each serialiser asks when it starts. It needs no right to write either."""
+    """As each serializer asks when it starts. It needs no right to write either."""
     desk.register("s", '"int"')
     topic: Any = desk.topic
     topic.lock = topic.check_rights = None
@@ -264,7 +264,7 @@ def test_a_version_whose_id_is_of_another_schema_is_repaired_when_it_is_looked_u
 
 
 def test_a_version_whose_id_is_of_another_schema_is_repaired_when_it_is_read(desk: Desk) -> None:
-    """A serialiser would write its records with that id."""
+    """A serializer would write its records with that id."""
     collide(desk)
     assert desk("GET", "/schemas/ids/1/versions") == (200, [{"subject": "theirs", "version": 1}])
     for each in (desk, desk, desk.again()):

@@ -1,4 +1,4 @@
-"""Data that a serialiser wrote with a schema, as Python's values."""
+"""Data that a serializer wrote with a schema, as Python's values."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

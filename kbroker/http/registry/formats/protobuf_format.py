@@ -44,7 +44,7 @@ NO_FILE_NAME = (errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENA
 """Errors of names of references that cannot be those of files, or not at the same time."""
 WELL_KNOWN = (Path(grpc_tools.__file__).parent / "_proto", Path(__file__).parent / "protos")
 """Folders of the files that need no reference. The second has those of google/type and of
-Confluent, which its registry knows: its serialisers send no reference to them."""
+Confluent, which its registry knows: its serializers send no reference to them."""
 _KIND = FieldDescriptorProto
 _WARNING = re.compile(r"[^:]+(:\d+:\d+)?: warning: ")
 """A line of protoc, not text of a schema within one."""

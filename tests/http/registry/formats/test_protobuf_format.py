@@ -40,7 +40,7 @@ def published(name: str) -> FileDescriptorProto:
     return found
 
 
-def test_all_files_that_serialisers_never_refer_to_are_present() -> None:
+def test_all_files_that_serializers_never_refer_to_are_present() -> None:
     """Those of google/protobuf are in protoc's own folder."""
     google, confluent = (
         (f"google/type/{one}.proto" for one in GOOGLE.split()),
