@@ -12,6 +12,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.later import running
 from kbroker.api.row import Api
 from kbroker.config.alter import Alteration, AlterError, checked
+from kbroker.config.setting import java_int
 from kbroker.control.changes import loggers
 from kbroker.control.changes.config_change import alter
 from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
@@ -68,16 +69,26 @@ async def _alter(ctx: RequestContext, resource: AlterConfigsResource, validate_o
 def _alter_loggers(
     ctx: RequestContext, name: str, alterations: list[Alteration], validate_only: bool
 ) -> None:
-    if name != str(ctx.broker.node_id):
-        why = f"Unexpected broker id, expected {ctx.broker.node_id}, but received {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
     try:
         every = checked(alterations)  # no logger is named twice
     except AlterError as error:
         raise KafkaError(ErrorCode(error.code), error.message) from None
+    _check_node(ctx.broker.node_id, name)
     known = loggers.levels()
     for alteration in paced(every):
         loggers.check(known, alteration.name, alteration.op, alteration.value)
     if not validate_only:
         for alteration in paced(every):
             loggers.apply(alteration.name, alteration.value if alteration.op == loggers.SET else None)
+
+
+def _check_node(node_id: int, name: str) -> None:
+    """Whether loggers of this broker are named, with Kafka's texts."""
+    try:
+        number = java_int(name)
+    except ValueError:
+        why = f"Node id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why) from None
+    if number != node_id:
+        why = f"Unexpected node id. Expected {node_id}, but received {number}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why)

@@ -11,6 +11,7 @@ import pytest
 
 from kbroker.api import describe_configs
 from kbroker.api.describe_configs import MAX_REPEATED
+from kbroker.control.changes import loggers
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.protocol.api_keys import ApiKey
@@ -183,9 +184,39 @@ def test_levels_of_loggers_are_changed_and_shown(made: World) -> None:
         logger.setLevel(logging.NOTSET)
 
 
+def test_loggers_of_apache_kafka_set_those_of_kbroker(made: World) -> None:
+    """Steps of Kafka's own test: a logger without a level has that of its ancestor `kafka`."""
+    names = ("kafka", "kafka.server.ControllerServer", "kafka.server.ReplicaManager")
+
+    def shown() -> list[str]:
+        values = {config.name: config.value for config in describe(made, LOGGER, "1").configs}
+        return [values[name] for name in names]
+
+    try:
+        assert alter(made, LOGGER, "1", ("kafka", SET, "DEBUG")) == 0
+        assert shown() == ["DEBUG", "DEBUG", "DEBUG"]
+        assert alter(made, LOGGER, "1", (names[1], SET, "INFO"), (names[2], SET, "ERROR")) == 0
+        assert shown() == ["DEBUG", "INFO", "ERROR"]
+        assert logging.getLogger("kbroker.control.worker").level == logging.INFO
+        assert alter(made, LOGGER, "1", (names[1], DELETE, None)) == 0
+        assert shown() == ["DEBUG", "DEBUG", "ERROR"]
+    finally:
+        for name in ("kbroker", "kbroker.control.worker", "kbroker.control.replication.service"):
+            logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def test_every_alias_of_a_logger_is_described(made: World) -> None:
+    described = {config.name for config in describe(made, LOGGER, "1").configs}
+    assert {"org.apache.kafka", "kafka.request.logger", "state.change.logger"} <= set(loggers.ALIASES)
+    assert set(loggers.ALIASES) <= described
+    assert set(loggers.ALIASES.values()) <= described
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
+        (("kafka.server.Nothing", SET, "INFO"), ErrorCode.INVALID_CONFIG),
+        (("kafka.server.ReplicaManager", SET, "OFF"), ErrorCode.INVALID_CONFIG),
         (("kbroker.nothing", SET, "INFO"), ErrorCode.INVALID_CONFIG),
         (("root", SET, "LOUD"), ErrorCode.INVALID_CONFIG),
         (("root", APPEND, "INFO"), ErrorCode.INVALID_REQUEST),
@@ -197,6 +228,20 @@ def test_bad_changes_of_loggers_are_refused(
 ) -> None:
     assert alter(made, LOGGER, "1", change) == code
     assert alter(made, LOGGER, "7", ("root", SET, "INFO")) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("7", "Unexpected node id. Expected 1, but received 7"),
+        ("one", "Node id must be an integer, but it is: one"),
+    ],
+)
+def test_loggers_of_another_broker_are_refused_with_kafkas_text(made: World, name: str, why: str) -> None:
+    resource = iac.AlterConfigsResource(LOGGER, name, [iac.AlterableConfig("root", SET, "INFO")])
+    request = iac.IncrementalAlterConfigsRequest([resource], True)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request))
+    assert (answer.responses[0].error_code, answer.responses[0].error_message) == (42, why)
 
 
 def test_a_logger_is_changed_once_in_a_request(made: World) -> None:

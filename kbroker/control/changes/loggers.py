@@ -16,15 +16,44 @@ LEVELS = {
     "TRACE": 5,
 }
 SET, DELETE = 0, 1
+ALIASES = {
+    "kafka": "kbroker",
+    "kafka.authorizer.logger": "kbroker.control.audit",
+    "kafka.cluster.Partition": "kbroker.control.replication.reassignment",
+    "kafka.controller.KafkaController": "kbroker.control.changes.topic_change",
+    "kafka.coordinator.transaction.TransactionCoordinator": "kbroker.control.transactions",
+    "kafka.log.LogCleaner": "kbroker.cleaner",
+    "kafka.log.LogManager": "kbroker.io.logs",
+    "kafka.network.Processor": "kbroker.net.process",
+    "kafka.network.RequestChannel$": "kbroker.net.dispatch",
+    "kafka.network.SocketServer": "kbroker.net.accept",
+    "kafka.request.logger": "kbroker.net.usage.slow_requests",
+    "kafka.server.ControllerServer": "kbroker.control.worker",
+    "kafka.server.KafkaApis": "kbroker.api",
+    "kafka.server.KafkaRequestHandler": "kbroker.control.requests",
+    "kafka.server.ReplicaManager": "kbroker.control.replication.service",
+    "org.apache.kafka": "kbroker",
+    "org.apache.kafka.controller": "kbroker.control.changes",
+    "org.apache.kafka.controller.QuorumController": "kbroker.control.changes.topic_change",
+    "org.apache.kafka.coordinator.group.GroupCoordinatorService": "kbroker.control.groups",
+    "org.apache.kafka.storage.internals.log.LogCleaner": "kbroker.cleaner",
+    "org.apache.kafka.storage.internals.log.LogManager": "kbroker.io.logs",
+    "org.apache.kafka.storage.internals.log.UnifiedLog": "kbroker.io.partition.unified_log",
+    "state.change.logger": "kbroker.control.state",
+}
+"""Well-known loggers of Apache Kafka, and kbroker's loggers of the same subjects: tools and tests
+set Kafka's names. The ancestors that a logger has in Kafka are its ancestors here, too."""
 
 
 def levels() -> dict[str, str]:
-    """Effective level of the root logger and of every logger of this process that kbroker owns."""
+    """Effective level of the root logger, of every logger of this process that kbroker owns, and of
+    their aliases."""
     found = {ROOT: _name(logging.getLogger())}
+    aliases = {alias: _name(logging.getLogger(name)) for alias, name in ALIASES.items()}
     for name in sorted(logging.Logger.manager.loggerDict):
         if name == "kbroker" or name.startswith("kbroker."):
             found[name] = _name(logging.getLogger(name))
-    return found
+    return found | aliases
 
 
 def _name(logger: logging.Logger) -> str:
@@ -50,5 +79,5 @@ def check(known: Container[str], name: str, operation: int, level: str | None) -
 
 def apply(name: str, level: str | None) -> None:
     """Set a level; None restores the parent's."""
-    logger = logging.getLogger("" if name == ROOT else name)
+    logger = logging.getLogger("" if name == ROOT else ALIASES.get(name, name))
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level.strip()])
