@@ -80,6 +80,8 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
     wants_verification = ctx.version >= ADDS_FROM or ctx.broker.config.get_bool(
         "transaction.partition.verification.enable"
     )
+    if wants_verification:
+        transactions.check_exists()
     if ctx.version >= ADDS_FROM:
         code = await transactions.add_partitions(
             request.transactional_id, *producer, frozenset((where,)), TV_2

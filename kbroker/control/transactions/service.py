@@ -135,6 +135,11 @@ class TransactionService:
         self.runtime.check_all_loaded()
         return self.shard
 
+    def check_exists(self) -> None:
+        """Whether a broker could find the coordinator of a transaction, to ask it as Kafka's
+        brokers do. Raises COORDINATOR_NOT_AVAILABLE before its topic exists."""
+        self.runtime.partition_for("")
+
     async def _fresh_id(self, transactional_id: str) -> int | None:
         """A producer id, if the operation will need one."""
         if not self.shard.needs_producer_id(transactional_id):

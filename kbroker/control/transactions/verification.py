@@ -31,10 +31,12 @@ async def verify(services: Services, message: VerifyTransaction) -> tuple[tuple[
     try:
         service = services.transactions
         if message.produce_version >= PRODUCE_ADDS_FROM:
+            service.check_exists()
             codes = dict.fromkeys(partitions, await _add(service, message, partitions))
         elif not services.broker.config.get_bool("transaction.partition.verification.enable"):
             codes = dict.fromkeys(partitions, ErrorCode.NONE)
         else:
+            service.check_exists()
             codes = service.verify_partitions(
                 message.transactional_id or "", message.producer_id, message.producer_epoch, partitions
             )

@@ -304,6 +304,10 @@ class TestVerification:
             assert code == ErrorCode.NOT_ENOUGH_REPLICAS
             assert text is not None
             assert text.endswith("Underlying error: COORDINATOR_LOAD_IN_PROGRESS")
+            await delete_topics(scene.broker, lambda: [scene.broker.catalogue.topics[TRANSACTION_STATE]])
+            for version in (9, 12):
+                ((code, text),) = await scene.verify(version, ("a", 0))
+                assert (code, text and text.split()[-1]) == (19, "COORDINATOR_NOT_AVAILABLE")
 
         run(tmp_path, test)
 
