@@ -164,11 +164,15 @@ class Broker:
         return self.slots.state(partition.slot) == SlotState.ONLINE
 
     def dirs_for_new_partitions(self) -> list[str]:
-        """Log directories that take new partitions: in use, and not cordoned (KIP-1066)."""
+        """Log directories that take new partitions: in use, and not cordoned."""
+        cordoned = self.cordoned_dirs()
+        return [log_dir for log_dir in self.online_dirs if log_dir not in cordoned]
+
+    def cordoned_dirs(self) -> set[str]:
+        """Log directories that take no more logs (KIP-1066)."""
         cordoned = self.config.value("cordoned.log.dirs")
         names = cordoned if isinstance(cordoned, tuple) else ()
-        closed = {absolute(name) for name in names}
-        return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
+        return set(self.log_dirs) if "*" in names else {absolute(name) for name in names}
 
     def _dirs_for_stores(self) -> tuple[str, ...]:
         return copy_dirs(self.nodes.log_dirs(), self.online_dirs)

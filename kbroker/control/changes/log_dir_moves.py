@@ -95,6 +95,8 @@ class LogDirMoves:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
         if broker.dir_errors.of(log_dir):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
+        if log_dir in broker.cordoned_dirs():
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {log_dir} is cordoned")
         replica = self._replica_of(name, index, site)
         key = key_of(replica)
         if broker.slots.state(replica.slot) == SlotState.OFFLINE:

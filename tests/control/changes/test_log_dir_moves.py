@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from kbroker.config.alter import Alteration
 from kbroker.control import log_openings
 from kbroker.control.changes import log_dir_moves
+from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.late_openings import open_late
+from kbroker.control.metadata.config_resource import BROKER
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import OpenPartition
 from kbroker.ipc.move_messages import (
@@ -138,6 +141,21 @@ def test_a_move_of_a_log_that_is_not_opened_is_refused_without_the_lock_of_chang
         asyncio.run(refused())
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert not case.calls
+
+
+def test_no_log_is_moved_to_a_cordoned_log_dir(case: Case) -> None:
+    def cordon(log_dirs: str) -> None:
+        change = Alteration("cordoned.log.dirs", 0, log_dirs)
+        asyncio.run(alter(case.world.broker, BROKER, "1", [change], False))
+
+    cordon(case.there)
+    with pytest.raises(KafkaError) as refused:
+        asyncio.run(case.alter(case.there))
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert case.begin not in case.calls
+    cordon("")
+    asyncio.run(case.alter(case.there))
+    assert case.begin in case.calls
 
 
 @pytest.mark.parametrize("error", [None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)])
