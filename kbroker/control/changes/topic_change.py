@@ -192,6 +192,15 @@ def sites_open(broker: Broker) -> dict[int, list[str]]:
     return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.nodes.sites}
 
 
+def _no_log_dir(broker: Broker) -> KafkaError:
+    """The error when no site takes new replicas: Kafka's, if those that have not failed are
+    cordoned."""
+    if broker.online_dirs:
+        why = "All brokers are currently fenced, or have all their log directories cordoned."
+        return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
+
+
 async def occupied_dirs(broker: Broker) -> Counter[str]:
     """The number of logs in each directory."""
     found: Counter[str] = Counter()
@@ -209,7 +218,8 @@ async def add_partitions(
     occupied: Counter[str] | None = None,
 ) -> list[Partition]:
     """Append `count` partitions to a topic that is not visible yet, with log directories, slots and
-    IO workers. Raises KAFKA_STORAGE_ERROR, and INVALID_PARTITIONS without free slots.
+    IO workers. Raises KAFKA_STORAGE_ERROR and INVALID_REPLICATION_FACTOR without a log directory,
+    and INVALID_PARTITIONS without free slots.
 
     assignments: node ids for each partition, or empty. occupied: the number of logs in each
     directory, those included that are created at the same time; None: those of the catalogue.
@@ -218,7 +228,7 @@ async def add_partitions(
         occupied = await occupied_dirs(broker)
     sites = sites_open(broker)
     if not any(sites.values()):
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
+        raise _no_log_dir(broker)
     places: Iterable[list[str]]
     if assignments:
         places, logs = place_assigned(assignments, sites, occupied), sum(map(len, assignments))

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from kbroker.config.alter import Alteration
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
 from kbroker.control.changes import topic_change
+from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import check_growth, create_topics, delete_topics, grow_topic
 from kbroker.control.images import full_image
 from kbroker.control.metadata.catalogue import Replica
-from kbroker.control.metadata.config_resource import TOPIC
+from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc import slicing
 from kbroker.ipc.layout import Slot, SlotFlag
@@ -154,6 +156,20 @@ def test_cordoned_directories_get_no_new_partitions(tmp_path: Path) -> None:
     with world(tmp_path, {"cordoned.log.dirs": str(tmp_path / "d0")}, dirs=2) as made:
         create(made, NewTopic("a", 2))
         assert {p.log_dir for p in made.broker.catalogue.topics["a"].partitions} == {made.dirs[1]}
+
+
+def test_no_partition_is_created_while_all_directories_are_cordoned(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        create(made, NewTopic("a"))
+        cordon = Alteration("cordoned.log.dirs", 0, "*")
+        asyncio.run(alter(made.broker, BROKER, "1", [cordon], False))
+        refused = create(made, NewTopic("b"))["b"]
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.INVALID_REPLICATION_FACTOR
+        with pytest.raises(KafkaError) as error:
+            asyncio.run(grow_topic(made.broker, "a", 2))
+        assert error.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+        assert set(made.broker.catalogue.topics) == {"a"}
 
 
 def test_a_directory_that_has_failed_gets_no_new_partitions(tmp_path: Path) -> None:
