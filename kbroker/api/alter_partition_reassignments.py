@@ -91,7 +91,7 @@ async def _reassign(
         )
     if spec.replicas is not None:
         check_replicas(spec.replicas, [site.node_id for site in broker.nodes.sites], None)
-        now = len([replica for replica in partition.replicas if replica not in partition.adding])
+        now = len([replica for replica in partition.replicas if replica not in partition.removing])
         if len(spec.replicas) != now and not may_change_factor:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -251,6 +251,24 @@ def test_a_request_waits_once_for_former_replicas_and_not_for_each_partition(
         assert waits == [["a"]]
 
 
+def test_the_factor_of_a_pending_reassignment_is_that_of_its_target(tmp_path: Path) -> None:
+    dirs = ";".join(str(tmp_path / f"d{number}") for number in range(3))
+    with world(tmp_path, {"kbroker.replica.sites": dirs}, workers=3, dirs=3) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", assignments=((0, (1, 2)),))]))
+
+        def result(nodes: list[int], may_change: bool) -> int:
+            topic = ReassignableTopic("a", [ReassignablePartition(0, nodes)])
+            request = AlterPartitionReassignmentsRequest(1000, may_change, [topic])
+            answer: Any = asyncio.run(ask(made.broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request))
+            return int(answer.responses[0].partitions[0].error_code)
+
+        assert result([1, 2, 3], may_change=False) == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert result([1, 2, 3], may_change=True) == ErrorCode.NONE
+        assert made.broker.catalogue.topics["a"].partitions[0].adding
+        assert result([1, 2], may_change=False) == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert result([2, 1, 3], may_change=False) == ErrorCode.NONE
+
+
 @pytest.mark.parametrize("may_change", [True, False])
 def test_a_reassignment_of_nothing_gets_the_default_answer(made: World, may_change: bool) -> None:
     request = AlterPartitionReassignmentsRequest(1000, may_change, [])
