@@ -5,6 +5,7 @@ Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 """
 
 import struct
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net.produce.check_kernel import ANY_CODEC, FOREVER
-from kbroker.net.produce.record_stream import Head, counted, heads
+from kbroker.net.produce.record_stream import Head, counted, heads, sizes
 from kbroker.net.produce.record_walk import ANY_LENGTH, AT_ONCE_BYTES, Demands, Found, TooLong, walk
 from kbroker.net.produce.schema_checks import SchemaDemand, faults
 from kbroker.protocol import batch_layout as rb
@@ -132,8 +133,8 @@ def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> ValidationResult 
     or errors only the first ones are listed, which bounds the answer."""
     errors: list[tuple[int, ErrorCode, str]] = []
     try:
-        for index, head in enumerate(heads(batch)):
-            fault = _fault(head, batch, rules, now_ms)
+        for index, (head, key_and_value) in enumerate(_sized_heads(batch, rules)):
+            fault = _fault(head, key_and_value, batch, rules, now_ms)
             if fault is not None:
                 errors.append((index, *fault))
             if len(errors) >= MAX_ERRORS or index >= MAX_RECORDS:
@@ -141,6 +142,15 @@ def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> ValidationResult 
     except ProtocolError:
         return ValidationResult(ErrorCode.INVALID_RECORD)
     return _refusal(errors) if errors else None
+
+
+def _sized_heads(batch: RecordBatch, rules: Rules) -> Iterator[tuple[Head, tuple[int, int]]]:
+    """The head of each record, and the sizes of its key and value if an error names them."""
+    if batch.has_log_append_time and (rules.log_append_time or batch.max_timestamp == NO_TIMESTAMP):
+        yield from zip(heads(batch), sizes(batch), strict=True)
+    else:
+        for head in heads(batch):
+            yield head, (0, 0)
 
 
 def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> ValidationResult | None:
@@ -160,7 +170,9 @@ def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> ValidationResult 
     return _refusal(errors) if errors else None
 
 
-def _fault(head: Head, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[ErrorCode, str] | None:
+def _fault(
+    head: Head, key_and_value: tuple[int, int], batch: RecordBatch, rules: Rules, now_ms: int
+) -> tuple[ErrorCode, str] | None:
     if rules.compacted and not head.has_key:
         text = f"Compacted topic cannot accept message without key in topic partition {rules.partition}"
         return ErrorCode.INVALID_RECORD, text
@@ -177,9 +189,12 @@ def _fault(head: Head, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[E
                 f"The timestamp should be within [{oldest}, {newest}]"
             )
     elif batch.has_log_append_time:
+        kind, (key, value) = "PartialDefaultRecord", key_and_value
+        if not batch.codec == rules.codec_for(batch) != Codec.NONE:  # Kafka reads keys and values, too
+            kind, key, value = "DefaultRecord", max(key, 0), max(value, 0)
         return ErrorCode.INVALID_TIMESTAMP, (
-            f"Invalid timestamp type in message with offset {offset}. Producer should not set "
-            "timestamp type to LogAppendTime."
+            f"Invalid timestamp type in message {kind}(offset={offset}, timestamp={timestamp}, key={key} bytes, "
+            f"value={value} bytes). Producer should not set timestamp type to LogAppendTime."
         )
     return None
 

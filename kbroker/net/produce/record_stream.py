@@ -120,9 +120,9 @@ class _Plain:
             self.data, self.at = bytes(more), 0
         self.at += count
 
-    def sized(self) -> tuple[bytes | None, int]:
-        """The first bytes of a key or value, and how many bytes its length and all of it are; it is
-        passed over."""
+    def sized(self) -> tuple[bytes | None, int, int]:
+        """The first bytes of a key or value, its size, and how many bytes its length and all of it
+        are; it is passed over."""
         self.ensure(HEAD_BYTES)
         length, pos = read_varint32(self.data, self.at)
         if length < 0:
@@ -130,12 +130,24 @@ class _Plain:
         else:
             passed, found = pos - self.at + length, self.data[pos : pos + min(length, PREFIX_BYTES)]
         self.skip(passed)
-        return found, passed
+        return found, length, passed
 
 
 def prefixes(batch: RecordBatch) -> Iterator[tuple[bytes | None, bytes | None]]:
     """Yield the first PREFIX_BYTES of each record's key and value, None for a null one. Lengths of
     keys and values are trusted, too; ProtocolError when damaged."""
+    for key, _, value, _ in _fields(batch):
+        yield key, value
+
+
+def sizes(batch: RecordBatch) -> Iterator[tuple[int, int]]:
+    """Yield the sizes of each record's key and value, negative for a null one; as `prefixes`."""
+    for _, key, _, value in _fields(batch):
+        yield key, value
+
+
+def _fields(batch: RecordBatch) -> Iterator[tuple[bytes | None, int, bytes | None, int]]:
+    """Prefix and size of each record's key, then of its value."""
     plain = _Plain(batch)
     try:
         for _ in range(batch.record_count):
@@ -148,10 +160,10 @@ def prefixes(batch: RecordBatch) -> Iterator[tuple[bytes | None, bytes | None]]:
                     pos += 1
                 pos += 1
             plain.at = pos
-            key, of_key = plain.sized()
-            value, of_value = plain.sized()
+            key, key_size, of_key = plain.sized()
+            value, value_size, of_value = plain.sized()
             plain.skip(size - (pos - start) - of_key - of_value)
-            yield key, value
+            yield key, key_size, value, value_size
     except IndexError as error:
         raise ProtocolError("a record ends after its batch") from error
 

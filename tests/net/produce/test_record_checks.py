@@ -55,3 +55,23 @@ def test_the_largest_timestamp_is_put_right(codec: Codec) -> None:
     right = next(read_batches(bytes(data))).max_timestamp
     data[35:43] = bytes(8)  # the header's largest timestamp; the kernel looks at the CRC, not this
     assert stored(bytes(data), KEEP).max_timestamp == right == 1_700_000_000_900
+
+
+@pytest.mark.parametrize(
+    ("codec", "target", "shown"),
+    [
+        (Codec.NONE, -1, "DefaultRecord(offset=1, timestamp=5, key=0 bytes, value=3 bytes)"),
+        (Codec.GZIP, -1, "PartialDefaultRecord(offset=1, timestamp=5, key=-1 bytes, value=3 bytes)"),
+        (Codec.GZIP, int(Codec.LZ4), "DefaultRecord(offset=1, timestamp=5, key=0 bytes, value=3 bytes)"),
+    ],
+)
+def test_a_record_with_the_brokers_timestamp_type_is_named_as_in_kafka(
+    codec: Codec, target: int, shown: str
+) -> None:
+    data = build_batch([(b"k", b"value", (), 1), (None, b"abc", (), 2)], codec=codec, log_append_time_ms=5)
+    validation = check(data, replace(KEEP, log_append_time=True, target=target), now_ms())
+    assert validation.error is ErrorCode.INVALID_TIMESTAMP
+    text = (
+        f"Invalid timestamp type in message {shown}. Producer should not set timestamp type to LogAppendTime."
+    )
+    assert validation.record_errors[1] == (1, text)

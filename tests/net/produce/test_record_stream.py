@@ -1,9 +1,11 @@
 """Records as a stream: the heads that a whole reading finds, and offset deltas that count up."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.net.produce.record_stream import counted, heads
+from kbroker.net.produce.record_stream import counted, heads, sizes
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import RecordBatch, build_batch, read_batches, read_records
@@ -29,6 +31,14 @@ def test_heads_are_those_of_the_complete_records(records: list[tuple[object, ...
     batch = _batch(records, codec)
     found = [(h.timestamp_delta + batch.base_timestamp, h.offset_delta, h.has_key) for h in heads(batch)]
     assert found == [(r.timestamp_ms, r.offset, r.key is not None) for r in read_records(batch)]
+
+
+@given(records=RECORDS, codec=st.sampled_from(list(Codec)))
+def test_sizes_are_those_of_keys_and_values(records: list[tuple[Any, ...]], codec: Codec) -> None:
+    found = list(sizes(_batch(records, codec)))
+    assert found == [
+        (-1 if key is None else len(key), -1 if value is None else len(value)) for key, value, *_ in records
+    ]
 
 
 @given(records=RECORDS, codec=st.sampled_from(list(Codec)))
