@@ -43,7 +43,7 @@ class ErrorCode(IntEnum):
     )
     NETWORK_EXCEPTION = 13, True, "the connection broke before an answer came"
     COORDINATOR_LOAD_IN_PROGRESS = 14, True, "the coordinator is loading its state"
-    COORDINATOR_NOT_AVAILABLE = 15, True, "the coordinator is not available"
+    COORDINATOR_NOT_AVAILABLE = 15, True, "The coordinator is not available."
     NOT_COORDINATOR = 16, True, "this is not the coordinator of the group or transactional id"
     INVALID_TOPIC_EXCEPTION = 17, False, "the topic is not valid for this operation"
     RECORD_LIST_TOO_LARGE = 18, False, "a batch is larger than a segment"
@@ -61,9 +61,9 @@ class ErrorCode(IntEnum):
     INVALID_SESSION_TIMEOUT = 26, False, "the session timeout lies outside the allowed range"
     REBALANCE_IN_PROGRESS = 27, False, "the group is rebalancing: join again"
     INVALID_COMMIT_OFFSET_SIZE = 28, False, "the committed offset takes too many bytes"
-    TOPIC_AUTHORIZATION_FAILED = 29, False, "not authorized to access the topic"
-    GROUP_AUTHORIZATION_FAILED = 30, False, "not authorized to access the group"
-    CLUSTER_AUTHORIZATION_FAILED = 31, False, "not authorized for the cluster"
+    TOPIC_AUTHORIZATION_FAILED = 29, False, "Topic authorization failed."
+    GROUP_AUTHORIZATION_FAILED = 30, False, "Group authorization failed."
+    CLUSTER_AUTHORIZATION_FAILED = 31, False, "Cluster authorization failed."
     INVALID_TIMESTAMP = 32, False, "the timestamp of a record lies outside the allowed range"
     UNSUPPORTED_SASL_MECHANISM = 33, False, "this SASL mechanism is not enabled"
     ILLEGAL_SASL_STATE = 34, False, "the request does not fit the SASL state of the connection"
@@ -96,7 +96,7 @@ class ErrorCode(IntEnum):
         False,
         "the sender of the marker is no longer the transaction coordinator",
     )
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, False, "not authorized for the transactional id"
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, False, "Transactional Id authorization failed."
     SECURITY_DISABLED = 54, False, "no authorizer is configured"
     OPERATION_NOT_ATTEMPTED = 55, False, "not attempted, since another part of the request failed"
     KAFKA_STORAGE_ERROR = 56, True, "a log directory failed"
@@ -131,10 +131,10 @@ class ErrorCode(IntEnum):
     STALE_BROKER_EPOCH = 77, False, "the broker epoch has changed"
     OFFSET_NOT_AVAILABLE = 78, True, "the high watermark is not known yet after a change of leader"
     MEMBER_ID_REQUIRED = 79, False, "join again with the member id of this answer"
-    PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "the preferred leader is not available"
+    PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "The preferred leader was not available."
     GROUP_MAX_SIZE_REACHED = 81, False, "the group has reached group.max.size"
     FENCED_INSTANCE_ID = 82, False, "another member registered with the same group.instance.id"
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "no replica may become leader"
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "Eligible topic partition leaders are not available."
     ELECTION_NOT_NEEDED = 84, True, "Leader election not needed for topic partition."
     NO_REASSIGNMENT_IN_PROGRESS = 85, False, "no reassignment of the partition is in progress"
     GROUP_SUBSCRIBED_TO_TOPIC = 86, False, "the group is subscribed to the topic"

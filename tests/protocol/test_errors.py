@@ -12,6 +12,20 @@ def test_codes_names_and_retry_classes_are_those_of_kafka() -> None:
     assert sorted(ErrorCode) == list(range(-1, 134))
 
 
+def test_texts_of_codes_that_answers_carry_are_those_of_kafka() -> None:
+    """Answers about elections, coordinators and permissions have no other words."""
+    assert [ErrorCode(code).message for code in (15, 29, 30, 31, 53, 80, 83, 84)] == [
+        "The coordinator is not available.",
+        "Topic authorization failed.",
+        "Group authorization failed.",
+        "Cluster authorization failed.",
+        "Transactional Id authorization failed.",
+        "The preferred leader was not available.",
+        "Eligible topic partition leaders are not available.",
+        "Leader election not needed for topic partition.",
+    ]
+
+
 def test_an_error_shows_its_code_and_text() -> None:
     assert str(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)) == (
         "OFFSET_OUT_OF_RANGE: the offset lies outside the log of the partition"
