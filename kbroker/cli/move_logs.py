@@ -145,11 +145,14 @@ def move_logs(
             say("moving; kbroker cluster log-dirs --partitions shows what is left")
 
 
-def _require_known(found: LogDirs, *paths: str | None) -> None:
-    known = sorted({path for of_broker in found.online.values() for path in of_broker})
-    for path in paths:
+def _require_known(found: LogDirs, source: str | None, target: str | None) -> None:
+    every = [each for of_broker in found.online.values() for each in of_broker.items()]
+    known = sorted({path for path, _ in every})
+    for path in (source, target):
         if path is not None and path not in known:
             raise CommandFailed(f"{path} is not an online log dir; choose from {', '.join(known)}")
+    if any(path == target and log_dir.is_cordoned for path, log_dir in every):
+        raise CommandFailed(f"{target} is cordoned: cordoned.log.dirs keeps logs out of it")
 
 
 def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, str]:

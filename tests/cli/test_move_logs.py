@@ -181,3 +181,10 @@ def test_a_move_of_an_earlier_command_is_reported(shell: Shell, monkeypatch: pyt
     client = Client([entry("/a", 5, 10), entry("/b", 5, 4, future=True)])
     monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
     assert shell("topics", "move-logs", "--from", "/a").stderr.startswith("moving; ")
+
+
+def test_a_cordoned_log_dir_is_refused_as_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client([entry("/a", 5, 10), entry("/b", 5, cordoned=True)])
+    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
+    refused = shell("topics", "move-logs", "--from", "/a", "--to", "/b", code=1)
+    assert "/b is cordoned: cordoned.log.dirs keeps logs out of it" in refused.stderr
