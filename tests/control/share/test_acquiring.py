@@ -68,3 +68,34 @@ def test_with_two_deliveries_the_second_is_of_all_records() -> None:
 def test_batches_are_joined_up_to_the_batch_size(spec: Spec, expected: list[tuple[int, int]]) -> None:
     new = Portion(0, [free(0, 23, 0)])
     assert chosen(new, spec=spec, read=((0, 7), (8, 15), (16, 23))) == expected
+
+
+def test_nothing_more_is_acquired_once_there_are_enough_records() -> None:
+    released = Portion(4, [free(0, 3, 1)]), Portion(4, [free(4, 7, 1)])
+    assert chosen(*released, spec=Spec(4)) == [(0, 3)]
+    assert chosen(*released, spec=Spec(5)) == [(0, 3), (4, 7)]
+    new = Portion(0, [free(0, 15, 0)])
+    assert chosen(new, spec=Spec(8), read=((0, 7), (8, 15))) == [(0, 7)]
+    assert chosen(new, spec=Spec(9), read=((0, 7), (8, 15))) == [(0, 15)]
+
+
+def test_a_strict_fetch_cuts_released_records() -> None:
+    portion = Portion(8, [free(0, 1, 1), free(4, 7, 1)])
+    assert chosen(portion, spec=Spec(3, strict=True)) == [(0, 1), (4, 4)]
+
+
+def test_only_the_free_parts_of_batches_are_acquired() -> None:
+    parts = Portion(0, [free(0, 1, 0), free(5, 9, 0)])
+    assert chosen(parts, read=((0, 3), (4, 7), (8, 9))) == [(0, 1), (5, 9)]
+    assert chosen(Portion(0, [free(0, 4, 0)]), read=((4, 7),)) == [(4, 4)]
+
+
+@pytest.mark.parametrize(("limit", "count", "last"), [(4, 1, 7), (4, 2, 3), (3, 1, 7), (3, 2, 0)])
+def test_records_are_throttled_from_half_of_the_limit_on(limit: int, count: int, last: int) -> None:
+    """The last delivery of three is of one record, the third of four of half as many."""
+    assert chosen(Portion(8, [free(0, 7, count)]), limit=limit) == [(0, last)]
+
+
+def test_a_portion_is_not_cut_at_as_many_records_as_its_throttled_ones_allow() -> None:
+    portion = Portion(16, [free(0, 7, 1), free(8, 15, THROTTLED)])
+    assert chosen(portion) == [(0, 7), (8, 15)]

@@ -22,3 +22,13 @@ def test_portions_below_an_offset_are_forgotten() -> None:
         portions.begin(first)
     portions.drop_before(9)
     assert portions.cut(free(9, 11), 11) == [(0, free(9, 9)), (1, free(10, 11))]
+
+
+def test_the_portion_of_an_offset_is_kept_and_none_before_it() -> None:
+    portions = Portions()
+    for first in (0, 4, 10):
+        portions.begin(first)
+    portions.drop_before(4)
+    assert portions.cut(free(4, 11), 11) == [(0, free(4, 9)), (1, free(10, 11))]
+    portions.drop_before(0)
+    assert portions.cut(free(4, 11), 11) == [(0, free(4, 9)), (1, free(10, 11))]

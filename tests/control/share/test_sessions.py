@@ -67,6 +67,14 @@ def test_a_member_hears_nothing_of_a_partition_that_it_forgot() -> None:
     assert session.unanswered == {TWO}
 
 
+def test_a_partition_that_a_session_has_already_is_not_new_in_it() -> None:
+    session = ShareSessions(1).open("g", "a")
+    session.change([ONE, TWO], [])
+    session.unanswered.clear()
+    session.change([ONE], [])
+    assert (list(session.partitions), session.unanswered) == ([ONE, TWO], set())
+
+
 def test_sessions_have_a_bounded_number_of_partitions_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_sessions, "MAX_PARTITIONS", 3)
     sessions = ShareSessions(10)

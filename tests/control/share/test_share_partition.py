@@ -61,6 +61,9 @@ class TestAcquiring:
         acknowledge(part, "a", 0, 4, ACCEPT)
         assert part.start_offset == 10
 
+    def test_a_batch_that_ends_at_the_start_offset_is_acquired(self) -> None:
+        assert take(SharePartition(4), "a", (0, 4)) == [Acquired(4, 4, 1)]
+
     def test_new_records_only_while_there_is_room(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 99))
@@ -145,6 +148,7 @@ class TestAcknowledging:
         take(part, "a", (0, 0), now_ms=0)
         renewal = [AcknowledgedBatch(0, 0, [RENEW])]
         part.acknowledge("a", renewal, LIMITS, 20_000, renewing=True)
+        assert part.take_changes() is None, "a lock is not stored"
         assert not part.expire(LIMITS, 40_000)
         assert part.expire(LIMITS, 50_000)
 
@@ -168,6 +172,13 @@ class TestAcknowledging:
             acknowledge(part, member, first, last, *kinds)
         assert error.value.code is code
         assert part.next_offset() == 10
+
+    def test_an_acknowledgement_that_ends_at_the_start_offset_counts(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        acknowledge(part, "a", 0, 3, ACCEPT)
+        acknowledge(part, "a", 0, 4, ACCEPT)
+        assert part.start_offset == 5
 
     def test_twice_is_refused_but_what_is_long_done_is_not(self) -> None:
         part = SharePartition(0)
@@ -279,46 +290,6 @@ class TestState:
         part.archive_before(8)
         assert part.next_offset() == 8
         assert take(part, "a", (8, 9)) == [Acquired(8, 9, 1)]
-
-
-class TestRoom:
-    """Of records in flight."""
-
-    LIMITS = LIMITS._replace(records=10)
-
-    def take(self, part: SharePartition, first: int, last: int, strict: bool = False) -> list[Acquired]:
-        return part.acquire("a", [(first, last)], Spec(6, strict=strict), self.LIMITS, 0)
-
-    def test_finished_records_after_an_unfinished_one_take_room(self) -> None:
-        part = SharePartition(0)
-        assert self.take(part, 0, 9) == [Acquired(0, 9, 1)]
-        acknowledge(part, "a", 1, 9, ACCEPT)
-        assert not part.may_acquire(self.LIMITS)
-        assert self.take(part, 10, 19) == []
-        acknowledge(part, "a", 0, 0, ACCEPT)
-        assert part.may_acquire(self.LIMITS)
-        assert self.take(part, 10, 19) == [Acquired(10, 19, 1)]
-
-    def test_where_released_records_pause_finished_ones_take_none(self) -> None:
-        part, limits = SharePartition(0), self.LIMITS._replace(backoff_ms=1000)
-        part.acquire("a", [(0, 9)], Spec(10), limits, 0)
-        part.acknowledge("a", [AcknowledgedBatch(0, 0, [RELEASE])], limits, 0)
-        part.acknowledge("a", [AcknowledgedBatch(1, 9, [ACCEPT])], limits, 0)
-        assert part.acquire("a", [(10, 15)], Spec(10), limits, 0) == [Acquired(10, 15, 1)]
-
-    def test_the_rest_of_a_batch_that_a_strict_fetch_cut_needs_no_room(self) -> None:
-        part = SharePartition(0)
-        assert self.take(part, 0, 19, strict=True) == [Acquired(0, 5, 1)]
-        assert (part.next_offset(), part.end_offset) == (6, 19)
-        assert self.take(part, 6, 19, strict=True) == [Acquired(6, 11, 1)]
-        assert self.take(part, 12, 25) == [Acquired(12, 19, 1)]
-        assert not part.may_acquire(self.LIMITS)
-
-    def test_offsets_skipped_after_the_last_acquired_record_take_no_room(self) -> None:
-        part = SharePartition(0)
-        part.skip(20, 20)
-        assert self.take(part, 0, 19) == [Acquired(0, 19, 1)]
-        assert not part.may_acquire(self.LIMITS)
 
 
 def test_only_delays_bound_the_number_of_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
