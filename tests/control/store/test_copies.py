@@ -265,6 +265,23 @@ def test_a_copy_of_two_is_begun_with_in_doubt(tmp_path: Path) -> None:
     chosen.store.close()
 
 
+def test_a_missing_log_dir_may_have_the_only_copy(dirs: Dirs) -> None:
+    with pytest.raises(StoreError, match=f"may be in a log dir that cannot be used: {dirs.all[2]}"):
+        open_newest(dirs.all[:2], dirs.all, CLUSTER_ID)
+    assert not any(list(Path(log_dir).iterdir()) for log_dir in dirs.all)
+    chosen = open_newest(dirs.all, dirs.all, CLUSTER_ID)
+    assert (chosen.doubtful, chosen.store.path) == (False, Path(dirs.all[0], FILE_NAME))
+    chosen.store.close()
+
+
+def test_the_error_of_the_only_copy_is_named(dirs: Dirs) -> None:
+    path = Path(dirs.all[1], FILE_NAME)
+    path.write_bytes(b"no database" * 10_000)
+    with pytest.raises(StoreError, match=str(path)):
+        open_newest(dirs.all, dirs.all, CLUSTER_ID)
+    assert path.read_bytes() == b"no database" * 10_000, "it stays for a repair"
+
+
 def test_a_crash_while_a_copy_is_made_leaves_what_there_was(dirs: Dirs) -> None:
     asyncio.run(change(dirs.start(), "a"))
     for left in (".writing", ".writing-journal", ".writing-wal"):
