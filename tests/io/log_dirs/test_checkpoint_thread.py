@@ -2,10 +2,18 @@
 
 import errno
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kbroker.io.log_dirs.checkpoint_thread import CheckpointThread, Failures
+from kbroker.io.log_dirs.checkpoint_thread import (
+    CheckpointThread,
+    Failures,
+    by_dir,
+    offsets_of_open,
+    write_each,
+)
 
 WAIT_S = 60
 BROKEN = OSError(errno.EIO, "broken")
@@ -79,3 +87,40 @@ def test_a_long_job_is_followed_by_a_long_rest(monkeypatch: pytest.MonkeyPatch) 
     for now, rests in ((139.0, True), (140.0, False)):
         monkeypatch.setattr("kbroker.io.log_dirs.checkpoint_thread.time.monotonic", lambda now=now: now)
         assert scene.thread.rest_is_due is rests
+
+
+def test_the_end_of_a_job_is_reported_by_its_thread() -> None:
+    ended = threading.Event()
+    thread = CheckpointThread("test", lambda *_: None, ended.set)
+    thread.begin(list)
+    assert ended.wait(WAIT_S)
+    thread.close()
+
+
+def test_a_log_dir_that_cannot_be_written_does_not_stop_the_others() -> None:
+    dirs: Any = [(SimpleNamespace(path=name), [name]) for name in "abc"]
+    written: list[tuple[str, list[str]]] = []
+
+    def write(folder: Any, partitions: Any) -> None:
+        if folder.path == "b":
+            raise BROKEN
+        written.append((folder.path, partitions))
+
+    assert write_each(dirs, write) == [("b", BROKEN)]
+    assert written == [("a", ["a"]), ("c", ["c"])]
+
+
+def test_only_log_dirs_in_use_are_written() -> None:
+    dirs: Any = {"/a": SimpleNamespace(failed=None), "/b": SimpleNamespace(failed=BROKEN)}
+    partitions: Any = [SimpleNamespace(folder=folder) for folder in ("/a/t-0", "/b/t-1", "/a/t-2")]
+    assert by_dir(dirs.__getitem__, partitions) == [(dirs["/a"], [partitions[0], partitions[2]])]
+
+
+def test_offsets_are_those_of_logs_that_are_open_in_the_log_dir() -> None:
+    def log(number: int, log_dir: str = "/a", is_open: bool = True) -> Any:
+        return SimpleNamespace(topic="t", partition=number, folder=f"{log_dir}/t-{number}", is_open=is_open)
+
+    logs = [log(0), log(1), log(2, "/b"), log(3, is_open=False), log(4)]
+    offsets = (0, -1, 5, 5, 7)
+    found = offsets_of_open("/a", logs, lambda each: offsets[each.partition])
+    assert found == {("t", 0): 0, ("t", 4): 7}

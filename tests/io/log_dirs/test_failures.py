@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
+from kbroker.io.log_dirs.failures import WRITE_ERRORS
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import boot_mark
 from kbroker.protocol.errors import ErrorCode
@@ -131,3 +132,29 @@ def test_fetches_that_wait_at_a_log_are_woken_when_its_log_dir_fails(
     )
     scene.logs.failures.dir_failed(scene.paths[0], OSError(errno.EIO, "broken"))
     assert notified == [(0, SlotState.OFFLINE), (1, SlotState.OFFLINE)]
+
+
+def test_an_error_without_a_number_counts_as_one_of_the_disk(scene: ThreeLogs) -> None:
+    scene.logs.failures.dir_failed(scene.paths[0], OSError("broken"))
+    assert scene.states == A_IS_OFFLINE
+    assert scene.errors.of(scene.paths[0]) == errno.EIO
+
+
+def test_each_write_that_fails_is_counted(scene: ThreeLogs) -> None:
+    before = int(scene.drain.metrics.words[WRITE_ERRORS])
+    scene.logs.failures.write_failed(1, errno.ENOSPC)
+    scene.logs.failures.write_failed(EMPTY, errno.EIO)
+    assert scene.drain.metrics.words[WRITE_ERRORS] == before + 2
+    assert scene.states == ALL_ONLINE
+
+
+def test_a_log_that_is_offline_does_not_count_as_one_on_a_full_disk(scene: ThreeLogs) -> None:
+    failures, full = scene.logs.failures, OSError(errno.ENOSPC, "no room")
+    for slot in range(3):
+        failures.log_failed(slot, full)
+    failures.log_lost(2, scene.paths[0], full)
+    assert failures.lost == {2: scene.opened[2].partition.published.generation}
+    assert [failures.full_disks.has(path) for path in scene.paths] == [True, False]
+    failures.dir_failed(scene.paths[0], OSError(errno.EIO, "broken"))
+    assert not any(failures.full_disks.forget(slot) for slot in range(3))
+    assert scene.gone == [2, 0, 1]

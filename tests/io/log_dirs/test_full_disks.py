@@ -10,8 +10,9 @@ import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.log_dir import LogDir
+from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.io.log_dirs.full_disks import REFUSED, ROOM_TO_HEAL, FullDisks
-from kbroker.ipc.layout import Slot
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import transaction_index
 from kbroker.metrics.slots import private
 from tests.io.node import Node
@@ -102,6 +103,33 @@ def test_a_log_that_is_healed_shows_no_reader_an_index_that_is_not_whole(
     assert during == [version + 1]
     assert words[Slot.SEGMENTS_VERSION] == version + 2
     assert scene.notified == [(0, version + 2)]
+
+
+def test_a_log_is_not_online_while_it_is_healed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = scene.node.logs[0].words
+    during, reset = list[int](), transaction_index.reset_index
+
+    def watched(folder: str, base_offset: int) -> None:
+        during.append(int(words[Slot.STATE]))
+        reset(folder, base_offset)
+
+    monkeypatch.setattr(transaction_index, "reset_index", watched)
+    scene.refuse()
+    scene.room = ROOM_TO_HEAL
+    scene.disks.heal()
+    assert (during, words[Slot.STATE]) == ([SlotState.RECOVERING], SlotState.ONLINE)
+
+
+@pytest.mark.parametrize(("refuses", "producers"), [(True, []), (False, [6])])
+def test_producers_of_batches_that_were_not_written_are_forgotten_before_a_close(
+    scene: Scene, refuses: bool, producers: list[int]
+) -> None:
+    log = scene.node.logs[0]
+    log.producers.put(0, ProducerEntry(6, 0))
+    if refuses:
+        scene.refuse()
+    scene.disks.forget_unwritten(log.partition)
+    assert [entry.producer_id for entry in log.producers.entries(0)] == producers
 
 
 def test_a_log_that_refuses_already_is_counted_once(scene: Scene) -> None:

@@ -1,19 +1,23 @@
 """A log is copied to another log dir while it is written: the copy is the log, whatever happened to
 it meanwhile."""
 
+import os
 import shutil
 import time
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
-from kbroker.io.log_dirs.log_move import LogMove
+from kbroker.io.log_dirs import log_move
+from kbroker.io.log_dirs.log_move import LogMove, MoveEnded
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.log import files
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
 from tests.syncs import Syncs
@@ -44,6 +48,13 @@ class Moved:
         while self.move.next_offset != self.partition.log_end or not self.move.caught_up:
             assert time.monotonic() < deadline
             time.sleep(0.005)
+
+    def stopped(self) -> None:
+        """The copy is complete, its thread has ended, and appends are paused."""
+        self.move.start()
+        self.copied()
+        self.move.leave()
+        self.partition.role.pause()
 
     def finish(self) -> dict[str, bytes]:
         """The log continues in the copy; its .log files, which are those that it had."""
@@ -200,3 +211,76 @@ def test_a_log_only_continues_in_a_copy_that_is_complete_on_disk(
     case.partition.relocate(case.move.rename(), 0, NOW)
     assert syncs.taken()[0] == "."
     assert case.partition.recovery_point == case.partition.log_end == 25
+
+
+def test_more_than_the_last_bytes_is_not_copied_while_appends_are_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Moved(tmp_path)
+    case.stopped()
+    case.partition.role.resume()
+    case.append(1, b"more")
+    case.partition.role.pause()
+    case.move.list_segments()
+    missing = case.move._missing(case.move._plan[0])
+    assert missing > 0
+    monkeypatch.setattr(log_move, "LAST_BYTES", missing - 1)
+    assert not case.move.complete()
+    monkeypatch.setattr(log_move, "LAST_BYTES", missing)
+    assert case.move.complete()
+
+
+def test_a_copy_that_has_failed_is_not_completed(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    case.stopped()
+    case.move.error = OSError("broken")
+    assert not case.move.complete()
+    case.move.error = None
+    assert case.move.complete()
+    assert case.move.switched
+
+
+def test_a_closed_segment_has_its_time_in_the_copy(tmp_path: Path) -> None:
+    """The age of records without a timestamp is counted from it."""
+    case = Moved(tmp_path)
+    first = sorted(Path(case.partition.folder).glob("*.log"))[0]
+    os.utime(first, ns=(5_000, 6_000))
+    case.move.start()
+    case.copied()
+    case.finish()
+    assert Path(case.partition.folder, first.name).stat().st_mtime_ns == 6_000
+
+
+@pytest.mark.parametrize(("rate", "piece"), [(5000.0, 100), (500.0, 50), (50.0, 10)])
+def test_pieces_and_pauses_follow_the_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, piece: int
+) -> None:
+    """A piece takes a tenth of a second, and is never very small or very large."""
+    monkeypatch.setattr(log_move, "PIECE", 100)
+    monkeypatch.setattr(log_move, "MIN_PIECE", 10)
+    case, sent, pauses, sendfile = Moved(tmp_path), list[int](), list[float](), os.sendfile
+
+    def watched(out: int, source: int, offset: int, count: int) -> int:
+        sent.append(count)
+        return sendfile(out, source, offset, count)
+
+    move = LogMove(case.partition, str(tmp_path / "there"), lambda: rate)
+    Path(move.folder).mkdir()
+    move.list_segments()
+    state = move._plan[0][0]
+    source, copy = (
+        files.path(folder, state.base, files.LOG) for folder in (case.partition.folder, move.folder)
+    )
+    monkeypatch.setattr(os, "sendfile", watched)
+    monkeypatch.setattr(move, "_ended", SimpleNamespace(is_set=lambda: False, wait=pauses.append))
+    with open(source, "rb") as log:
+        move._copy_bytes(log.fileno(), state, 0, throttled=True)
+        assert set(sent[:-1]) == {piece}
+        assert sum(sent) == state.bytes
+        assert all(0 <= pause < count / rate for pause, count in zip(pauses, sent, strict=True))
+        assert max(pauses) > 0
+        monkeypatch.setattr(move, "_ended", SimpleNamespace(is_set=lambda: True, wait=None))
+        with pytest.raises(MoveEnded):
+            move._copy_bytes(log.fileno(), state, 0, throttled=True)
+        move._copy_bytes(log.fileno(), state, 0, throttled=False)
+    assert Path(copy).read_bytes() == Path(source).read_bytes()

@@ -5,6 +5,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.files.log_dir import LogDir, finish_future
-from kbroker.io.log_dirs.moves import Moves
+from kbroker.io.log_dirs.moves import THROTTLE, Moves
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Slot, SlotState
@@ -23,6 +24,8 @@ from kbroker.ipc.move_messages import (
     FinishMove,
     MoveCaughtUp,
     MoveFailed,
+    MoveProgress,
+    MovesInProgress,
     SwitchMove,
 )
 from kbroker.log import checkpoint
@@ -325,3 +328,65 @@ def test_fetches_that_wait_at_a_log_are_woken_when_it_has_moved(case: Case) -> N
     assert case.woken == []
     case.moves.finish(FinishMove(SLOT, case.there))
     assert case.woken == [(SLOT, f"{case.there}/t-0")]
+
+
+@pytest.mark.parametrize("generation", [GENERATION - 1, GENERATION + 1])
+def test_a_move_of_another_log_of_the_slot_is_refused(case: Case, generation: int) -> None:
+    with pytest.raises(KafkaError) as refused:
+        case.moves.begin(BeginMove(SLOT, generation, case.there))
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (case.moves.count, case.futures()) == (0, [])
+    case.begin()
+    case.caught_up()
+    with pytest.raises(KafkaError):
+        case.moves.switch(SwitchMove(SLOT, generation))
+    assert case.is_online()
+
+
+def test_a_move_is_begun_and_completed_once(case: Case) -> None:
+    case.begin()
+    (move,) = case.moves._moves.values()
+    case.begin()
+    assert case.moves._moves == {SLOT: move}
+    case.switch()
+    assert case.moves.switch(SwitchMove(SLOT, GENERATION))
+    case.reported.clear()
+    case.moves.report(case.reported.append)
+    assert case.reported == []
+    size = sum(map(len, logs(case.folder).values()))
+    assert case.moves.progress(MovesInProgress()) == (MoveProgress(SLOT, size, 20),)
+    with pytest.raises(KafkaError):
+        case.moves.finish(FinishMove(SLOT, case.elsewhere))
+    assert case.folder.startswith(case.here)
+
+
+@pytest.mark.parametrize("error", [None, OSError(errno.EIO, "broken")])
+def test_a_log_whose_copy_is_not_completed_stays_in_use(
+    case: Case, monkeypatch: pytest.MonkeyPatch, error: OSError | None
+) -> None:
+    def complete() -> bool:
+        if error is not None:
+            raise error
+        return False
+
+    case.begin()
+    case.caught_up()
+    monkeypatch.setattr(case.moves._moves[SLOT], "complete", complete)
+    if error is None:
+        assert not case.moves.switch(SwitchMove(SLOT, GENERATION))
+    else:
+        with pytest.raises(OSError, match="broken"):
+            case.moves.switch(SwitchMove(SLOT, GENERATION))
+    assert (case.is_online(), case.moves.count) == (True, int(error is None))
+    assert LogDir(case.there).recovery_points() == {}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "own", "rate"), [(None, None, inf), ("5", None, 5.0), ("5", "7", 7.0), (None, "0", 1.0)]
+)
+def test_the_limit_of_the_broker_goes_before_that_of_all(
+    case: Case, cluster: str | None, own: str | None, rate: float
+) -> None:
+    found = [{} if value is None else {THROTTLE: value} for value in (cluster, own)]
+    config: Any = SimpleNamespace(cluster=found[0], own=found[1])
+    assert Moves(case.logs, lambda: config, lambda _: None)._bytes_per_second() == rate

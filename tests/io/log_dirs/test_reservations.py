@@ -1,10 +1,12 @@
 """Who may reserve blocks, and when they are given back: disk usage of a quiet log is its
 records."""
 
+import ctypes
 import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,6 +111,24 @@ def test_a_disk_with_little_room_gets_all_back(scene: Scene) -> None:
     )
 
 
+def test_a_disk_with_enough_room_frees_nothing_early(scene: Scene) -> None:
+    scene.room[str(scene.root / "1")] = module.LOW_ROOM
+    scene.reservations.free_unused(NOW + 1)
+    assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
+
+
+def test_a_disk_whose_room_is_not_known_frees_nothing_early(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: LogDir) -> tuple[int, int]:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(Scene.Dir, "space", broken)
+    scene.reservations.free_unused(NOW + 1)
+    assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
+    assert scene.failures == []
+
+
 def test_reservations_are_freed_at_once_on_demand(scene: Scene) -> None:
     scene.reservations.free(str(scene.root / "0"))
     assert scene.taken(0) < MIB
@@ -143,6 +163,23 @@ def test_blocks_are_reserved_only_where_it_pays(tmp_path: Path, monkeypatch: pyt
     assert off.max_bytes("a") == 0
     for partition in scene.node:
         partition.abandon()
+
+
+@pytest.mark.parametrize(
+    ("magic", "error", "pays"), [(0xEF53, 0, True), (0x58465342, 0, False), (0xEF53, -1, False)]
+)
+def test_the_file_system_is_asked_whether_it_pays(
+    monkeypatch: pytest.MonkeyPatch, magic: int, error: int, pays: bool
+) -> None:
+    """ext4, and XFS, which reserves by itself."""
+
+    def statfs(folder: bytes, found: Any) -> int:
+        assert folder == b"/d"
+        ctypes.c_long.from_buffer(found).value = magic
+        return error
+
+    monkeypatch.setattr(module, "_libc", SimpleNamespace(statfs=statfs))
+    assert is_worthwhile("/d") == pays
 
 
 def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -> None:
