@@ -1,6 +1,7 @@
 """The active segment's state in its append row: what readers, syncs and repairs go by."""
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,24 @@ def test_a_failed_append_leaves_nothing_in_the_log_and_its_indexes(tmp_path: Pat
         os.pwrite(fd, b"\1" * 24, size)
     log.partition.repair(NOW)
     assert [os.fstat(fd).st_size for fd in fds] == whole
+
+
+def test_a_segment_without_timestamps_is_as_old_as_its_last_append(tmp_path: Path) -> None:
+    segment = loaded(tmp_path)
+    segment.start(topic_config(), 0, NOW)
+    assert segment.largest_timestamp == NOW
+    segment.row[AppendRow.LAST_APPEND_MS] = NOW + 5
+    assert segment.largest_timestamp == NOW + 5
+    segment.row[AppendRow.MAX_TIMESTAMP] = 0
+    assert segment.largest_timestamp == 0
+
+
+def test_the_jitter_is_less_than_the_age_at_which_a_segment_rolls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random, "randrange", lambda most: most - 1)
+    segment = loaded(tmp_path)
+    segment.start(topic_config(segment_ms=100, segment_jitter_ms=1000), 0, NOW)
+    assert (segment.row[AppendRow.SEGMENT_MS], segment.row[AppendRow.ROLL_AT_MS]) == (1, NOW + 1)
+    segment.start(topic_config(segment_ms=100, segment_jitter_ms=40), 0, NOW)
+    assert (segment.row[AppendRow.SEGMENT_MS], segment.row[AppendRow.ROLL_AT_MS]) == (61, NOW + 61)

@@ -247,3 +247,11 @@ def test_a_sync_that_finds_no_descriptors_keeps_none(
             log.partition.durability.begin()
     assert open_files() == before
     log.partition.durability.begin().close()
+
+
+def test_a_close_of_a_log_that_is_on_disk_waits_for_no_sync(log: Log, syncs: Syncs) -> None:
+    log.reopen()
+    log.partition.durability.flush()
+    syncs.taken()
+    log.partition.close()
+    assert syncs.taken() == []

@@ -15,7 +15,7 @@ from kbroker.io.files import segment as segment_files
 from kbroker.io.files.producer_snapshot import ProducerEntry
 from kbroker.io.partition import log_segments, unified_log
 from kbroker.ipc.layout import Slot
-from kbroker.log import files, transaction_index
+from kbroker.log import checkpoint, files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from tests.descriptors import open_files
 from tests.io.append.plain_append import NOW, Log, offsets, topic_config
@@ -212,3 +212,32 @@ def test_a_roll_that_fails_leaves_no_open_files(tmp_path: Path, monkeypatch: pyt
     log.partition.roll(NOW)
     assert log.append(batch()) == 1
     assert offsets(log) == [0, 1]
+
+
+def test_the_checkpoint_of_epochs_has_none_that_was_truncated(tmp_path: Path) -> None:
+    """The next records of these offsets have another one."""
+    log = Log(tmp_path)
+    log.open(epoch=1)
+    log.append(batch())
+    log.partition.role.set_leader_epoch(3)
+    for _ in range(2):
+        log.append(batch())
+    path = log.folder / files.LEADER_EPOCH_CHECKPOINT
+    written = path.stat().st_ino
+    log.partition.truncate_to(2, NOW)
+    assert path.stat().st_ino == written, "all epochs are left"
+    log.partition.truncate_to(1, NOW)
+    assert checkpoint.read_leader_epochs(str(log.folder)) == [(1, 0)]
+
+
+def test_a_segment_may_begin_after_a_gap(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch())
+    log.partition.roll(NOW, at=10)
+    assert (log.partition.base_offsets, log.partition.log_end) == ([0, 10], 10)
+    assert files.list_snapshots(str(log.folder)) == [10]
+    log.partition.roll(NOW, at=5)
+    assert log.partition.base_offsets == [0, 10]
+    assert log.append(batch()) == 10
+    assert offsets(log) == [0, 10]

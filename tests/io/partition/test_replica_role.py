@@ -7,6 +7,7 @@ import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.log import checkpoint
 from tests.io.append.plain_append import NOW, Log, offsets
 from tests.log.batch_bytes import batch
 from tests.syncs import Syncs
@@ -187,3 +188,34 @@ def test_a_high_watermark_at_the_end_has_the_place_of_the_end(log: Log) -> None:
     assert place() == (0, 2 * size)
     log.partition.truncate_fully(9, NOW)
     assert place() == (9, 0)
+
+
+def test_the_epoch_of_a_leader_without_records_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be given again; thousands of partitions may be created at a time."""
+    log = Log(tmp_path)
+    role = log.open().role
+    syncs = Syncs(tmp_path, monkeypatch)
+    role.lead(2)
+    assert syncs.taken() == []
+    assert checkpoint.read_leader_epochs(str(log.folder))[-1] == (2, 0)
+    log.append(batch(0, [b"v"]))
+    log.partition.delete_records(1)
+    role.lead(3)
+    assert syncs.taken() == []
+
+
+def test_a_log_has_the_epoch_of_its_leader(log: Log) -> None:
+    opened = reopened(log, leads=False, mark=3).partition
+    epochs = [int(log.words[Slot.LEADER_EPOCH])]
+    for step in (
+        lambda: opened.role.follow(7),
+        lambda: opened.role.lead(8),
+        opened.role.resign,
+        lambda: opened.role.lead(5),
+    ):
+        step()
+        assert opened.active.leader_epoch == log.words[Slot.LEADER_EPOCH]
+        epochs.append(opened.active.leader_epoch)
+    assert epochs == [-1, 7, 8, 8, 8]

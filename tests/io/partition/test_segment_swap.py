@@ -3,6 +3,7 @@ recovery would swap in later would bring back records that were removed meanwhil
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,11 @@ import pytest
 
 from kbroker.io.partition.segment_swap import NothingSwapped, swap_steps
 from kbroker.io.recovery.leftovers import clear_leftovers
+from kbroker.ipc.cleaning_messages import SwapSegments
+from kbroker.ipc.layout import Slot
 from kbroker.log import files
+from tests.io.append.plain_append import NOW, Log
+from tests.log.batch_bytes import batch
 
 SUFFIXES = (files.LOG, files.INDEX, files.TIME_INDEX, files.TXN_INDEX)
 BASES = (0, 4)
@@ -130,3 +135,39 @@ def test_a_death_while_a_swap_is_undone_leaves_the_old_segments_or_the_new_one(
     clear_leftovers(str(tmp_path))
     new = {f"{0:020d}{suffix}": b"new" + suffix.encode() for suffix in SUFFIXES}
     assert contents(tmp_path) in (before, new)
+
+
+@pytest.mark.parametrize(
+    "change", ["none", "paused", "another file", "another result", "another size", "a file that is gone"]
+)
+def test_a_cleaned_segment_replaces_only_the_files_that_were_cleaned(tmp_path: Path, change: str) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(2):
+        log.append(batch())
+        log.partition.roll(NOW)
+    originals = [Path(files.path(str(log.folder), base, files.LOG)) for base in (0, 1)]
+    for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
+        path = files.path(str(log.folder), 0, suffix)
+        shutil.copy(path, path + files.CLEANED)
+    cleaned = Path(f"{originals[0]}{files.CLEANED}").stat()
+    (size, inode), (second_size, second_inode) = (
+        (status.st_size, status.st_ino) for status in (path.stat() for path in originals)
+    )
+    request = SwapSegments(
+        *(3, 0, ((0, size, inode), (1, second_size + (change == "another size"), second_inode))),
+        *(cleaned.st_ino + (change == "another result"), cleaned.st_size, NOW, NOW),
+    )
+    if change == "paused":
+        log.partition.role.pause()
+    elif change == "another file":
+        shutil.copy(originals[1], tmp_path / "copy")
+        (tmp_path / "copy").replace(originals[1])
+    elif change == "a file that is gone":
+        originals[1].unlink()
+    version = int(log.words[Slot.SEGMENTS_VERSION])
+    done = log.partition.swap(request, NOW)
+    assert done == (change == "none")
+    assert log.partition.base_offsets == ([0, 2] if done else [0, 1, 2])
+    assert log.partition.size == (cleaned.st_size if done else size + second_size)
+    assert log.words[Slot.SEGMENTS_VERSION] == version + 2 * done

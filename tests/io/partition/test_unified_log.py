@@ -278,6 +278,19 @@ def test_flush_jobs_survive_a_roll_and_a_deletion(tmp_path: Path) -> None:
     assert log.partition.recovery_point == 1
 
 
+def test_records_that_waited_for_the_disk_can_be_read_with_write_caching(tmp_path: Path) -> None:
+    durable = topic_config(write_caching=False)
+    log = Log(tmp_path, durable, flags=SlotFlag.DURABLE)
+    log.open()
+    log.append(batch())
+    log.partition.configure(durable)
+    assert log.partition.high_watermark == 0
+    log.words[Slot.FLAGS] = 0
+    log.partition.configure(topic_config())
+    assert log.partition.high_watermark == 1
+    assert offsets(log) == [0]
+
+
 def test_a_clean_close_leaves_snapshot_and_final_index_entry(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
