@@ -123,3 +123,12 @@ def test_a_fetch_whose_client_leaves_while_it_is_registered_does_not_wait() -> N
     assert (case.looks, case.ends, case.purgatory.delayed) == (["a"], [], 0)
     case.purgatory.sweep("ab")
     assert case.purgatory.watched == 0
+
+
+def test_the_error_of_one_partition_is_remembered_whatever_the_others_have() -> None:
+    case = Case("ab", 10)
+    assert not case.fetch.can_complete()
+    case.end["a"] = -1
+    assert case.fetch.can_complete_after("a")
+    assert not case.fetch.can_complete_after("b")
+    assert case.fetch.can_complete()

@@ -2,6 +2,7 @@
 deleted."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,5 +91,41 @@ def test_loading_twice_at_once_replays_once(tmp_path: Path) -> None:
         runtime.loaded.clear()
         await asyncio.gather(runtime.load(), runtime.ready(), runtime.load())
         assert sorted(machine.loads) == [0, 1, 2, 3]
+
+    run(tmp_path, test)
+
+
+def refusal(check: Callable[[], None]) -> ErrorCode:
+    """NONE if it is none."""
+    try:
+        check()
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_checks_have_kafkas_errors_while_the_topic_is_loaded_and_without_it(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        def found() -> tuple[bool, list[ErrorCode]]:
+            checks = (
+                runtime.check_topic,
+                lambda: runtime.check_loaded("g"),
+                lambda: runtime.check_loaded(other),
+                runtime.check_all_loaded,
+            )
+            return runtime.is_ready, [refusal(check) for check in checks]
+
+        none, loading, gone = (
+            ErrorCode.NONE,
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.NOT_COORDINATOR,
+        )
+        place = runtime.partition_for("g")
+        other = next(key for key in map(str, range(100)) if runtime.partition_for(key) != place)
+        assert found() == (True, [none] * 4)
+        runtime.loaded.discard(place)
+        assert found() == (False, [none, loading, none, loading])
+        await delete_topics(made.broker, lambda: [made.broker.catalogue.topics[TOPIC]])
+        assert found() == (False, [gone, gone, gone, none])
 
     run(tmp_path, test)

@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from greenlet import getcurrent
 
 from kbroker.control.coordinator import gathering, outcome_writer
-from kbroker.control.coordinator.gathering import TOGETHER
+from kbroker.control.coordinator.gathering import TOGETHER, Gathering
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import NewRecord, build_batch, read_all
@@ -211,3 +215,57 @@ def test_records_that_were_added_before_are_sent_before(
         assert machine.state[b"k"] == b"second"
 
     check(tmp_path, test)
+
+
+class Scene:
+    """A gathering with a limit, whose loop and appender are the test's. Each operation has a record
+    of 10 bytes, at least 17 and at most 50 in a batch; the head of a batch has 61 bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.calls: list[Callable[[], object]] = []
+        self.sent: list[tuple[int, int]] = []  # partition, records
+        self.ended: list[KafkaError | None] = []
+        loop: Any = SimpleNamespace(call_soon=lambda *call: self.calls.append(partial(*call)))
+        appender: Any = SimpleNamespace(submit=self._submit)
+        self.gathering = Gathering(appender, lambda: max_bytes, loop)
+
+    def _submit(self, partition: Partition, batch: bytes, *_: object) -> None:
+        self.sent.append((partition.index, len(list(read_all(batch)))))
+
+    def add(self, partition: int = 0) -> None:
+        place = Partition("t", partition, "/d", 3, 77)
+        self.gathering.add(place, [Record(b"k", b"v" * 9)], 5, self.ended.append)
+
+    def end_turn(self) -> None:
+        while self.calls:
+            self.calls.pop(0)()
+
+
+@pytest.mark.parametrize(("max_bytes", "batches"), [(161, [(0, 2)]), (160, [(0, 1), (0, 1)])])
+def test_operations_are_together_as_long_as_their_batch_is_surely_small_enough(
+    max_bytes: int, batches: list[tuple[int, int]]
+) -> None:
+    scene = Scene(max_bytes)
+    scene.add()
+    scene.add()
+    assert scene.sent == batches[:-1]
+    scene.end_turn()
+    assert scene.sent == batches
+
+
+@pytest.mark.parametrize(("max_bytes", "batches"), [(78, [(0, 1)]), (77, [])])
+def test_an_operation_of_exactly_the_limit_is_sent(max_bytes: int, batches: list[tuple[int, int]]) -> None:
+    scene = Scene(max_bytes)
+    scene.add()
+    scene.end_turn()
+    assert scene.sent == batches
+    codes = [error and error.code for error in scene.ended]
+    assert codes == ([] if batches else [ErrorCode.MESSAGE_TOO_LARGE])
+
+
+def test_partitions_have_a_batch_each() -> None:
+    scene = Scene(1000)
+    for partition in (0, 1, 0):
+        scene.add(partition)
+    scene.end_turn()
+    assert scene.sent == [(0, 2), (1, 1)]

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.control.coordinator.gathering import LONG_BYTES
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
-from kbroker.control.coordinator.outcome_writer import OutcomeWriter
+from kbroker.control.coordinator.outcome_writer import MANY_RECORDS, OutcomeWriter, is_long
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -128,3 +129,17 @@ def test_an_operation_that_the_arena_cannot_hold_fails_and_the_next_ones_are_wri
         assert (sorted(ended), machine.state) == (["large", "small"], {K: V})
 
     write(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("records", "long"),
+    [
+        ([Record(K, V)] * MANY_RECORDS, False),
+        ([Record(K, V)] * (MANY_RECORDS + 1), True),
+        ([Record(K, bytes(LONG_BYTES - 1))], False),
+        ([Record(K, bytes(LONG_BYTES))], True),
+        ([Record(bytes(LONG_BYTES + 1), None)], True),
+    ],
+)
+def test_many_records_or_large_ones_are_replayed_in_slices(records: list[Record], long: bool) -> None:
+    assert is_long(records) == long

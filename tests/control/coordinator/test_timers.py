@@ -45,6 +45,57 @@ def test_a_renewed_timer_fires_later_with_its_own_action() -> None:
     assert not made.renew("unknown", 100)
 
 
+def test_a_timer_may_be_renewed_at_the_time_when_it_was_scheduled() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 100, lambda: fired.append("a"))
+    assert made.renew("a", 100)
+    clock.advance(100)
+    assert fired == ["a"]
+
+
+def test_a_timer_is_postponed_and_never_brought_forward() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 100, lambda: fired.append("a"))
+    for due_ms in (300, 200):
+        made.postpone("a", due_ms)
+    made.postpone("unknown", 500)
+    clock.advance(299)
+    assert not fired
+    clock.advance(300)
+    assert fired == ["a"]
+
+
+def test_timers_may_be_postponed_just_before_they_fire() -> None:
+    made, clock, fired = timers()
+    made.before_advance = lambda: made.postpone("a", 200)
+    made.schedule("a", 100, lambda: fired.append("a"))
+    clock.advance(199)
+    assert not fired
+    clock.advance(200)
+    assert fired == ["a"]
+
+
+def test_a_timer_that_fails_does_not_stop_others_of_its_time() -> None:
+    made, clock, fired = timers()
+
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    made.schedule("a", 100, fail)
+    made.schedule("b", 100, lambda: fired.append("b"))
+    clock.advance(100)
+    assert (fired, len(made)) == (["b"], 0)
+
+
+def test_the_loop_has_one_call_for_all_timers() -> None:
+    made, clock, _ = timers()
+    for delay_ms, due_ms in ((50, 50), (10, 10), (30, 10)):
+        made.schedule(str(delay_ms), delay_ms, lambda: None)
+        assert [at for at, _ in clock.due] == [due_ms]
+    made.close()
+    assert clock.due == []
+
+
 def test_a_timer_is_not_renewed_to_an_earlier_time() -> None:
     """It is in a place of the wheel that is too late."""
     made, clock, fired = timers()

@@ -202,3 +202,35 @@ def test_a_call_that_is_not_waited_for_any_longer_has_been_sent() -> None:
         assert hanging.calls == [CALL, CALL]
 
     asyncio.run(test())
+
+
+class Observer(Link):
+    """A link that is only sent messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[Any] = []
+
+    def send(self, body: Any) -> None:
+        self.sent.append(body)
+
+
+def test_an_observer_is_sent_images_until_its_link_ends() -> None:
+    async def test() -> None:
+        links, observer = Links(), Observer()
+        links.observers.add(observer)
+        await links.announce(IMAGE)
+        assert observer.sent == [IMAGE]
+        links.lost(observer)
+        await links.announce(IMAGE)
+        assert (observer.sent, observer.calls) == ([IMAGE], [])
+
+    asyncio.run(test())
+
+
+def test_a_worker_that_is_lost_is_not_ready() -> None:
+    links, (one, other) = Links(), (Link(), Link())
+    links.add_worker(0, one)
+    links.add_worker(1, other)
+    links.lost(one)
+    assert (links.worker(0), links.worker(1)) == (None, other)

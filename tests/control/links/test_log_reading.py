@@ -126,3 +126,50 @@ def test_a_forgotten_folder_has_a_new_reader(tmp_path: Path) -> None:
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_refusal_of_a_step_is_its_answer(tmp_path: Path) -> None:
+    async def test() -> None:
+        logs, errors = reading()
+
+        def refuse(_: LogReader) -> int:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+        with pytest.raises(KafkaError) as refused:
+            await logs.read(str(tmp_path), refuse)
+        assert (refused.value.code, errors.reported) == (ErrorCode.OFFSET_OUT_OF_RANGE, [])
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_an_answer_that_is_not_taken_does_not_stop_the_next(tmp_path: Path) -> None:
+    async def test() -> None:
+        logs, _ = reading()
+
+        def fail(_: object) -> None:
+            raise ValueError("a bug")
+
+        logs.ask(str(tmp_path), partial(_number, 1), fail)
+        assert await logs.read(str(tmp_path), partial(_number, 2)) == 2
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_the_reader_of_a_folder_is_kept_until_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reading, "MAX_READERS", 2)
+
+    async def test() -> None:
+        logs, _ = reading()
+        for name in "ab":
+            await logs.read(name, partial(_number, 1))
+        await logs.read("a", partial(_number, 1))
+        assert list(logs._readers) == ["a", "b"]
+        await logs.read("c", partial(_number, 1))
+        assert list(logs._readers) == ["b", "c"]
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))

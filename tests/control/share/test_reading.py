@@ -10,7 +10,7 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import reading
-from kbroker.control.share.reading import Deliverable, Piece, read_pieces
+from kbroker.control.share.reading import Deliverable, Piece, offset_at, read_pieces
 from kbroker.ipc.layout import Slot
 from kbroker.log.walk import PlacedBatch, walk
 from tests.control.fakes import world
@@ -74,3 +74,33 @@ def test_a_fetch_gets_nothing_of_segments_that_are_being_replaced(
     with world(tmp_path) as made:
         pieces = asyncio.run(body())
     assert (len(pieces), changes) == (found, [])
+
+
+def test_whole_batches_are_read_up_to_the_bytes_and_at_least_one(tmp_path: Path) -> None:
+    async def body() -> None:
+        await create_topics(made.broker, [NewTopic("t")])
+        partition = made.broker.catalogue.topics["t"].partitions[0]
+        for _ in range(3):
+            made.worker.append(partition, RECORD)
+        size = len((await read_pieces(made.broker, partition, 0, FAR, False))[0].data)
+        found = [
+            [each.first for each in await read_pieces(made.broker, partition, 0, max_bytes, False)]
+            for max_bytes in (1, size, 2 * size - 1, 2 * size, 3 * size)
+        ]
+        assert found == [[0], [0], [0], [0, 1], [0, 1, 2]]
+        assert await read_pieces(made.broker, partition, 3, FAR, False) == []
+
+    with world(tmp_path) as made:
+        asyncio.run(body())
+
+
+def test_a_time_leads_to_the_first_record_from_it_on_or_to_the_end(tmp_path: Path) -> None:
+    async def body() -> list[int]:
+        await create_topics(made.broker, [NewTopic("t")])
+        partition = made.broker.catalogue.topics["t"].partitions[0]
+        for timestamp_ms in (1000, 2000):
+            made.worker.append(partition, (None, b"x", (), timestamp_ms))
+        return [await offset_at(made.broker, partition, at_ms) for at_ms in (0, 1000, 1001, 2000, 2001)]
+
+    with world(tmp_path) as made:
+        assert asyncio.run(body()) == [0, 0, 1, 1, 2]
