@@ -76,6 +76,17 @@ def test_an_answer_without_end_is_not_read_to_its_end(issuer: str, tmp_path: Pat
     assert read_keys(f"file://{tmp_path}/keys") == b"{}"
 
 
+def test_keys_of_the_largest_size_are_read(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b" " * MAX_KEY_BYTES)
+    assert len(read_keys(f"file://{tmp_path}/keys")) == MAX_KEY_BYTES
+
+
+def test_an_answer_that_comes_just_in_time_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([0.0, key_source.FETCH_S])
+    monkeypatch.setattr("time.monotonic", lambda: next(ticks))
+    assert key_source._bounded(io.BytesIO(b"{}")) == b"{}"
+
+
 def test_an_answer_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([0.0, key_source.FETCH_S + 1])
     monkeypatch.setattr("time.monotonic", lambda: next(ticks))

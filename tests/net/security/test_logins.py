@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kbroker.ipc.fds import Accepted
+from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.login_messages import LoginSucceeded, LoginTurn
 from kbroker.net.connections.connection import State
 from kbroker.net.security import logins as module
@@ -190,6 +191,46 @@ def test_guessed_passwords_wait_or_are_refused_unseen(scene: Make) -> None:
     case.log_in()
     assert (case.slept, case.is_served) == ([], False)
     assert case.sent == [ATTEMPT]
+
+
+def test_a_client_that_leaves_while_its_guess_waits_is_not_logged_in(
+    scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = scene()
+    case.turn = LoginTurn(7.5, "10.0.0.1")
+
+    async def leave(_: float) -> None:
+        case.connection.state = State.CLOSED
+
+    monkeypatch.setattr(module.asyncio, "sleep", leave)
+    case.log_in()
+    assert (case.known, case.sent) == ([], [ATTEMPT])
+
+
+def test_a_login_ends_with_the_link_to_control(scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = scene()
+
+    async def gone(_: object) -> LoginTurn:
+        raise LinkClosed("gone")
+
+    monkeypatch.setattr(case.logins._control, "attempt_login", gone)
+    case.log_in()
+    assert (case.closed, case.audited) == (["control went away during a login"], [])
+    assert (case.timers, case.refused, case.is_served) == ([], [], False)
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_quotas_begin_with_the_login(scene: Make, monkeypatch: pytest.MonkeyPatch, active: bool) -> None:
+    case, started = scene(), list[object]()
+    quotas = SimpleNamespace(active=active, start=started.append)
+    monkeypatch.setattr(case.logins._process, "quotas", quotas)
+    case.log_in()
+    assert started == ([case.connection] if active else [])
+
+
+def test_mechanisms_that_the_broker_does_not_have_are_not_offered(scene: Make) -> None:
+    case = scene(**{"sasl.enabled.mechanisms": "GSSAPI,PLAIN"})
+    assert case.logins.enabled("SASL") == ("PLAIN",)
 
 
 @pytest.mark.parametrize(("password", "known"), [("secret", ["192.0.2.9"]), ("wrong", [])])

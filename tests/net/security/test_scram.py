@@ -2,6 +2,7 @@
 
 import base64
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -118,3 +119,46 @@ def test_a_wrong_proof_costs_no_more_for_many_iterations(mechanism: str) -> None
             server.final(f"c=biws,{nonce},p={proof}".encode())
         shortest_ns.append(time.thread_time_ns() - began_ns)
     assert min(shortest_ns) < 2_000_000
+
+
+def test_a_name_has_its_commas_and_signs_back() -> None:
+    assert ScramServer("SCRAM-SHA-256").first(b"n,,n=a=2Cb=3Dc,r=x") == "a,b=c"
+
+
+@pytest.mark.parametrize(("authzid", "allowed"), [("user", True), ("other", False)])
+def test_a_client_may_only_be_the_user_whose_password_it_knows(authzid: str, allowed: bool) -> None:
+    server = ScramServer("SCRAM-SHA-256")
+    server.first(f"n,a={authzid},n=user,r=x".encode())
+    if allowed:
+        assert server.challenge(credential())
+        return
+    with pytest.raises(ScramError, match="different from username") as refused:
+        server.challenge(credential())
+    assert refused.value.is_public
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda message: message.replace(b"r=x", b"r=y"), "nonce"),
+        (lambda message: message[: message.index(b",p=")] + b",p=AAAA", "credentials"),
+        (lambda message: message[: message.index(b",p=")] + b",p=A===", "message format"),
+        (lambda message: message[: message.index(b",p=")], "message format"),
+    ],
+)
+def test_a_changed_last_message_is_refused(change: Callable[[bytes], bytes], text: str) -> None:
+    server = ScramServer("SCRAM-SHA-256")
+    server.first(b"n,,n=user,r=x")
+    message, _ = client_final(server.challenge(credential()), PASSWORD, "sha256", "n=user,r=x")
+    with pytest.raises(ScramError, match=text) as refused:
+        server.final(change(message))
+    assert not refused.value.is_public
+
+
+def test_a_proof_is_accepted_once() -> None:
+    server = ScramServer("SCRAM-SHA-256")
+    server.first(b"n,,n=user,r=x")
+    message, expected = client_final(server.challenge(credential()), PASSWORD, "sha256", "n=user,r=x")
+    assert server.final(message) == expected
+    with pytest.raises(ScramError):
+        server.final(message)

@@ -7,14 +7,15 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.tls_context import context_and_chain
-from kbroker.net.security.tls_alert import AlertContext
-from kbroker.net.security.tls_relay import relay
+from kbroker.net.security.tls_alert import AlertContext, send_alert
+from kbroker.net.security.tls_relay import RelayEnd, reason_of, relay
 from kbroker.net.security.tls_turns import HandshakeTurns
 from tests.certificates import certificate, dated
 
@@ -183,3 +184,98 @@ def _spoken(folder: Path, text: bytes) -> list[str]:
 
     uvloop.run(run())
     return failures
+
+
+class Transport:
+    """The socket of one side of a relay, that notes its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.written = b""
+        self.closing = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+
+def relayed() -> tuple[RelayEnd, RelayEnd, Any, Any]:
+    """Both sides, the second one not connected yet, and their transports."""
+    one, two = RelayEnd(), RelayEnd()
+    one.other, two.other = two, one
+    first: Any = Transport()
+    one.connection_made(first)
+    return one, two, first, Transport()
+
+
+def test_bytes_that_come_early_are_the_first_ones_of_the_other_side() -> None:
+    one, two, _, second = relayed()
+    one.data_received(b"early ")
+    one.data_received(b"too ")
+    two.connection_made(second)
+    one.data_received(b"later")
+    assert second.written == b"early too later"
+    two.connection_lost(None)
+    one.data_received(b"lost")
+    assert (second.written, one._early) == (b"early too later", b"")
+
+
+def test_a_side_is_read_as_fast_as_the_other_is_written() -> None:
+    one, two, first, second = relayed()
+    one.pause_writing()  # before the other side is connected
+    one.resume_writing()
+    two.connection_made(second)
+    two.pause_writing()
+    two.resume_writing()
+    assert (first.calls, second.calls) == (["pause", "resume"], [])
+    first.closing = True
+    two.resume_writing()
+    assert first.calls == ["pause", "resume"]
+
+
+def test_the_end_of_one_side_ends_the_other() -> None:
+    one, two, first, second = relayed()
+    two.connection_made(second)
+    one.connection_lost(None)
+    assert (one.ended.is_set(), two.ended.is_set(), one.transport) == (True, False, None)
+    assert (first.calls, second.calls) == ([], ["close"])
+    two.connection_lost(None)
+    assert (two.ended.is_set(), first.calls) == (True, [])
+
+
+def test_the_reason_of_a_failure_without_a_text_of_openssl_is_its_own() -> None:
+    assert reason_of(TimeoutError("too long")) == "TLS handshake failed: too long"
+
+
+@pytest.mark.parametrize("alert", [b"", b"alert"])
+def test_an_alert_is_sent_and_read_before_the_connection_ends(alert: bytes) -> None:
+    async def run() -> None:
+        client, ours = socket.socketpair()
+        client.setblocking(False)
+        error: Any = OSError("refused")
+        error.alert = alert
+        sending = asyncio.ensure_future(send_alert(ours, error))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert sending.done() == (not alert), "it waits for the client"
+        if alert:
+            assert (client.recv(100), client.recv(100)) == (alert, b"")
+        else:
+            with pytest.raises(BlockingIOError):
+                client.recv(100)
+        client.close()
+        await asyncio.wait_for(sending, 10)
+        ours.close()
+
+    asyncio.run(run())
