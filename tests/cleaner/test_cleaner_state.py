@@ -7,6 +7,7 @@ import pytest
 from kbroker.cleaner.cleaner_state import (
     DIRTIEST,
     FAILURES,
+    MAX_MAP_BYTES,
     READ_BYTES,
     RUNS,
     UNCLEANABLE,
@@ -145,3 +146,19 @@ def test_the_largest_back_off_can_be_waited_for(state: CleanerState, monkeypatch
     state.back_off()
     (wait_s,) = waits
     assert threading.Lock().acquire(timeout=wait_s)
+
+
+def test_new_settings_are_used_by_the_throttle_and_share_the_memory(state: CleanerState) -> None:
+    sizes = {"log.cleaner.dedupe.buffer.size": str(8 << 30), "log.cleaner.io.buffer.size": str(1 << 20)}
+    for threads, map_bytes, buffer_bytes in ((1, MAX_MAP_BYTES, 1 << 19), (8, 1 << 30, 1 << 16)):
+        state.configure({**sizes, "log.cleaner.threads": str(threads)})
+        assert (state.sizes.map_bytes, state.sizes.buffer_bytes) == (map_bytes, buffer_bytes)
+    state.configure({"log.cleaner.io.max.bytes.per.second": "5"})
+    assert state.throttle.bytes_per_second == 5.0
+
+
+def test_a_log_that_cannot_be_cleaned_is_tried_again_with_another_load_factor(state: CleanerState) -> None:
+    logs = [(0, log(1, 0.5))]
+    state.failed(logs[0][1], for_good=True)
+    state.configure({"log.cleaner.io.buffer.load.factor": "0.5"})
+    assert state.take_filthiest(logs) == logs[0]

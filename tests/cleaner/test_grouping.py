@@ -24,6 +24,14 @@ def test_indexes_have_their_own_limit() -> None:
     assert group(extents(100, 100, 100), 1000, 25, 300) == [[0, 100], [200]]
 
 
+def test_both_indexes_keep_to_the_limit() -> None:
+    for first, second, most in ((10, 5, 20), (5, 10, 20)):
+        segments = [Extent(n * 100, 1, first, second) for n in range(3)]
+        assert group(segments, 1000, most, 300) == [[0, 100], [200]]
+        assert group(segments, 1000, most - 1, 300) == [[0], [100], [200]]
+        assert group(segments, 1000, most + 10, 300) == [[0, 100, 200]]
+
+
 def test_offsets_of_a_group_fit_into_32_bits() -> None:
     step = INT32_MAX // 2 + 1
     assert group(extents(1, 1, 1, step=step), 100, 100, 3 * step) == [[0, step], [2 * step]]
