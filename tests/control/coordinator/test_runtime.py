@@ -12,10 +12,12 @@ import pytest
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.running import completion
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.ipc.slicing import Slicing
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
 from kbroker.protocol.slices import SLICE_NS, yield_slice
+from tests.control.coordinator.clock import Clock
 from tests.control.coordinator.runtime_scene import Log, Machine, answer_of, puts, run
 from tests.control.fakes import World
 
@@ -334,5 +336,23 @@ def test_operations_that_wait_when_the_runtime_closes_end_without_an_error(
         await asyncio.wait(tasks, timeout=30)
         assert all(task.cancelled() for task in tasks)
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+    run(tmp_path, test)
+
+
+def test_an_action_is_repeated_at_its_interval_whatever_it_does(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        clock, calls = Clock(), list[int]()
+        runtime._wheel = WheelTimers(cast(Any, clock), lambda: clock.now_ms)
+
+        def action() -> None:
+            calls.append(clock.now_ms)
+            raise ValueError("a bug")
+
+        runtime.every(100, "often", action)
+        clock.advance(99)
+        assert calls == []
+        clock.advance(399)
+        assert calls == [100, 200, 300]
 
     run(tmp_path, test)

@@ -132,3 +132,19 @@ def test_the_bytes_of_all_partitions_that_may_be_acquired_from_count(
         assert calls == asked
 
     run(body)
+
+
+def test_the_states_of_a_deleted_topic_are_deleted(
+    run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(case: Case) -> None:
+        events: list[tuple[str, object]] = []
+        keys = {TOPIC: [ShareKey("g", TOPIC, 0), ShareKey("h", TOPIC, 0)]}
+        monkeypatch.setattr(case.service.shard, "keys_of_topic", keys.__getitem__)
+        for name in ("forget", "delete_later"):
+            monkeypatch.setattr(case.partitions, name, lambda key, name=name: events.append((name, key)))
+        topic: Any = SimpleNamespace(topic_id=TOPIC)
+        case.service._topic_deleted(topic)
+        assert events == [(name, key) for key in keys[TOPIC] for name in ("forget", "delete_later")]
+
+    run(body)

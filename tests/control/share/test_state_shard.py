@@ -355,3 +355,17 @@ def test_a_record_whose_append_has_failed_and_is_in_the_log_changes_no_later_sta
     assert (again.start_offset, list(again.ranges)) == (ours.start_offset, list(ours.ranges))
     last = decode_record(SHARE_GROUP_STATE, log.records[-1].key, log.records[-1].value)[1]
     assert not isinstance(last, ShareSnapshotValue), "one snapshot is enough"
+
+
+def test_states_are_found_by_their_group_their_topic_and_the_partition_of_their_records() -> None:
+    shard, other_topic = ShareStateShard(), bytes(16)
+    keys = [KEY, KEY._replace(group_id="other"), KEY._replace(topic_id=other_topic)]
+    for partition, key in enumerate(keys):
+        for record in shard.write(key, 0, (), 7).records:
+            shard.replay(partition % 2, record.key, record.value, 7)
+    assert shard.keys_of("team") == [keys[0], keys[2]]
+    assert shard.keys_of_topic(KEY.topic_id) == keys[:2]
+    assert set(shard.keys_in(0)) == {keys[0], keys[2]}
+    shard.unloaded(0)
+    assert (shard.keys_of_topic(KEY.topic_id), shard.keys_in(0)) == ([keys[1]], [])
+    assert shard.keys_in(1) == [keys[1]]

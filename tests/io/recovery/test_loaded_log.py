@@ -245,3 +245,26 @@ def test_closing_leaves_one_snapshot_after_the_last_segment(tmp_path: Path) -> N
         log.append(batch(0, [b"x"], [NOW]))
     log.partition.close()
     assert files.list_snapshots(str(log.folder)) == [12]
+
+
+@pytest.mark.parametrize(("late_ms", "left"), [(6, {0, 1}), (7, {0}), (8, set())])
+def test_a_producer_is_known_until_it_expires(tmp_path: Path, late_ms: int, left: set[int]) -> None:
+    log = appended(tmp_path, 9)  # the last record of producer 1 has the time NOW + 7
+    loaded = restore(log, closed(log), now_ms=NOW + late_ms + DAY_MS)
+    assert loaded is not None
+    assert {entry.producer_id for entry in loaded.producers} == left
+
+
+@pytest.mark.parametrize(("limit", "saved"), [(2, True), (1, False)])
+def test_a_log_with_as_many_producers_as_the_limit_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, saved: bool
+) -> None:
+    log = appended(tmp_path, 9)
+    monkeypatch.setattr(loaded_log, "MAX_PRODUCERS", limit)
+    assert (log.partition.close() is not None) == saved
+
+
+def test_a_log_with_an_open_transaction_is_left_to_the_start(tmp_path: Path) -> None:
+    log = appended(tmp_path, 3)
+    log.append(batch(0, [b"v"], [NOW], attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0))
+    assert log.partition.close() is None

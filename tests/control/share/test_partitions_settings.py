@@ -1,0 +1,113 @@
+"""The settings of a share group, and the errors and first offsets of its partitions."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.share.limits import Limits
+from kbroker.control.share.partitions import _not_written
+from kbroker.ipc.layout import Slot
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.fakes import World, world
+from tests.control.share.scene import Scene
+
+Test = Callable[[Scene, World], Coroutine[Any, Any, None]]
+Play = Callable[[Test, dict[str, str]], None]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    """Runs a test with a group of these settings."""
+    with world(tmp_path, {"group.share.delivery.count.limit": "7"}) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("orders", 1)]))
+
+        def run(test: Test, settings: dict[str, str]) -> None:
+            async def body() -> None:
+                await test(Scene(made, settings), made)
+
+            asyncio.run(body())
+
+        yield run
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        ({"share.isolation.level": "read_uncommitted"}, Limits(delivery_count=7)),
+        (
+            {
+                "share.record.lock.duration.ms": "15000",
+                "share.delivery.count.limit": "3",
+                "share.partition.max.record.locks": "150",
+                "share.renew.acknowledge.enable": "false",
+                "errors.deadletterqueue.topic.name": "dlq.team",
+                "kbroker.share.retry.backoff.ms": "10",
+                "kbroker.share.retry.backoff.max.ms": "20",
+            },
+            Limits(15_000, 3, 150, True, False, 10, 20),
+        ),
+    ],
+)
+def test_the_limits_of_a_group_go_before_those_of_the_broker(
+    play: Play, settings: dict[str, str], limits: Limits
+) -> None:
+    async def test(scene: Scene, _: World) -> None:
+        assert scene.partitions.limits("team") == limits
+        assert scene.partitions.limits("other") == Limits(delivery_count=7)
+
+    play(test, settings)
+
+
+@pytest.mark.parametrize(
+    ("level", "committed"), [("read_committed", True), ("READ_COMMITTED", True), ("read_uncommitted", False)]
+)
+def test_a_group_reads_committed_records_if_it_says_so(play: Play, level: str, committed: bool) -> None:
+    async def test(scene: Scene, _: World) -> None:
+        assert scene.partitions.reads_committed("team") is committed
+        assert not scene.partitions.reads_committed("other")
+
+    play(test, {"share.isolation.level": level})
+
+
+@pytest.mark.parametrize(
+    ("settings", "offset"),
+    [
+        ({"share.auto.offset.reset": "earliest"}, 1),
+        ({"share.auto.offset.reset": "latest"}, 4),
+        ({"share.auto.offset.reset": "LATEST", "share.isolation.level": "read_committed"}, 3),
+        ({"share.auto.offset.reset": "by_duration:PT1S"}, 2),
+        ({"share.auto.offset.reset": "by_duration:PT1H"}, 1),
+        ({"share.auto.offset.reset": "by_duration:PT0.1S"}, 4),
+    ],
+)
+def test_a_group_begins_where_its_setting_says(
+    play: Play, monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, str], offset: int
+) -> None:
+    async def test(scene: Scene, made: World) -> None:
+        partition = made.broker.catalogue.topics["orders"].partitions[0]
+        for timestamp_ms in (1000, 1000, 2000, 2500):
+            made.worker.append(partition, (None, b"x", (), timestamp_ms))
+        words = made.shared.slots[partition.slot]
+        words[Slot.LOG_START], words[Slot.LAST_STABLE] = 1, 3
+        monkeypatch.setattr(made.broker, "now_ms", lambda: 2900)
+        assert await scene.partitions._first_offset("team", partition) == offset
+
+    play(test, dict(settings))
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_state_that_is_not_written_has_kafkas_error(code: ErrorCode, shown: ErrorCode) -> None:
+    assert _not_written(KafkaError(code)).code is shown
