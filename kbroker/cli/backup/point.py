@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from msgspec import Struct, field, json
 
 from kbroker.cli.failures import CommandFailed
+from kbroker.cli.points_in_time import MAX_MS
 from kbroker.control.metadata.topic_name import is_valid
+from kbroker.protocol.kafka_uuid import parse_uuid
 
 FORMAT = 1
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -69,8 +71,12 @@ def decode(data: bytes) -> Point:
     point = json.decode(data, type=Point)
     if point.format != FORMAT:
         raise ValueError(f"format {point.format}, only {FORMAT} is known")
+    if not 0 <= point.time_ms <= MAX_MS:
+        raise ValueError(f"{point.time_ms} ms is no time between 1970 and 9999")
     if wrong := next((one for one in point.partitions if not is_valid(one.topic)), None):
         raise ValueError(f"{wrong.topic!r} is no name of a topic")
     if odd := next((one for one in point.objects() if not _SHA256.fullmatch(one.sha256)), None):
         raise ValueError(f"{odd.sha256!r} is no SHA-256 checksum")
+    for topic_id in {one.topic_id for one in point.partitions}:
+        parse_uuid(topic_id)
     return point

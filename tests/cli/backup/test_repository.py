@@ -100,6 +100,24 @@ def test_a_manifest_names_no_object_elsewhere(repository: Repository, sha256: st
         repository.points()
 
 
+@pytest.mark.parametrize("time_ms", [-1, 253_402_300_800_000, 1 << 62, 10**30])
+def test_a_manifest_with_an_impossible_time_is_refused(repository: Repository, time_ms: int) -> None:
+    """Pruning would end with a traceback: no name stands for such a time."""
+    place = Path(repository.add(point(repository, 1_000, b"x")))
+    place.write_text(place.read_text().replace('"time_ms": 1000', f'"time_ms": {time_ms}'))
+    with pytest.raises(CommandFailed, match="is no time between 1970 and 9999; move this file away"):
+        repository.points()
+
+
+@pytest.mark.parametrize("topic_id", ["", "A", "A" * 21, "é" * 22])
+def test_a_manifest_with_a_malformed_id_of_a_topic_is_refused(repository: Repository, topic_id: str) -> None:
+    made = point(repository, 1_000, b"x")
+    partition = structs.replace(made.partitions[0], topic_id=topic_id)
+    repository.add(structs.replace(made, partitions=[partition]))
+    with pytest.raises(CommandFailed, match="move this file away"):
+        repository.points()
+
+
 def test_the_files_of_a_point_are_on_disk_before_the_point_has_its_name(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
