@@ -1,6 +1,5 @@
 """`kbroker log dump`: prints the contents of a log directory's files. Needs no broker."""
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.cli.options import examples
-from kbroker.cli.output import say
+from kbroker.cli.output import json_text, say
 from kbroker.cli.progress import progress
 from kbroker.config.counts import counted
 from kbroker.config.whole_numbers import whole_number
@@ -150,7 +149,7 @@ def _print_items(items: Iterable[Item], file: str, *, json_lines: bool, contents
         if json_lines:
             if item["type"] == "record" and not contents:
                 item = {name: value for name, value in item.items() if name not in _CONTENTS}
-            print(json.dumps({"file": file, **item}, ensure_ascii=False, default=_plain))
+            print(json_text({"file": file, **item}, default=_plain))
         elif item["type"] != "problem":
             print(_line(item, contents))
     return problems
@@ -197,5 +196,5 @@ def _shown(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False, default=_plain)
+        return json_text(value, default=_plain)
     return str(value)

@@ -1,18 +1,29 @@
 """Output of commands: tables or JSON to stdout, remarks to stderr."""
 
 import json
+import re
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import typer
 
 NONE = "-"
+_NOT_SHOWN: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that JSON allows in a string and that control a terminal, turn the direction of a
+line, or have no bytes in UTF-8."""
 
 
 def print_json(value: Any) -> None:
     """One JSON document, indented."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    print(json_text(value, indent=2, default=str))
+
+
+def json_text(value: Any, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+    """A JSON document in readable characters, with escapes for those that would control the
+    terminal: clients choose names and records."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=default)
+    return _NOT_SHOWN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

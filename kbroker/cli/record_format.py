@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kbroker.cli.failures import UsageFailed
+from kbroker.cli.output import json_text
 
 Part = Callable[["Shown"], bytes]
 
@@ -134,7 +135,7 @@ def to_json(record: Shown) -> bytes:
         "headers": [_text("value", value) | {"name": name} for name, value in record.headers],
     }
     fields |= _text("key", record.key) | _text("value", record.value)
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return json_text(fields).encode() + b"\n"
 
 
 def _text(name: str, content: bytes | None) -> dict[str, Any]:

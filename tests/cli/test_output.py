@@ -1,12 +1,14 @@
 """Tables line up and never wrap; errors of the client libraries become sentences."""
 
+import json
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka.errors import GroupIdNotFoundError, KafkaConnectionError
 
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, broker_error, explain
-from kbroker.cli.output import print_table
+from kbroker.cli.output import json_text, print_json, print_table
 
 
 def test_numbers_are_right_aligned_and_none_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,3 +69,19 @@ def test_a_name_of_a_client_neither_adds_a_line_nor_controls_the_terminal(
 ) -> None:
     print_table(("GROUP", "MEMBERS"), [("a\x1b[2J\nb\x9b", ["é", "c\r"])])
     assert capsys.readouterr().out.splitlines()[1:] == [r"a\x1b[2J\nb\x9b  é,c\r"]
+
+
+def test_a_name_in_json_controls_no_terminal_and_stays_the_same_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ["a\x1b[2J\nb\x9b2J\x7f", "\u2028\u202e", "\ud800", "é日😀"]
+    print_json(names)
+    out = capsys.readouterr().out
+    assert all(c.isprintable() or c == "\n" for c in out)
+    assert r"\u009b2J\u007f" in out
+    assert "é日😀" in out
+    assert json.loads(out) == names
+
+
+def test_json_of_a_line_has_no_line_break() -> None:
+    assert json_text({"a\x85": [1, None]}) == r'{"a\u0085": [1, null]}'

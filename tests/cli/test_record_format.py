@@ -63,3 +63,9 @@ def test_bytes_that_are_no_text_are_base64() -> None:
     assert b64decode(fields["key_base64"]) == b"\xff"
     assert "key" not in fields
     assert (fields["value"], fields["timestamp"]) == ("text", None)
+
+
+def test_a_record_in_json_controls_no_terminal() -> None:
+    line = to_json(Shown("t", 0, 0, -1, "\x9b2J".encode(), b"\x1b\x7f", [("\x85", b"")]))
+    assert line.decode().rstrip("\n").isprintable()
+    assert json.loads(line)["key"] == "\x9b2J"
