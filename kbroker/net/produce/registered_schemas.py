@@ -26,11 +26,15 @@ from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
 from kbroker.net.rows.topic_kernel import read_slot
 from kbroker.net.topics import Topics
-from kbroker.protocol.records import read_records, read_varint
+from kbroker.protocol.compression import TooLong
+from kbroker.protocol.records import RecordBatch, read_records, read_varint
 
 log = logging.getLogger(__name__)
 
 OPEN_FILES: Final = 16
+BATCH_BYTES: Final = 8 << 20
+"""Decompressed; a larger batch is ignored. All clients of the process wait while a text of it is
+parsed, and those of topics with schemas until all of it is."""
 REBUILD_S: Final = 3600.0
 """The topic is read from its start after so long, because compaction may have removed
 tombstones."""
@@ -40,7 +44,6 @@ _COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"?|'[^'\n]
 """Also one without an end, so that a schema is read only once."""
 _PACKAGE = re.compile(r"\bpackage\s+([\w.]+)\s*;")
 _MESSAGE = re.compile(r"\bmessage\s+(\w+)")
-Version = tuple[str, int]
 
 
 class Unreadable(Exception):
@@ -51,7 +54,7 @@ class Registered:
     """Ids of the default context. Changed by one thread at a time, read by all."""
 
     def __init__(self) -> None:
-        self._versions: dict[Version, int] = {}
+        self._versions: dict[str, dict[int, int]] = {}  # by subject: id of each version
         self._subjects: dict[int, dict[str, int]] = {}  # by id: not deleted versions of each subject
         self._names: dict[int, str | None] = {}  # names of records, by id
 
@@ -82,7 +85,7 @@ class Registered:
             elif kind == "DELETE_SUBJECT" and value is not None:
                 last = int(json.loads(value)["version"])
                 subject = _plain(name["subject"])
-                for version in [v for s, v in self._versions if s == subject and v <= last]:
+                for version in [each for each in self._versions.get(subject, {}) if each <= last]:
                     self._remove(subject, version)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             log.debug("a record of %s is not understood: %s", SCHEMAS, error)
@@ -95,14 +98,17 @@ class Registered:
         schema_id, _, text = found
         if schema_id not in self._names:
             self._names[schema_id] = record_name(str(value.get("schemaType") or "AVRO"), text)
-        self._versions[subject, version] = schema_id
+        self._versions.setdefault(subject, {})[version] = schema_id
         subjects = self._subjects.setdefault(schema_id, {})
         subjects[subject] = subjects.get(subject, 0) + 1
 
     def _remove(self, subject: str, version: int) -> None:
-        schema_id = self._versions.pop((subject, version), None)
+        versions = self._versions.get(subject, {})
+        schema_id = versions.pop(version, None)
         if schema_id is None:
             return
+        if not versions:
+            del self._versions[subject]
         subjects = self._subjects[schema_id]
         subjects[subject] -= 1
         if not subjects[subject]:
@@ -157,13 +163,19 @@ class RegisteredSchemas:
         reader = LogReader(part.folder, OpenFiles(OPEN_FILES))
         try:
             for placed in walk(reader, offset, words[Slot.HW_BASE], words[Slot.HW_POSITION]):
-                if placed.batch.is_control:
-                    continue
-                for record in read_records(placed.batch):
-                    if record.offset >= offset:
-                        self._known.apply(record.key, record.value)
+                if not placed.batch.is_control:
+                    self._apply(placed.batch, offset)
         except Exception as error:
             raise Unreadable(f"the topic {SCHEMAS} cannot be read: {error}") from error
+
+    def _apply(self, batch: RecordBatch, offset: int) -> None:
+        """The records of a batch from an offset on."""
+        try:
+            for record in read_records(batch, BATCH_BYTES):
+                if record.offset >= offset:
+                    self._known.apply(record.key, record.value)
+        except TooLong as error:
+            log.warning("the batch at offset %d of %s is ignored: %s", batch.base_offset, SCHEMAS, error)
 
     def _partition(self) -> PartitionImage | None:
         topic = self._topics.by_name.get(SCHEMAS)

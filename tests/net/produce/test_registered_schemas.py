@@ -16,12 +16,14 @@ from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.schema_rules import Strategy
 from kbroker.log import files
+from kbroker.net.produce import registered_schemas
 from kbroker.net.produce.registered_schemas import (
     Registered,
     RegisteredSchemas,
     Unreadable,
     record_name,
 )
+from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch
 from tests.net.produce.schema_records import ORDER, key, value
 
@@ -144,8 +146,8 @@ class Log:
         self.line[Slot.HIGH_WATERMARK] = self.line[Slot.HW_POSITION] = self.offset = 0
         Path(files.path(str(self.folder), 0, files.LOG)).write_bytes(b"")
 
-    def write(self, *rows: tuple[bytes, bytes | None]) -> None:
-        batch = build_batch([(*row, (), 1) for row in rows], base_offset=self.offset)
+    def write(self, *rows: tuple[bytes, bytes | None], codec: Codec = Codec.NONE) -> None:
+        batch = build_batch([(*row, (), 1) for row in rows], base_offset=self.offset, codec=codec)
         with Path(files.path(str(self.folder), 0, files.LOG)).open("ab") as file:
             file.write(batch)
         self.offset += len(rows)
@@ -212,6 +214,20 @@ def test_after_an_hour_the_topic_is_read_from_its_start(topic: Log) -> None:
     topic.write((key("t-value", 2), value("t-value", 2, 8)))
     known = topic.schemas.read()
     assert (has(known, 7), has(known, 8)) == (False, True)
+
+
+def test_a_batch_that_is_very_long_in_plain_is_ignored_and_the_others_count(
+    topic: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte may stand for a gigabyte, which the process would hold and parse."""
+    monkeypatch.setattr(registered_schemas, "BATCH_BYTES", 1000)
+    topic.begin(5)
+    topic.write((key("t-value", 1), value("t-value", 1, 7)), codec=Codec.ZSTD)
+    topic.write((key("t-value", 2), value("t-value", 2, 8, more="x" * 1000)), codec=Codec.ZSTD)
+    topic.write((key("t-value", 3), value("t-value", 3, 9)), codec=Codec.ZSTD)
+    known = topic.schemas.read()
+    assert [has(known, each) for each in (7, 8, 9)] == [True, False, True]
+    assert topic.schemas.at_once() is known
 
 
 def test_an_unreadable_topic_is_reported_and_read_later(topic: Log) -> None:
