@@ -1,6 +1,6 @@
 """Records of a partition from an offset on, by Fetch, with limits for bytes, records and time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -49,8 +49,9 @@ def offsets_at(
 
 
 class Scan(Struct):
-    """The state of reading a partition. next_offset: offset of the next fetch. scanned: bytes of
-    the batches read so far."""
+    """The state of reading a partition. next_offset: offset of the next record. keeps: whether the
+    rest of a fetch is kept for the next call, so that a batch is decompressed once, and not for
+    each part of it; it may take BATCH_BYTES and more. scanned: bytes of the batches read so far."""
 
     caller: Caller
     topic: str
@@ -58,39 +59,53 @@ class Scan(Struct):
     node: int
     next_offset: int
     committed: bool
+    keeps: bool = False
     scanned: int = 0
+    _rest: Iterator[Record] | None = None
+    _rest_at: int = -1
 
     def records(self, wait_ms: int = 0) -> list[Record]:
         """Records of one fetch, in order, from next_offset on, up to a bound; empty at the end of
         the log. Raises Refusal: QuotaUsedUp if a quota of the caller is."""
+        rest, at, self._rest = self._rest, self._rest_at, None
+        if rest is not None and at == self.next_offset and (found := self._some_of(rest)):
+            return found
         data = self._fetch(wait_ms)
-        if not data.records:
-            return []
-        aborted = _Aborted(data.aborted_transactions or []) if self.committed else None
+        return self._some_of(self._all_of(data)) if data.records else []
+
+    def _some_of(self, rest: Iterator[Record]) -> list[Record]:
         found: list[Record] = []
         held = 0
         try:
-            for batch in read_batches(data.records):
-                self.scanned += batch.size
-                if batch.last_offset < self.next_offset:
-                    continue
-                if batch.is_control:
-                    if aborted is not None:
-                        aborted.marker(batch)
-                elif aborted is None or not aborted.holds(batch):
-                    for record in read_records(batch, BATCH_BYTES):
-                        if record.offset < self.next_offset:
-                            continue
-                        found.append(record)
-                        held += weight(record)
-                        if len(found) >= MAX_RECORDS or held >= HELD_BYTES:
-                            self.next_offset = record.offset + 1
-                            return found
-                self.next_offset = batch.last_offset + 1
+            for record in rest:
+                found.append(record)
+                held += weight(record)
+                if len(found) >= MAX_RECORDS or held >= HELD_BYTES:
+                    self.next_offset = self._rest_at = record.offset + 1
+                    self._rest = rest if self.keeps else None
+                    break
         except ProtocolError as error:
             where = f"{self.topic}-{self.partition} from offset {self.next_offset}"
             raise unavailable(f"{where} cannot be read: {error}") from error
         return found
+
+    def _all_of(self, data: Any) -> Iterator[Record]:
+        """The records of a fetch from next_offset on, which is set to the end of each batch. Raises
+        ProtocolError."""
+        aborted = _Aborted(data.aborted_transactions or []) if self.committed else None
+        for batch in read_batches(data.records):
+            self.scanned += batch.size
+            first = self.next_offset
+            if batch.last_offset < first:
+                continue
+            if batch.is_control:
+                if aborted is not None:
+                    aborted.marker(batch)
+            elif aborted is None or not aborted.holds(batch):
+                for record in read_records(batch, BATCH_BYTES):
+                    if record.offset >= first:
+                        yield record
+            self.next_offset = batch.last_offset + 1
 
     def _fetch(self, wait_ms: int) -> Any:
         partition = FetchPartition(

@@ -182,11 +182,15 @@ class SchemaTopic:
         self._node = node
         # the whole topic is read by one thread at a time, as long as that is not too slow
         is_first = not self._is_read and self._first.acquire(timeout=WAIT_S)
+        scan: Scan | None = None
+        known: State | None = None
         try:
             while True:
                 with self._applying:
                     state, start = self.state, self._next
-                scan = Scan(caller, SCHEMAS, 0, node, start, committed=False)
+                if scan is None or state is not known:
+                    known, scan = state, Scan(caller, SCHEMAS, 0, node, start, committed=False, keeps=True)
+                scan.next_offset = start
                 records = scan.records()
                 if scan.next_offset == start:
                     self._end_of(state)

@@ -1,5 +1,6 @@
 """Filters and aborted transactions of the message browser."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,14 @@ from kbroker.http.console import log_reader
 from kbroker.http.console.log_reader import Scan, text_filter
 from kbroker.http.console.refusal import Refusal
 from kbroker.http.console.views import messages
-from kbroker.protocol.records import ControlType, Record, build_batch, build_control_batch
+from kbroker.protocol.records import (
+    ControlType,
+    Record,
+    RecordBatch,
+    build_batch,
+    build_control_batch,
+    read_records,
+)
 
 
 class Fetches:
@@ -128,6 +136,30 @@ def test_a_fetch_of_large_records_is_read_in_pieces(monkeypatch: pytest.MonkeyPa
     assert [record.offset for record in scan.records()] == [0]
     assert all_of(scan) == [1, 2, 3]
     assert log.fetches == 4 + 1
+
+
+def test_a_batch_is_decompressed_once_where_the_rest_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was for each part of it: the last part of a batch took as long as the whole batch."""
+    monkeypatch.setattr(log_reader, "MAX_RECORDS", 3)
+    read: list[int] = []
+
+    def counted(batch: RecordBatch, max_bytes: int) -> Iterator[Record]:
+        read.append(batch.base_offset)
+        return read_records(batch, max_bytes)
+
+    monkeypatch.setattr(log_reader, "read_records", counted)
+    log = WholeLog((6, batch(0, *[b"a"] * 7)), (8, batch(7, b"b", b"c")))
+    scan = Scan(log, "t", 0, 1, 1, False, keeps=True)
+    assert all_of(scan) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert (read, log.fetches) == ([0, 7], 2)
+
+
+def test_a_kept_rest_is_not_read_from_another_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "MAX_RECORDS", 2)
+    scan = Scan(WholeLog((4, batch(0, *[b"a"] * 5))), "t", 0, 1, 0, False, keeps=True)
+    assert [record.offset for record in scan.records()] == [0, 1]
+    scan.next_offset = 1
+    assert all_of(scan) == [1, 2, 3, 4]
 
 
 class Asked:

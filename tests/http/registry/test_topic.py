@@ -51,7 +51,8 @@ class Log:
         if caller in self.readers:
             check(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "_schemas")
 
-    def _scan(self, caller: str, _: str, __: int, ___: int, start: int, committed: bool) -> Any:
+    def _scan(self, caller: str, _: str, __: int, ___: int, start: int, committed: bool, keeps: bool) -> Any:
+        assert keeps
         assert not committed
         scan = SimpleNamespace(next_offset=start)
 
@@ -59,6 +60,7 @@ class Log:
             code, self.fails = self.fails, ""
             if code:
                 raise Refusal(HTTPStatus.CONFLICT, code, "no")
+            start = scan.next_offset
             found = [one for one in self.records if one.offset >= start]
             if caller in self.gates:
                 self.asked.set()

@@ -86,8 +86,9 @@ def messages(request: Request) -> dict[str, Any]:
     topic, limit = request["topic"], request["limit"]
     starts = _from_cursor(request, leaders) if request["cursor"] else _starts(request, leaders)
     matches = text_filter(request["key"], request["value"])
+    keeps = len(starts) == 1
     scans = [
-        Scan(request.caller, topic, partition, leaders[partition], offset, request["committed"])
+        Scan(request.caller, topic, partition, leaders[partition], offset, request["committed"], keeps)
         for partition, offset in sorted(starts.items())
     ]
     page = _Page(time.monotonic() + SCAN_S)
@@ -176,8 +177,9 @@ class Tail:
         ends = offsets_at(request.caller, request["topic"], leaders, LATEST, request["committed"])
         self._request = request
         self._matches = text_filter(request["key"], request["value"])
+        topic, committed, keeps = request["topic"], request["committed"], len(ends) == 1
         self._scans = [
-            Scan(request.caller, request["topic"], partition, leaders[partition], end, request["committed"])
+            Scan(request.caller, topic, partition, leaders[partition], end, committed, keeps)
             for partition, end in sorted(ends.items())
         ]
 
