@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kbroker.protocol import batch_layout as layout
-from kbroker.protocol.compression import MAX_BYTES, Codec, compress, decompress
+from kbroker.protocol.compression import MAX_BYTES, Codec, TooLong, compress, decompress
 from kbroker.protocol.crc32c import crc32c
 from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.slices import paced
@@ -281,9 +281,12 @@ def read_batches(
         raise ProtocolError(f"byte {pos}: the last batch is truncated")
 
 
-def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Record]:
-    """The records of a batch. `max_bytes` bounds what they take decompressed; ProtocolError when
-    damaged."""
+def read_records(
+    batch: RecordBatch, max_bytes: int = MAX_BYTES, max_headers: int = MAX_BYTES
+) -> Iterator[Record]:
+    """The records of a batch. `max_bytes` bounds what they take decompressed, `max_headers` the
+    headers of all of them: one of two bytes takes a hundred bytes of memory. ProtocolError when
+    damaged, TooLong for more."""
     buf = decompress(batch.codec, batch.data[layout.RECORDS :], max_bytes)
     append_time = batch.max_timestamp if batch.has_log_append_time else None
     pos = 0
@@ -293,7 +296,9 @@ def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Rec
             end = pos + size
             if size < 0 or end > len(buf):
                 raise ProtocolError("a record ends after its batch")
-            yield _read_record(batch, buf[pos:end], append_time)
+            record = _read_record(batch, buf[pos:end], append_time, max_headers)
+            max_headers -= len(record.headers)
+            yield record
             pos = end
     except (IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(
@@ -303,7 +308,9 @@ def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Rec
         raise ProtocolError(f"{len(buf) - pos} bytes after the last record of a batch")
 
 
-def _read_record(batch: RecordBatch, buf: bytes | memoryview, append_time: int | None) -> Record:
+def _read_record(
+    batch: RecordBatch, buf: bytes | memoryview, append_time: int | None, max_headers: int
+) -> Record:
     timestamp_delta, pos = read_varint(buf, 1)  # after the unused attributes
     offset_delta, pos = read_varint32(buf, pos)
     key, pos = _read_sized(buf, pos)
@@ -313,6 +320,8 @@ def _read_record(batch: RecordBatch, buf: bytes | memoryview, append_time: int |
     if count:
         if not 0 < count <= len(buf) - pos:
             raise ProtocolError(f"a record with {count} headers")
+        if count > max_headers:
+            raise TooLong("the records have more headers than allowed")
         found: list[tuple[str, bytes | None]] = []
         for _ in range(count):
             name, pos = _read_sized(buf, pos)

@@ -21,6 +21,7 @@ from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.link import Answered
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
+from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import NewRecord, build_batch
 
@@ -168,11 +169,11 @@ class FakeWorker:
                 break
         return tuple(found)
 
-    def append(self, partition: Partition, *records: NewRecord) -> None:
+    def append(self, partition: Partition, *records: NewRecord, codec: Codec = Codec.NONE) -> None:
         """One batch at the end of the log, visible at once."""
         line = self.shared.slots[partition.slot]
         offset, epoch = int(line[Slot.LOG_END]), int(line[Slot.LEADER_EPOCH])
-        batch = build_batch(records, base_offset=offset, partition_leader_epoch=epoch)
+        batch = build_batch(records, base_offset=offset, partition_leader_epoch=epoch, codec=codec)
         with open(files.path(partition.folder, 0, files.LOG), "ab") as log:
             log.write(batch)
             size = log.tell()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.protocol import batch_layout as layout
-from kbroker.protocol.compression import Codec
+from kbroker.protocol.compression import Codec, TooLong
 from kbroker.protocol.records import (
     ControlType,
     NewRecord,
@@ -214,3 +214,15 @@ def test_varints_of_32_bits_have_five_bytes_and_lose_what_is_beyond() -> None:
     assert read_varint32(b"\x82\x80\x80\x80\x70", 0) == (1, 5)
     with pytest.raises(ProtocolError, match="more than 5 bytes"):
         read_varint32(b"\x82\x80\x80\x80\x80\0", 0)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_the_headers_of_all_records_of_a_batch_have_a_bound(codec: Codec) -> None:
+    """A header of two bytes takes a hundred bytes of memory: 128 MiB of records took gigabytes."""
+    records: list[NewRecord] = [(b"k", None, [("", None)] * 3, 0)] * 4
+    (batch,) = read_batches(build_batch(records, codec=codec))
+    assert [len(record.headers) for record in read_records(batch, max_headers=12)] == [3] * 4
+    found = read_records(batch, max_headers=11)
+    assert [len(next(found).headers) for _ in range(3)] == [3] * 3
+    with pytest.raises(TooLong, match="more headers than allowed"):
+        next(found)

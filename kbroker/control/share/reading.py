@@ -17,6 +17,8 @@ from kbroker.protocol.schema import ProtocolError
 
 COPIED_BYTES = 1 << 27
 """Batches that take more decompressed are not copied to dead letters."""
+COPIED_RECORDS = COPIED_HEADERS = 100_000
+"""Those with more, neither: they take hundreds of bytes of memory each."""
 TRIES: Final = 3
 """Reads of a log whose segments change meanwhile."""
 
@@ -161,8 +163,8 @@ def _batches(
 async def read_originals(
     broker: Broker, partition: Partition, first: int, last: int, max_bytes: int
 ) -> Originals:
-    """The records that there are of first..last, in as many batches as max_bytes allows, at least
-    one. Raises KafkaError."""
+    """The records that there are of first..last, in as many batches as max_bytes allows, also
+    decompressed, at least one. Raises KafkaError."""
     words = broker.slots.group(partition.slot)
     end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
 
@@ -173,8 +175,9 @@ async def read_originals(
             batch = placed.batch
             if batch.base_offset > last:
                 break
-            found |= _records(batch, first, last)
-            left -= len(batch.data)
+            copies = _records(batch, first, last)
+            found |= copies
+            left -= max(len(batch.data), sum(_size(each) for each in copies.values()))
             if left <= 0 and batch.last_offset >= first:
                 return Originals(min(last, batch.last_offset), found)
         return Originals(last, found)
@@ -185,14 +188,18 @@ async def read_originals(
 def _records(batch: RecordBatch, first: int, last: int) -> dict[int, Record]:
     """The records of a batch; none of a batch that is damaged or too large, whose letters have no
     copies then."""
-    if batch.is_control:
+    if batch.is_control or batch.record_count > COPIED_RECORDS:
         return {}
+    records = read_records(batch, COPIED_BYTES, COPIED_HEADERS)
     try:
-        return {
-            each.offset: each for each in read_records(batch, COPIED_BYTES) if first <= each.offset <= last
-        }
+        return {each.offset: each for each in records if first <= each.offset <= last}
     except ProtocolError:
         return {}
+
+
+def _size(record: Record) -> int:
+    contents = sum(len(name) + len(content or b"") for name, content in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + contents
 
 
 async def offset_at(broker: Broker, partition: Partition, timestamp_ms: int) -> int:

@@ -22,6 +22,8 @@ BY_NAME = 12
 FETCH_BYTES = 1 << 20
 BATCH_BYTES = 32 << 20
 """Maximum size of a decompressed batch."""
+BATCH_HEADERS = 500_000
+"""Maximum number of headers of its records."""
 MAX_RECORDS = 10_000
 HELD_BYTES = 32 << 20
 """Of the records of one fetch, from where on the rest is left to the next one: a fetch of a
@@ -102,7 +104,7 @@ class Scan(Struct):
                 if aborted is not None:
                     aborted.marker(batch)
             elif aborted is None or not aborted.holds(batch):
-                for record in read_records(batch, BATCH_BYTES):
+                for record in read_records(batch, BATCH_BYTES, BATCH_HEADERS):
                     if record.offset >= first:
                         yield record
             self.next_offset = batch.last_offset + 1

@@ -35,6 +35,8 @@ OPEN_FILES: Final = 16
 BATCH_BYTES: Final = 8 << 20
 """Decompressed; a larger batch is ignored. All clients of the process wait while a text of it is
 parsed, and those of topics with schemas until all of it is."""
+BATCH_HEADERS: Final = 10_000
+"""Of its records; a batch with more is ignored, too."""
 REBUILD_S: Final = 3600.0
 """The topic is read from its start after so long, because compaction may have removed
 tombstones."""
@@ -171,7 +173,7 @@ class RegisteredSchemas:
     def _apply(self, batch: RecordBatch, offset: int) -> None:
         """The records of a batch from an offset on."""
         try:
-            for record in read_records(batch, BATCH_BYTES):
+            for record in read_records(batch, BATCH_BYTES, BATCH_HEADERS):
                 if record.offset >= offset:
                     self._known.apply(record.key, record.value)
         except TooLong as error:

@@ -10,9 +10,18 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import reading
-from kbroker.control.share.reading import Deliverable, Piece, offset_at, read_pieces
+from kbroker.control.share.reading import (
+    Deliverable,
+    Originals,
+    Piece,
+    offset_at,
+    read_originals,
+    read_pieces,
+)
 from kbroker.ipc.layout import Slot
 from kbroker.log.walk import PlacedBatch, walk
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.records import NewRecord
 from tests.control.fakes import world
 
 RECORD = (None, b"x" * 100, (), 1000)
@@ -104,3 +113,29 @@ def test_a_time_leads_to_the_first_record_from_it_on_or_to_the_end(tmp_path: Pat
 
     with world(tmp_path) as made:
         assert asyncio.run(body()) == [0, 0, 1, 1, 2]
+
+
+def originals(folder: Path, max_bytes: int, *records: NewRecord) -> Originals:
+    """The copies of the first records of a log with each record in a compressed batch."""
+
+    async def body() -> Originals:
+        await create_topics(made.broker, [NewTopic("t")])
+        partition = made.broker.catalogue.topics["t"].partitions[0]
+        for each in records:
+            made.worker.append(partition, each, codec=Codec.ZSTD)
+        return await read_originals(made.broker, partition, 0, len(records) - 1, max_bytes)
+
+    with world(folder) as made:
+        return asyncio.run(body())
+
+
+def test_copies_have_a_bound_of_what_they_take_decompressed(tmp_path: Path) -> None:
+    """A megabyte of batches may stand for gigabytes."""
+    found = originals(tmp_path, 1000, *[(None, b"x" * 2000, (), 1000)] * 3)
+    assert (found.last, list(found.records)) == (0, [0])
+
+
+def test_a_batch_of_very_many_headers_has_no_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "COPIED_HEADERS", 2)
+    found = originals(tmp_path, FAR, (b"a", None, [("", None)] * 3, 1000), (b"b", None, (), 1000))
+    assert (found.last, list(found.records)) == (1, [1])

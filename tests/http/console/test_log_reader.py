@@ -93,6 +93,14 @@ def test_damaged_records_are_a_refusal() -> None:
         Scan(Fetches(bytes(data), []), "t", 0, 1, 0, False).records()
 
 
+def test_a_batch_of_very_many_headers_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "BATCH_HEADERS", 5)
+    headers: list[tuple[str, bytes | None]] = [("", None)] * 3
+    data = build_batch([(None, b"a", headers, 1), (None, b"b", headers, 1)])
+    with pytest.raises(Refusal, match="more headers than allowed"):
+        Scan(Fetches(data, []), "t", 0, 1, 0, False).records()
+
+
 def test_an_answer_without_partitions_is_not_the_end_of_the_log() -> None:
     """So the broker answers when a quota is used up."""
     answer = SimpleNamespace(error_code=0, responses=[])
@@ -143,9 +151,9 @@ def test_a_batch_is_decompressed_once_where_the_rest_is_kept(monkeypatch: pytest
     monkeypatch.setattr(log_reader, "MAX_RECORDS", 3)
     read: list[int] = []
 
-    def counted(batch: RecordBatch, max_bytes: int) -> Iterator[Record]:
+    def counted(batch: RecordBatch, *bounds: int) -> Iterator[Record]:
         read.append(batch.base_offset)
-        return read_records(batch, max_bytes)
+        return read_records(batch, *bounds)
 
     monkeypatch.setattr(log_reader, "read_records", counted)
     log = WholeLog((6, batch(0, *[b"a"] * 7)), (8, batch(7, b"b", b"c")))
