@@ -1,11 +1,11 @@
 """The time at which records of a topic with a delay are due, from their timestamp or a header (ADR
 0025). Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kbroker.config.topic import MAX_DELAY_MS
-from kbroker.protocol.compression import Codec
+from kbroker.protocol.compression import Codec, TooLong
 from kbroker.protocol.records import Record, RecordBatch, batch_at, read_records
 from kbroker.protocol.schema import ProtocolError
 
@@ -16,6 +16,10 @@ _MAX_DIGITS = 18  # fits in 64 bits
 
 CHECKED_BYTES = 1 << 27
 """Larger batches (decompressed) are due as a whole, by their newest timestamp."""
+CHECKED_AT_A_TIME = 100_000
+"""Records and headers, and KiB of their contents, that are checked at a time, in about a second; a
+batch with more is due as a whole. A megabyte of batches may hold hundreds of millions."""
+_KIB = 10
 TICK_MS = 64
 """Records become due in steps of this many ms, so that adjacent records become due together."""
 _STEPS = 64
@@ -52,10 +56,20 @@ def next_check_ms(due: int, now_ms: int) -> int:
     return due // grain * grain
 
 
-def waits_of(batches: Iterable[bytes], delay_ms: int, now_ms: int) -> list[Wait]:
-    """The records of these batches that are not due, as ranges in order of offsets."""
+class Checked(NamedTuple):
+    """The number of batches that were checked, and the records in them that are not due, as ranges
+    in order of offsets."""
+
+    count: int
+    waits: list[Wait]
+
+
+def waits_of(batches: Sequence[bytes], delay_ms: int, now_ms: int) -> Checked:
+    """The records of these batches that are not due: of as many batches as are checked at a time,
+    at least one."""
     found: list[Wait] = []
-    for data in batches:
+    left = CHECKED_AT_A_TIME
+    for number, data in enumerate(batches):
         batch = batch_at(memoryview(data), 0)
         assert batch is not None
         has_header = batch.codec != Codec.NONE or _NAME in data
@@ -65,10 +79,15 @@ def waits_of(batches: Iterable[bytes], delay_ms: int, now_ms: int) -> list[Wait]
             found += _as_a_whole(batch, delay_ms, now_ms)
             continue
         try:
-            found += _one_by_one(batch, delay_ms, now_ms)
-        except ProtocolError:  # the consumer is to see that it is damaged
+            waits, cost = _one_by_one(batch, delay_ms, now_ms, left)
+            found += waits
+            left -= cost
+        except ProtocolError as error:  # the consumer is to see that it is damaged
+            if left < CHECKED_AT_A_TIME and isinstance(error, TooLong):
+                return Checked(number, found)
             found += _as_a_whole(batch, delay_ms, now_ms)
-    return found
+            left = 0
+    return Checked(len(batches), found)
 
 
 def _as_a_whole(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
@@ -76,11 +95,16 @@ def _as_a_whole(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
     return [Wait(batch.base_offset, batch.last_offset, next_check_ms(due, now_ms))] if due > now_ms else []
 
 
-def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
-    """Runs of records that are not due. Raises ProtocolError."""
+def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int, max_cost: int) -> tuple[list[Wait], int]:
+    """Runs of records that are not due, and the cost of the check. Raises ProtocolError, TooLong
+    for a batch that costs more."""
     found: list[Wait] = []
     after_due = True
-    for record in read_records(batch, CHECKED_BYTES):
+    cost = 0
+    for record in read_records(batch, CHECKED_BYTES, max_cost):
+        cost += _cost(record)
+        if cost > max_cost:
+            raise TooLong("a batch has too many records or headers to be checked one by one")
         due = due_ms(record, delay_ms)
         if due <= now_ms:
             after_due = True
@@ -91,4 +115,11 @@ def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int) -> list[Wait]:
             after_due = False
         else:
             found[-1] = Wait(found[-1].first, record.offset, min(found[-1].next_check_ms, check_ms))
-    return found
+    return found, cost
+
+
+def _cost(record: Record) -> int:
+    size = len(record.key or b"") + len(record.value or b"")
+    if record.headers:
+        size += sum(len(name) + len(value or b"") for name, value in record.headers)
+    return 1 + len(record.headers) + (size >> _KIB)

@@ -32,8 +32,9 @@ class DelayCheck(NamedTuple):
     waits: Sequence[Wait]
 
     def hold_back(self, partition: SharePartition, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces to acquire from, without records that are not due. A piece whose records were
-        released since the check is skipped: the next fetch reads it."""
+        """The pieces to acquire from, without records that are not due. A piece that was not
+        checked, or whose records were released since the check, is skipped: the next fetch reads
+        it."""
         for wait in self.waits:
             if not partition.is_scattered or wait.first <= partition.end_offset:
                 partition.hold_back(*wait)
@@ -141,15 +142,15 @@ class Deliveries:
     async def _check_delays(
         self, log_partition: Partition, partition: SharePartition, pieces: Sequence[Piece], delay_ms: int
     ) -> DelayCheck:
-        """Look for records that are not due, in the thread that reads logs. Raises KafkaError."""
+        """Look for records that are not due, in a thread. Raises KafkaError."""
         unseen = [each for each in pieces if each.deliver and partition.has_unseen(each.first, each.last)]
         if not unseen:
             return DelayCheck(frozenset(), [])
         batches, now_ms = [each.data for each in unseen], self._broker.now_ms()
-        waits = await self._broker.logs.read(
+        checked = await self._broker.logs.read(
             log_partition.folder, lambda _: waits_of(batches, delay_ms, now_ms)
         )
-        return DelayCheck(frozenset(each.first for each in unseen), waits)
+        return DelayCheck(frozenset(each.first for each in unseen[: checked.count]), checked.waits)
 
 
 def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -> None:

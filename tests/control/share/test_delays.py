@@ -23,6 +23,13 @@ def new(timestamp_ms: int, at_ms: int | None = None) -> NewRecord:
     return None, b"x", headers, timestamp_ms
 
 
+def waits(delay_ms: int, *batches: bytes, now_ms: int = NOW_MS) -> list[Wait]:
+    """Of batches that are checked in one go."""
+    checked = waits_of(batches, delay_ms, now_ms)
+    assert checked.count == len(batches)
+    return checked.waits
+
+
 def test_the_topic_decides_about_a_record_without_a_header() -> None:
     assert due_ms(record(), 0) == NOW_MS
     assert due_ms(record(), 500) == NOW_MS + 500
@@ -66,34 +73,65 @@ def test_a_week_of_records_in_order_makes_few_ranges() -> None:
 
 def test_neighbours_that_are_not_due_wait_together_until_the_first_is_due() -> None:
     batch = build_batch([new(NOW_MS + each) for each in (-900, -500, -400, -900, -1)], base_offset=10)
-    assert waits_of([batch], 600, NOW_MS) == [
+    assert waits(600, batch) == [
         Wait(11, 12, next_check_ms(NOW_MS + 100, NOW_MS)),
         Wait(14, 14, next_check_ms(NOW_MS + 599, NOW_MS)),
     ]
-    assert waits_of([batch], 0, NOW_MS) == []
+    assert waits(0, batch) == []
 
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_headers_are_found_in_batches_of_every_codec(codec: Codec) -> None:
     records = [new(NOW_MS), new(NOW_MS, NOW_MS + 1000), new(NOW_MS, NOW_MS - 1)]
     batch = build_batch(records, base_offset=7, codec=codec)
-    assert waits_of([batch], 0, NOW_MS) == [Wait(8, 8, next_check_ms(NOW_MS + 1000, NOW_MS))]
-    assert waits_of([batch], 3000, NOW_MS) == [Wait(7, 8, next_check_ms(NOW_MS + 1000, NOW_MS))]
+    assert waits(0, batch) == [Wait(8, 8, next_check_ms(NOW_MS + 1000, NOW_MS))]
+    assert waits(3000, batch) == [Wait(7, 8, next_check_ms(NOW_MS + 1000, NOW_MS))]
 
 
 def test_the_time_of_the_append_counts_where_the_topic_has_it() -> None:
     batch = build_batch([new(5), new(6)], log_append_time_ms=NOW_MS)
-    assert waits_of([batch], 100, NOW_MS) == [Wait(0, 1, next_check_ms(NOW_MS + 100, NOW_MS))]
-    assert waits_of([batch], 100, NOW_MS + 100) == []
+    assert waits(100, batch) == [Wait(0, 1, next_check_ms(NOW_MS + 100, NOW_MS))]
+    assert waits(100, batch, now_ms=NOW_MS + 100) == []
     batch = build_batch([new(5), new(6, NOW_MS)], log_append_time_ms=NOW_MS)
-    assert waits_of([batch], 100, NOW_MS) == [Wait(0, 0, next_check_ms(NOW_MS + 100, NOW_MS))]
+    assert waits(100, batch) == [Wait(0, 0, next_check_ms(NOW_MS + 100, NOW_MS))]
+
+
+def test_batches_that_take_long_are_checked_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of batches may hold hundreds of millions of records."""
+    monkeypatch.setattr(delays, "CHECKED_AT_A_TIME", 5)
+    batches = [
+        build_batch([new(NOW_MS)] * 3, base_offset=3 * number, codec=Codec.ZSTD) for number in range(3)
+    ]
+    check_ms = next_check_ms(NOW_MS + 1000, NOW_MS)
+    assert waits_of(batches, 1000, NOW_MS) == (1, [Wait(0, 2, check_ms)])
+    assert waits_of(batches[1:], 1000, NOW_MS) == (1, [Wait(3, 5, check_ms)])
+    assert waits_of([batches[0], build_batch([new(5)], base_offset=3)], 1000, NOW_MS).count == 2
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [new(NOW_MS - 50, 5)] * 3,
+        [(None, b"x", [(DELIVER_AT, b"5")] * 6, NOW_MS - 50)],
+        [new(NOW_MS - 50)] * 6,
+    ],
+)
+def test_a_batch_that_takes_too_long_is_delayed_as_one_and_others_are_checked_later(
+    monkeypatch: pytest.MonkeyPatch, records: list[NewRecord]
+) -> None:
+    monkeypatch.setattr(delays, "CHECKED_AT_A_TIME", 5)
+    batch = build_batch(records, codec=Codec.ZSTD)
+    whole = [Wait(0, len(records) - 1, next_check_ms(NOW_MS + 50, NOW_MS))]
+    assert waits(100, batch) == whole
+    other = build_batch([new(NOW_MS)], base_offset=9, codec=Codec.ZSTD)
+    assert waits_of([batch, other], 100, NOW_MS) == (1, whole)
 
 
 def test_a_damaged_or_too_large_batch_is_delayed_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = build_batch([new(NOW_MS - 50, 5), new(NOW_MS)], codec=Codec.ZSTD)
     damaged = batch[:HEADER_BYTES] + b"\xff" * (len(batch) - HEADER_BYTES)
     whole = [Wait(0, 1, next_check_ms(NOW_MS + 100, NOW_MS))]
-    assert waits_of([damaged], 100, NOW_MS) == whole
-    assert waits_of([damaged], 100, NOW_MS + 100) == []
+    assert waits(100, damaged) == whole
+    assert waits(100, damaged, now_ms=NOW_MS + 100) == []
     monkeypatch.setattr(delays, "CHECKED_BYTES", 4)
-    assert waits_of([batch], 100, NOW_MS) == whole
+    assert waits(100, batch) == whole
