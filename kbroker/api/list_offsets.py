@@ -191,5 +191,5 @@ def _search(
         else:
             answer.complete(_part(index, Found(found.timestamp, found.offset, found.leader_epoch)))
 
-    broker.logs.ask(partition.folder, step, answered)
+    broker.logs.search(partition.folder, step, answered)
     return answer

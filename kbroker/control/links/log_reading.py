@@ -1,7 +1,8 @@
-"""Reading logs from the control process, on a separate thread: its loop never waits for a disk.
+"""Reading logs from the control process, on separate threads: its loop never waits for a disk.
 
-Requests that arrive while the thread reads are read in one go and answered in one go: one loop turn
-for many.
+Requests that arrive while a thread reads are read in one go and answered in one go: one loop turn
+for many. Searches in records have a thread of their own: a client may ask for many, and each may
+decompress a gigabyte, for which coordinators and share groups cannot wait.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ T = TypeVar("T")
 OnAnswer = Callable[[Any], None]
 """Called with the result, or the KafkaError."""
 MAX_READERS = 1024
+SEARCHED_FILES = 1024
 TOGETHER = 16
 """The maximum of results delivered in one loop turn."""
 DELIVER_AFTER_S = 0.001
@@ -33,12 +35,47 @@ DELIVER_AFTER_S = 0.001
 
 
 class LogReading:
-    """Readers by folder. Runs in: control, all reading on one thread. Owner: the Broker."""
+    """Reads and searches. Runs in: control, with a thread for each. Owner: the Broker."""
 
     def __init__(self, dir_errors: LogDirErrors) -> None:
+        self._reads = _Reading("log-reader", dir_errors, OpenFiles())
+        self._searches = _Reading("log-searcher", dir_errors, OpenFiles(SEARCHED_FILES))
+
+    async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:
+        """The result of a step with the folder's reader. Raises KafkaError: KAFKA_STORAGE_ERROR for
+        an unreadable log."""
+        found: T = await _result(partial(self._reads.ask, folder, step))
+        return found
+
+    def search(self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer) -> None:
+        """As `find`, with a callback."""
+        self._searches.ask(folder, step, on_answer)
+
+    async def find(self, folder: str, step: Callable[[LogReader], T]) -> T:
+        """As `read`, for a step that decompresses batches or reads their records."""
+        found: T = await _result(partial(self._searches.ask, folder, step))
+        return found
+
+    async def forget(self, folders: list[str]) -> None:
+        """Drop the readers of deleted partitions: a new one of the same name starts from
+        nothing."""
+        await asyncio.gather(
+            *(_result(partial(each.forget, folders)) for each in (self._reads, self._searches))
+        )
+
+    def close(self) -> None:
+        """Finish the pending reads."""
+        self._reads.close()
+        self._searches.close()
+
+
+class _Reading:
+    """Readers by folder, all reading on one thread, in order. Owner: LogReading."""
+
+    def __init__(self, name: str, dir_errors: LogDirErrors, files: OpenFiles) -> None:
         self._dir_errors = dir_errors
-        self._thread = ThreadPoolExecutor(1, "log-reader")
-        self._files = OpenFiles()
+        self._thread = ThreadPoolExecutor(1, name)
+        self._files = files
         self._readers: dict[str, LogReader] = {}
         self._jobs: deque[tuple[Callable[[], Any], OnAnswer]] = deque()
         self._running = self._closed = False
@@ -47,18 +84,9 @@ class LogReading:
         """Run a step with the folder's reader. An unreadable log is KAFKA_STORAGE_ERROR."""
         self._put(partial(self._run, folder, step), partial(self._read, folder, on_answer))
 
-    async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:
-        """As `ask`; raises the error."""
-        found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.ask(folder, step, partial(_settle, found))
-        return await found
-
-    async def forget(self, folders: list[str]) -> None:
-        """Drop the readers of deleted partitions: a new one of the same name starts from
-        nothing."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._put(partial(self._forget, folders), partial(_settle, done))
-        await done
+    def forget(self, folders: list[str], on_answer: OnAnswer) -> None:
+        """Drop the readers of these folders."""
+        self._put(partial(self._forget, folders), on_answer)
 
     def close(self) -> None:
         """Finish the pending reads."""
@@ -129,6 +157,13 @@ class LogReading:
         for folder in folders:
             self._readers.pop(folder, None)
             self._files.forget_folder(folder)
+
+
+async def _result(ask: Callable[[OnAnswer], None]) -> Any:
+    """The answer; raises it if it is an error."""
+    found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    ask(partial(_settle, found))
+    return await found
 
 
 def _settle(future: "asyncio.Future[Any]", found: Any) -> None:

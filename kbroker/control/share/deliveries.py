@@ -147,7 +147,7 @@ class Deliveries:
         if not unseen:
             return DelayCheck(frozenset(), [])
         batches, now_ms = [each.data for each in unseen], self._broker.now_ms()
-        checked = await self._broker.logs.read(
+        checked = await self._broker.logs.find(
             log_partition.folder, lambda _: waits_of(batches, delay_ms, now_ms)
         )
         return DelayCheck(frozenset(each.first for each in unseen[: checked.count]), checked.waits)

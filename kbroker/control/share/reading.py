@@ -182,7 +182,7 @@ async def read_originals(
                 return Originals(min(last, batch.last_offset), found)
         return Originals(last, found)
 
-    return await broker.logs.read(partition.folder, read)
+    return await broker.logs.find(partition.folder, read)
 
 
 def _records(batch: RecordBatch, first: int, last: int) -> dict[int, Record]:
@@ -208,7 +208,7 @@ async def offset_at(broker: Broker, partition: Partition, timestamp_ms: int) -> 
     start, limit = int(words[Slot.LOG_START]), int(words[Slot.HIGH_WATERMARK])
     end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
     version = int(words[Slot.SEGMENTS_VERSION])
-    found = await broker.logs.read(
+    found = await broker.logs.find(
         partition.folder, lambda reader: locate_timestamp(reader, timestamp_ms, start, *end, version)
     )
     return limit if found is None or found.offset >= limit else found.offset

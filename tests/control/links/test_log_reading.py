@@ -38,16 +38,17 @@ def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) ->
         logs, _ = reading()
         reported: list[int] = []
         turns = 0
-        call_back = logs._call_back
+        searches = logs._searches
+        call_back = searches._call_back
 
         def counted(results: Any) -> None:
             nonlocal turns
             turns += 1
             call_back(results)
 
-        logs._call_back = counted  # type: ignore[method-assign]
+        searches._call_back = counted  # type: ignore[method-assign]
         for number in range(100):
-            logs.ask(str(tmp_path), partial(_number, number), reported.append)
+            logs.search(str(tmp_path), partial(_number, number), reported.append)
         while len(reported) < 100:
             await asyncio.sleep(0.001)
         assert reported == list(range(100))
@@ -72,6 +73,23 @@ def test_the_loop_continues_while_a_step_reads_and_the_thread_takes_later_reques
         may_end.set()
         assert await slow is True
         assert await quick == "quick"
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_read_does_not_wait_for_a_search(tmp_path: Path) -> None:
+    """A search by time may decompress a gigabyte, while coordinators are loaded."""
+
+    async def test() -> None:
+        logs, _ = reading()
+        may_end = threading.Event()
+        slow = asyncio.ensure_future(logs.find(str(tmp_path), lambda _: may_end.wait(10)))
+        await asyncio.sleep(0)
+        assert await logs.read(str(tmp_path), lambda _: "read") == "read"
+        assert not slow.done()
+        may_end.set()
+        assert await slow is True
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 20))
@@ -120,9 +138,13 @@ def test_a_forgotten_folder_has_a_new_reader(tmp_path: Path) -> None:
     async def test() -> None:
         logs, _ = reading()
         before = await logs.read(str(tmp_path), lambda reader: reader)
+        searching = await logs.find(str(tmp_path), lambda reader: reader)
+        assert searching is not before
         assert await logs.read(str(tmp_path), lambda reader: reader) is before
+        assert await logs.find(str(tmp_path), lambda reader: reader) is searching
         await logs.forget([str(tmp_path)])
         assert await logs.read(str(tmp_path), lambda reader: reader) is not before
+        assert await logs.find(str(tmp_path), lambda reader: reader) is not searching
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 20))
