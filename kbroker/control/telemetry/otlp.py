@@ -48,20 +48,24 @@ def _points(data: Any) -> Iterator[Point]:
         for scope in islice(resource.scope_metrics, MAX_GROUPS)
         for metric in scope.metrics
     )
-    for shared, metric in islice(metrics, MAX_POINTS):
+    data_points = (
+        (shared, metric, kind, point)
+        for shared, metric in islice(metrics, MAX_POINTS)
+        if (kind := metric.WhichOneof("data")) is not None
+        for point in getattr(metric, kind).data_points
+    )
+    for shared, metric, kind, point in islice(data_points, MAX_POINTS):  # those without a value, too
         name = printable(metric.name)
-        kind = metric.WhichOneof("data")
-        if not name or kind is None:
+        if not name:
             continue
         body = getattr(metric, kind)
-        for point in islice(body.data_points, MAX_POINTS):
-            labels = _labels(shared, point.attributes)
-            if kind in ("gauge", "sum"):
-                yield from _number(name, kind, body, point, labels)
-            else:
-                delta = getattr(body, "aggregation_temporality", 0) == AGGREGATION_TEMPORALITY_DELTA
-                yield from _value(f"{name}.count", labels, True, float(point.count), delta)
-                yield from _value(f"{name}.sum", labels, False, float(point.sum), delta)
+        labels = _labels(shared, point.attributes)
+        if kind in ("gauge", "sum"):
+            yield from _number(name, kind, body, point, labels)
+        else:
+            delta = getattr(body, "aggregation_temporality", 0) == AGGREGATION_TEMPORALITY_DELTA
+            yield from _value(f"{name}.count", labels, True, float(point.count), delta)
+            yield from _value(f"{name}.sum", labels, False, float(point.sum), delta)
 
 
 def _number(name: str, kind: str, body: Any, point: Any, labels: Labels) -> Iterator[Point]:

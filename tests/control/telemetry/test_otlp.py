@@ -2,6 +2,7 @@
 allowed."""
 
 import random
+from typing import Any
 
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
@@ -12,6 +13,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     ResourceMetrics,
 )
 
+from kbroker.control.telemetry import otlp
 from kbroker.control.telemetry.otlp import MAX_POINTS, points
 from kbroker.control.telemetry.points import MAX_TEXT, Key, Labels, Point
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -81,6 +83,26 @@ def test_half_a_million_empty_messages_are_read_in_bounds() -> None:
     empty = ResourceMetrics()
     empty.scope_metrics.add().metrics.extend([Metric(name="m")] * 10_000)
     assert points(MetricsData(resource_metrics=[empty]).SerializeToString()) == []
+
+
+def test_data_points_without_a_value_are_read_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a million of them took control half a minute, for their labels."""
+    read: list[Any] = []
+    labels = otlp._labels
+
+    def counted(*groups: Any) -> Labels:
+        read.append(groups)
+        return labels(*groups)
+
+    monkeypatch.setattr(otlp, "_labels", counted)
+    data = MetricsData(resource_metrics=[ResourceMetrics()])
+    scope = data.resource_metrics[0].scope_metrics.add()
+    for _ in range(4):
+        metric = scope.metrics.add(name="g")
+        for _ in range(MAX_POINTS // 2):
+            metric.gauge.data_points.add()
+    assert points(data.SerializeToString()) == []
+    assert len(read) == MAX_POINTS
 
 
 def test_garbage_is_an_invalid_record_or_nothing() -> None:
