@@ -3,6 +3,7 @@ bounds."""
 
 import struct
 import time
+from decimal import Context, Decimal
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -12,6 +13,7 @@ from kbroker.http.console.caller import Caller
 from kbroker.http.registry import decoder
 from kbroker.http.registry.decoder import AnswerDecoder, SchemaDecoder
 from kbroker.http.registry.failure import Failure, busy, store_failed
+from kbroker.http.registry.formats.avro_reader import MAX_DECIMAL_BYTES
 from kbroker.http.registry.formats.decode import MAX_VALUES, UnknownType, decoder_of
 from kbroker.http.registry.schema_cache import OVERHEAD, SchemaCache
 from kbroker.http.registry.state import State
@@ -175,6 +177,23 @@ def test_each_value_has_the_full_bound() -> None:
         assert len(read(data)) == MAX_VALUES - 1
     with pytest.raises(ValueError, match=str(MAX_VALUES)):
         read(long_of(MAX_VALUES) + b"\0")
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_decimal_of_many_bytes_is_not_read(fixed: bool) -> None:
+    """The library needs the square of its bytes: minutes for one of a mebibyte."""
+    kind = '"fixed","name":"F","size":%d' if fixed else '"bytes"'
+    for size in (MAX_DECIMAL_BYTES, MAX_DECIMAL_BYTES + 1):
+        schema = kind.replace("%d", str(size))
+        read = decoder_of(
+            "AVRO", f'{{"type":{schema},"logicalType":"decimal","precision":2400,"scale":2}}', {}
+        )
+        data = (b"" if fixed else long_of(size)) + b"\x01" * size
+        if size <= MAX_DECIMAL_BYTES:
+            assert read(data) == Decimal(int.from_bytes(b"\x01" * size)).scaleb(-2, Context(prec=2400))
+            continue
+        with pytest.raises(ValueError, match=f"a decimal of {size} bytes"):
+            read(data)
 
 
 def test_an_unknown_type_of_schema_is_named() -> None:

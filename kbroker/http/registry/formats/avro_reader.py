@@ -1,13 +1,27 @@
-"""Reads Avro data by the avro library, within a bound: an array can claim 2^60 items of no
-bytes."""
+"""Reads Avro data by the avro library, within bounds: an array can claim 2^60 items of no bytes, and
+a decimal takes the square of its bytes."""
 
 import io
 from collections.abc import Callable, Mapping
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
 
 from avro.io import BinaryDecoder, DatumReader
 
 from kbroker.http.registry.formats.avro_format import parse
+
+MAX_DECIMAL_BYTES: Final = 1024
+"""Some 2,400 digits. The library reads a decimal of a mebibyte in several minutes."""
+
+
+class _Decoder(BinaryDecoder):
+    """Reads bytes."""
+
+    def read_decimal_from_fixed(self, precision: int, scale: int, size: int) -> Decimal:
+        """Read a decimal of a size; decimals in bytes are read by this, too."""
+        if size > MAX_DECIMAL_BYTES:
+            raise ValueError(f"a decimal of {size} bytes")
+        return super().read_decimal_from_fixed(precision, scale, size)
 
 
 class _Reader(DatumReader):
@@ -30,6 +44,6 @@ def reader_of(text: str, references: Mapping[str, str], max_values: int) -> Call
     schema = parse(text, references).schema
 
     def read(data: bytes) -> Any:
-        return _Reader(schema, max_values).read(BinaryDecoder(io.BytesIO(data)))
+        return _Reader(schema, max_values).read(_Decoder(io.BytesIO(data)))
 
     return read
