@@ -1,13 +1,16 @@
 """A topic's answer by the permissions of its reader."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from kbroker.http.console.refusal import Refusal
 from kbroker.http.console.request import Request
-from kbroker.http.console.views.topics import TOPIC, topic
+from kbroker.http.console.views.topics import TOPIC, stored, topic
+from kbroker.http.directory import Directory
+from kbroker.ipc.layout import Slot
+from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from tests.http.console.schemas import problems
@@ -52,3 +55,24 @@ def test_other_errors_of_the_settings_are_not_hidden() -> None:
     with pytest.raises(Refusal) as refused:
         topic(asked(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert refused.value.status == 404
+
+
+class Topics(tuple[TopicImage, ...]):
+    """Topics that are not read one after the other."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("all topics are read")
+
+
+def test_a_topic_is_found_without_reading_all_of_them() -> None:
+    """A page of topics is made of all: it took the square of their number."""
+    shared: Any = SimpleNamespace(slots=Slot.table(4))
+    shared.slots[2, Slot.LOG_BYTES] = 7
+    parts = {name: PartitionImage(5, slot, 1, f"/data/{name}-5") for slot, name in enumerate("abcd")}
+    directory = Directory(
+        Topics([TopicImage(name, bytes(16), False, (part,)) for name, part in parts.items()])
+    )
+    assert {number: words["bytes"] for number, words in stored(shared, directory, "c").items()} == {5: 7}
+    assert list(stored(shared, directory, "a")) == list(stored(shared, directory, "d")) == [5]
+    for missing in ("", "bb", "e"):
+        assert stored(shared, directory, missing) == {}
