@@ -1,12 +1,17 @@
 """What serializers wrote with a schema of the broker's own registry is shown as JSON, within
 bounds."""
 
+import io
+import json
 import struct
 import time
+from collections.abc import Callable
 from decimal import Context, Decimal
 from functools import partial
 from typing import Any, NoReturn, cast
 
+import avro.io
+import avro.schema
 import pytest
 
 from kbroker.http.console.caller import Caller
@@ -26,6 +31,8 @@ ORDER = (
 )
 NAME = "n" * 1000
 WIDE = '{"type":"array","items":{"type":"record","name":"R","fields":[{"name":"' + NAME + '","type":"int"}]}}'
+LETTER = {"type": "enum", "name": "Letter", "symbols": ["X", "Y"]}
+COUNTS = {"type": "map", "values": {"type": "array", "items": "long"}}
 PLACE = 'syntax = "proto3"; message Place { string city = 1; }'
 SHOP = 'syntax = "proto3"; import "place.proto"; message Shop { Place place = 1; }'
 ROWS = (
@@ -194,6 +201,56 @@ def test_a_decimal_of_many_bytes_is_not_read(fixed: bool) -> None:
             continue
         with pytest.raises(ValueError, match=f"a decimal of {size} bytes"):
             read(data)
+
+
+def test_a_value_that_the_library_wrote_is_read() -> None:
+    text = json.dumps(
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [
+                {"name": "a", "type": {"type": "array", "items": ["null", "int", LETTER, COUNTS]}},
+                {"name": "b", "type": "Letter"},
+            ],
+        }
+    )
+    value = {"a": [None, -3, "Y", {"k": [1, -2], "l": []}, "X"], "b": "Y"}
+    out = io.BytesIO()
+    avro.io.DatumWriter(avro.schema.parse(text)).write(value, avro.io.BinaryEncoder(out))
+    assert decoder_of("AVRO", text, {})(out.getvalue()) == value
+    sized = bytes([3, 4]) + long_of(1) + long_of(2) + bytes([0])  # a block with its length in bytes
+    assert decoder_of("AVRO", '{"type":"array","items":"long"}', {})(sized) == [1, 2]
+
+
+def test_a_branch_or_a_symbol_that_a_schema_does_not_have_is_an_error() -> None:
+    for schema in ('["null","int"]', json.dumps(LETTER)):
+        for number in (b"\x04", b"\x01"):
+            with pytest.raises(ValueError, match="number"):
+                decoder_of("AVRO", schema, {})(number)
+
+
+def took_s(read: Callable[[bytes], Any], data: bytes) -> float:
+    began_s = time.thread_time()
+    read(data)
+    return time.thread_time() - began_s
+
+
+def test_a_schema_of_records_that_are_used_twice_is_no_work_without_data() -> None:
+    """The library went through each use: 40 records took it years."""
+    schema: Any = "int"
+    for number in range(22):
+        name = schema if isinstance(schema, str) else schema["name"]
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": name}]
+        schema = {"type": "record", "name": f"R{number}", "fields": fields}
+    for kind in ({"type": "array", "items": schema}, {"type": "map", "values": schema}):
+        assert took_s(decoder_of("AVRO", json.dumps(kind), {}), b"\0") < 1
+
+
+def test_a_value_of_a_wide_union_is_compared_with_no_other_branch() -> None:
+    """The library compared all branches with each value."""
+    branches = [{"type": "fixed", "name": f"F{number}", "size": 0} for number in range(2000)]
+    read = decoder_of("AVRO", json.dumps({"type": "array", "items": branches}), {})
+    assert took_s(read, long_of(1000) + long_of(1999) * 1000 + b"\0") < 2
 
 
 def test_an_unknown_type_of_schema_is_named() -> None:
