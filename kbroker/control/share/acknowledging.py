@@ -9,6 +9,10 @@ from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
 
+MAX_SPECS = 20_000
+"""Ranges of one request: each takes some 25 microseconds, in one go. Twice the records that may be
+locked one by one; a batch of the log may have millions, and is acquired as a whole."""
+TOO_MANY = "The acknowledgements differ too often from one record to the next."
 NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
@@ -55,6 +59,8 @@ def specs_of(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[Spec]
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if specs and specs[-1][2] == number:
             specs[-1] = (specs[-1][0], offset, specs[-1][2])
+        elif len(specs) >= MAX_SPECS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, TOO_MANY)
         else:
             specs.append((offset, offset, AcknowledgeType(number)))
     return [(batch.first, batch.last, specs[0][2])] if len(batch.types) == 1 else specs

@@ -16,7 +16,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kbroker.control.share.acknowledging import (
+    MAX_SPECS,
     NOT_ACQUIRED,
+    TOO_MANY,
     AcknowledgedBatch,
     AcknowledgeType,
     Ended,
@@ -176,6 +178,8 @@ class SharePartition:
         if any(one[1] >= other[0] for one, other in paced(pairwise(in_order(listed)))):
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED)
         specs = [spec for spec in paced(listed) if spec[1] >= self.start_offset]
+        if len(specs) > 1 and len(specs) + len(self._in_flight) > MAX_SPECS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, TOO_MANY)
         for first, last, kind in paced(specs):
             self._in_flight.check_held(member_id, first, last)
             if kind is AcknowledgeType.RENEW and not limits.renewal:

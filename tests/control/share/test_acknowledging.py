@@ -2,6 +2,7 @@
 
 import pytest
 
+from kbroker.control.share import acknowledging
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType, range_after, specs_of
 from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import DeliveryState, Range
@@ -25,6 +26,17 @@ def test_neighbours_of_one_type_are_together() -> None:
         (9, 9, ACCEPT),
     ]
     assert specs_of(AcknowledgedBatch(5, 9, [3]), REJECT) == [(5, 9, REJECT)]
+
+
+def test_types_that_change_too_often_are_refused_before_all_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten million took a gigabyte."""
+    monkeypatch.setattr(acknowledging, "MAX_SPECS", 3)
+    assert len(specs_of(AcknowledgedBatch(5, 9, [1, 2, 2, 1, 1]), REJECT)) == 3
+    with pytest.raises(KafkaError, match="too often") as refused:
+        specs_of(AcknowledgedBatch(5, 9, [1, 2, 1, 2, 99]), REJECT)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

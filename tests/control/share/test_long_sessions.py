@@ -174,3 +174,22 @@ def test_types_of_offsets_without_holders_are_not_checked(
         partition.acknowledge("m", [AcknowledgedBatch(*offsets(len(types)), types)], limits, 0)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
     assert types.looked_at == 0
+
+
+def test_acknowledgements_that_make_too_many_ranges_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of a million records is acquired as a whole: so many ranges took half a minute."""
+    monkeypatch.setattr("kbroker.control.share.share_partition.MAX_SPECS", 5)
+    partition, limits = SharePartition(0), Limits(30_000, 3, 100)
+    partition.acquire("m", [(0, 99)], Spec(100), limits, 0)
+
+    def acknowledge(first: int, *types: int, last: int = 0) -> None:
+        batch = AcknowledgedBatch(first, last or first + len(types) - 1, types)
+        partition.acknowledge("m", [batch], limits, 0)
+
+    acknowledge(10, 1, 2, 1, 1)
+    with pytest.raises(KafkaError) as refused:
+        acknowledge(20, 1, 2)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    acknowledge(14, 1, last=99)
+    acknowledge(0, 1, last=9)
+    assert partition.start_offset == 11
