@@ -1,7 +1,8 @@
 """Reads records for a share group: whole batches of a log, from an offset to the end that readers
 may see; and single records, for dead letters."""
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -10,7 +11,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import Slot
 from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import locate_timestamp
-from kbroker.log.transaction_index import aborted_transactions
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.log.walk import walk
 from kbroker.protocol.records import Record, RecordBatch, read_records
 from kbroker.protocol.schema import ProtocolError
@@ -146,18 +147,34 @@ async def _read_batches(
 def _batches(
     offset: int, end: tuple[int, int], limit: int, version: int, committed: bool, reader: LogReader
 ) -> Iterator[tuple[RecordBatch, bool]]:
-    aborted = aborted_transactions(reader, offset, limit, version) if committed else []
+    aborted = Aborted(aborted_transactions(reader, offset, limit, version) if committed else ())
     for placed in walk(reader, offset, *end):
         batch = placed.batch
         if batch.last_offset >= limit:
             return
-        dropped = batch.is_control or any(
-            batch.is_transactional
-            and batch.producer_id == each.producer_id
-            and each.first_offset <= batch.base_offset <= each.last_offset
-            for each in aborted
-        )
-        yield batch, not dropped
+        yield batch, not (batch.is_control or aborted.holds(batch))
+
+
+class Aborted:
+    """Aborted transactions, which may be a million, for many batches. Owner: one read. found: by
+    first offset."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self, found: Iterable[AbortedTransaction]) -> None:
+        self._by_producer: dict[int, tuple[list[int], list[int]]] = {}
+        for each in found:
+            firsts, lasts = self._by_producer.setdefault(each.producer_id, ([], []))
+            firsts.append(each.first_offset)
+            lasts.append(max(each.last_offset, lasts[-1]) if lasts else each.last_offset)
+
+    def holds(self, batch: RecordBatch) -> bool:
+        """Whether the batch is of one of the transactions."""
+        if not batch.is_transactional or (known := self._by_producer.get(batch.producer_id)) is None:
+            return False
+        firsts, lasts = known  # the last offset up to each: that of the latest end
+        at = bisect_right(firsts, batch.base_offset) - 1
+        return at >= 0 and batch.base_offset <= lasts[at]
 
 
 async def read_originals(

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import reading
 from kbroker.control.share.reading import (
+    Aborted,
     Deliverable,
     Originals,
     Piece,
@@ -19,9 +22,10 @@ from kbroker.control.share.reading import (
     read_pieces,
 )
 from kbroker.ipc.layout import Slot
+from kbroker.log.transaction_index import AbortedTransaction
 from kbroker.log.walk import PlacedBatch, walk
 from kbroker.protocol.compression import Codec
-from kbroker.protocol.records import NewRecord
+from kbroker.protocol.records import NewRecord, build_batch, read_batches
 from tests.control.fakes import world
 
 RECORD = (None, b"x" * 100, (), 1000)
@@ -139,3 +143,25 @@ def test_a_batch_of_very_many_headers_has_no_copies(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(reading, "COPIED_HEADERS", 2)
     found = originals(tmp_path, FAR, (b"a", None, [("", None)] * 3, 1000), (b"b", None, (), 1000))
     assert (found.last, list(found.records)) == (1, [1])
+
+
+OFFSETS = st.integers(0, 12)
+
+
+@given(
+    st.lists(st.builds(AbortedTransaction, st.integers(7, 8), OFFSETS, OFFSETS, OFFSETS), max_size=8),
+    st.integers(-1, 8),
+    OFFSETS,
+)
+def test_a_batch_is_aborted_if_it_lies_in_an_aborted_transaction_of_its_producer(
+    found: list[AbortedTransaction], producer_id: int, offset: int
+) -> None:
+    """Each batch was compared with all transactions, of which there may be a million."""
+    found.sort(key=lambda each: each.first_offset)
+    data = build_batch([RECORD], base_offset=offset, producer=(producer_id, 0, 0), transactional=True)
+    (batch,) = read_batches(data)
+    assert Aborted(found).holds(batch) == any(
+        each.producer_id == producer_id and each.first_offset <= offset <= each.last_offset for each in found
+    )
+    (batch,) = read_batches(build_batch([RECORD], base_offset=offset, producer=(producer_id, 0, 0)))
+    assert not Aborted(found).holds(batch)
