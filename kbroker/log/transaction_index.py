@@ -9,13 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from kbroker.kernels.crc32c import crc32c
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.reader import LogReader
 
 ENTRY = struct.Struct(">hqqqq")
+ENTRIES = np.dtype([("version", ">i2"), *((name, ">i8") for name in ("producer", "first", "last", "stable"))])
 VERSION = 0
+LONG_BYTES = 1 << 12
+"""Of a file whose entries are chosen before they are parsed: it may have a million, and each fetch
+looks them up."""
 SEAL = "user.kbroker.crc32c"
 """Extended attribute of a finished .txnindex: the format has no checksum."""
 
@@ -135,12 +141,28 @@ def aborted_transactions(
         if index is None:
             continue
         data = os.pread(index.fd, index.size(), 0)
+        if len(data) > LONG_BYTES:
+            data = needed_entries(data, fetch_offset, upper_offset)
         for entry in parse_entries(data, files.path(reader.folder, base, files.TXN_INDEX)):
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
                 found.append(entry)
             if entry.last_stable_offset >= upper_offset:
                 return sorted(found, key=lambda entry: entry.first_offset)
     return sorted(found, key=lambda entry: entry.first_offset)
+
+
+def needed_entries(data: bytes, fetch_offset: int, upper_offset: int) -> bytes:
+    """The entries of a file that `aborted_transactions` needs: those with records in the range up
+    to the entry that ends the search, and that one; all entries if one has an unknown version."""
+    entries = np.frombuffer(data, ENTRIES, len(data) // ENTRY.size)
+    if (entries["version"] > VERSION).any():
+        return data
+    ends = np.flatnonzero(entries["stable"] >= upper_offset)[:1]
+    if len(ends):
+        entries = entries[: ends[0] + 1]
+    needed = (entries["last"] >= fetch_offset) & (entries["first"] < upper_offset)
+    needed[-1:] = True
+    return entries[needed].tobytes()
 
 
 def _indexed(reader: LogReader) -> frozenset[int]:

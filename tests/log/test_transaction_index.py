@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbroker.log import transaction_index
 from kbroker.log.errors import CorruptLog
@@ -14,6 +16,7 @@ from kbroker.log.transaction_index import (
     AbortedTransaction,
     aborted_transactions,
     is_damaged,
+    needed_entries,
     parse_entries,
     seal,
 )
@@ -158,3 +161,46 @@ def test_an_entry_has_kafkas_bytes() -> None:
 def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(CorruptLog, match=r"x\.txnindex.*version 1"):
         parse_entries(b"\0\1" + bytes(32), "x.txnindex")
+
+
+OFFSETS = st.integers(0, 12)
+
+
+@given(
+    st.lists(st.builds(AbortedTransaction, OFFSETS, OFFSETS, OFFSETS, OFFSETS), max_size=8),
+    OFFSETS,
+    OFFSETS,
+    st.binary(max_size=33),
+)
+def test_the_needed_entries_of_a_long_index_give_the_same_as_all(
+    entries: list[AbortedTransaction], fetch_offset: int, upper_offset: int, torn: bytes
+) -> None:
+    """A million entries took the network process a second for each fetch."""
+    data = b"".join(entry.pack() for entry in entries)
+    needed = needed_entries(data + torn, fetch_offset, upper_offset)
+    assert searched(needed, fetch_offset, upper_offset) == searched(data, fetch_offset, upper_offset)
+
+
+def searched(data: bytes, fetch_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
+    """The entries that a search finds in a file, and whether it ends there."""
+    found: list[AbortedTransaction] = []
+    for entry in parse_entries(data, "i"):
+        if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
+            found.append(entry)
+        if entry.last_stable_offset >= upper_offset:
+            return found, True
+    return found, False
+
+
+def test_an_unknown_version_in_a_long_index_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_index, "LONG_BYTES", 0)
+    folder = Folder(tmp_path / "t-0")
+    folder.segment(0, [batch(n) for n in range(10)])
+    known = AbortedTransaction(1, 0, 3, 2)
+    folder.file(0, ".txnindex").write_bytes(known.pack())
+    assert aborted_transactions(LogReader(str(folder.path), OpenFiles()), 0, 10) == [known]
+    folder.file(0, ".txnindex").write_bytes(known.pack() + b"\0\1" + bytes(32))
+    with pytest.raises(CorruptLog):
+        aborted_transactions(LogReader(str(folder.path), OpenFiles()), 0, 10)
