@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from kbroker.kernels import search
 from kbroker.kernels.memory import INT64_MAX
 from kbroker.kernels.scan_rows import FoundPlace, Located
+from kbroker.kernels.search import OFFSET_ENTRY_BYTES
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFile, OpenFiles
+from kbroker.protocol import batch_layout as b
 
 WHOLE_LOG = (1 << 62, 0)  # an end after every segment
 
@@ -189,6 +191,35 @@ class LogReader:
         anything >= 0."""
         index = self.index(base_offset, files.INDEX)
         return max(search.find_position(index.fd, index.size(), base_offset, offset), 0) if index else 0
+
+    def offset_after(self, base_offset: int, position: int) -> int | None:
+        """The base offset of a batch of the segment that begins at a byte position or later, near
+        it, by the index; None if that has none, or one that points between batches. Batches before
+        the position have lower offsets."""
+        index = self.index(base_offset, files.INDEX)
+        if index is None:
+            return None
+        entry, low, high = b"", 0, index.size() // OFFSET_ENTRY_BYTES
+        while low < high:
+            middle = (low + high) // 2
+            found = os.pread(index.fd, OFFSET_ENTRY_BYTES, middle * OFFSET_ENTRY_BYTES)
+            place = int.from_bytes(found[4:])
+            if 0 < place < position:  # 0: after the last entry
+                low = middle + 1
+            else:
+                high, entry = middle, found if place else entry
+        return self._base_offset_of(base_offset, entry) if entry else None
+
+    def _base_offset_of(self, base_offset: int, entry: bytes) -> int | None:
+        """The base offset of the batch that an entry of the index points to; None if there is no
+        batch with the entry's offset."""
+        log = self.open_files.get(self.folder, base_offset, files.LOG)
+        header = os.pread(log.fd, b.HEADER_BYTES, int.from_bytes(entry[4:]))
+        if len(header) < b.HEADER_BYTES or header[b.MAGIC] != b.MAGIC_V2:
+            return None
+        first = int.from_bytes(header[: b.LENGTH], signed=True)
+        delta = int.from_bytes(header[b.LAST_OFFSET_DELTA : b.LAST_OFFSET_DELTA + 4], signed=True)
+        return first if first + delta == base_offset + int.from_bytes(entry[:4], signed=True) else None
 
     def _knows(self, base_offset: int) -> bool:
         at = bisect_right(self._bases, base_offset) - 1

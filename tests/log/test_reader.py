@@ -1,6 +1,7 @@
 """Offsets are found wherever they are, and ranges hold what a fetch must send."""
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,34 @@ def test_a_bad_index_only_costs_time(tmp_path: Path, damage: str) -> None:
         got = reader.locate(want.base_offset, *folder.reader_end())
         assert got is not None
         assert got.position == want.position
+
+
+@pytest.mark.parametrize("damage", ["", "missing", "garbage", "between batches", "zero tail", "torn entry"])
+def test_an_offset_after_a_position_is_that_of_a_batch_there(tmp_path: Path, damage: str) -> None:
+    folder = sample(tmp_path, 100)
+    index = folder.file(40, ".index")
+    good = index.read_bytes()
+    if damage == "missing":
+        index.unlink()
+    elif damage == "garbage":
+        index.write_bytes(os.urandom(len(good)))
+    elif damage == "between batches":
+        index.write_bytes(b"".join(struct.pack(">ii", o, p + 1) for o, p in struct.iter_unpack(">ii", good)))
+    else:
+        index.write_bytes(good + {"": b"", "zero tail": bytes(4000), "torn entry": bytes(3)}[damage])
+    reader = LogReader(str(folder.path), OpenFiles())
+    batches = [each for each in folder.batches if each.segment == 40]
+    indexed = {position for _, position in struct.iter_unpack(">ii", good)}
+    assert len(indexed) > 5
+    for position in range(0, batches[-1].position + 100, 13):
+        expected = [
+            each.base_offset for each in batches if each.position in indexed and each.position >= position
+        ]
+        found = reader.offset_after(40, position)
+        if damage in ("", "zero tail", "torn entry"):
+            assert found == (expected[0] if expected else None)
+        else:
+            assert found is None or found in expected
 
 
 def test_a_preallocated_index_with_millions_of_zeros_is_searched(tmp_path: Path) -> None:

@@ -241,6 +241,9 @@ class PartitionReader:
         last = reading.range.position + reading.range.length
         if place.segment_base == base and last >= position:
             return end
+        after = reader.offset_after(place.segment_base, last)
+        if after is not None:
+            return min(end, after)
         bases = reader.base_offsets(version)
         following = next((other for other in bases if other > place.segment_base), end)
         return min(end, following)

@@ -133,6 +133,26 @@ def test_read_committed_ends_at_an_open_transaction_and_names_aborted_ones(scene
     assert (scene.offsets(everything), everything.aborted) == ([0, 1, 2, 3, 4], None)
 
 
+def test_aborted_transactions_far_after_the_read_batches_are_not_named(scene: Scene) -> None:
+    """There may be a million of them in the rest of the segment, and each fetch would name all."""
+    log, active = scene.log, scene.log.partition.active
+    for _ in range(60):
+        log.append(batch(0, [b"v" * 200], [NOW]))
+    first = log.append(batch(attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0))
+    marker = log.append(end_marker(0, 1, 0, commit=False))
+    append_entry(str(log.folder), 0, AbortedTransaction(1, first, marker, marker + 1))
+    active.note_aborted(marker)
+    scene.append(1)
+    few, all_of_them = (
+        scene.read(0, Isolation.READ_COMMITTED, most=1000),
+        scene.read(0, Isolation.READ_COMMITTED),
+    )
+    assert few.aborted == []
+    assert scene.offsets(few)[0] == 0
+    assert all_of_them.aborted is not None
+    assert [entry.producer_id for entry in all_of_them.aborted] == [1]
+
+
 @pytest.mark.parametrize(
     ("word", "value", "error"),
     [
