@@ -60,7 +60,7 @@ class Checked(NamedTuple):
     """The number of batches that were checked, and the records in them that are not due, as ranges
     in order of offsets."""
 
-    count: int
+    batches: int
     waits: list[Wait]
 
 

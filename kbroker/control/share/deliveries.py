@@ -150,7 +150,7 @@ class Deliveries:
         checked = await self._broker.logs.find(
             log_partition.folder, lambda _: waits_of(batches, delay_ms, now_ms)
         )
-        return DelayCheck(frozenset(each.first for each in unseen[: checked.count]), checked.waits)
+        return DelayCheck(frozenset(each.first for each in unseen[: checked.batches]), checked.waits)
 
 
 def _pass_over(partition: SharePartition, pieces: Sequence[Piece], start: int) -> None:

@@ -172,8 +172,8 @@ def test_an_answer_that_is_not_taken_does_not_stop_the_next(tmp_path: Path) -> N
         def fail(_: object) -> None:
             raise ValueError("a bug")
 
-        logs.ask(str(tmp_path), partial(_number, 1), fail)
-        assert await logs.read(str(tmp_path), partial(_number, 2)) == 2
+        logs.search(str(tmp_path), partial(_number, 1), fail)
+        assert await logs.find(str(tmp_path), partial(_number, 2)) == 2
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 20))
@@ -189,9 +189,9 @@ def test_the_reader_of_a_folder_is_kept_until_there_are_many(
         for name in "ab":
             await logs.read(name, partial(_number, 1))
         await logs.read("a", partial(_number, 1))
-        assert list(logs._readers) == ["a", "b"]
+        assert list(logs._reads._readers) == ["a", "b"]
         await logs.read("c", partial(_number, 1))
-        assert list(logs._readers) == ["b", "c"]
+        assert list(logs._reads._readers) == ["b", "c"]
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 20))

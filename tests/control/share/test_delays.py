@@ -26,7 +26,7 @@ def new(timestamp_ms: int, at_ms: int | None = None) -> NewRecord:
 def waits(delay_ms: int, *batches: bytes, now_ms: int = NOW_MS) -> list[Wait]:
     """Of batches that are checked in one go."""
     checked = waits_of(batches, delay_ms, now_ms)
-    assert checked.count == len(batches)
+    assert checked.batches == len(batches)
     return checked.waits
 
 
@@ -105,7 +105,7 @@ def test_batches_that_take_long_are_checked_later(monkeypatch: pytest.MonkeyPatc
     check_ms = next_check_ms(NOW_MS + 1000, NOW_MS)
     assert waits_of(batches, 1000, NOW_MS) == (1, [Wait(0, 2, check_ms)])
     assert waits_of(batches[1:], 1000, NOW_MS) == (1, [Wait(3, 5, check_ms)])
-    assert waits_of([batches[0], build_batch([new(5)], base_offset=3)], 1000, NOW_MS).count == 2
+    assert waits_of([batches[0], build_batch([new(5)], base_offset=3)], 1000, NOW_MS).batches == 2
 
 
 @pytest.mark.parametrize(
