@@ -39,6 +39,7 @@ from kbroker.control.store.change import Change, Deletion, Stored
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.moved_dirs import follow_moved
 from kbroker.control.store.store import LOGIN_SECRET, Store
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
 from kbroker.log import boot_mark, files
@@ -50,8 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PRODUCER_IDS_PER_MS = 1000
-"""Producer ids that start at the time of adoption in microseconds lie far above any counted from
-0."""
+"""Producer ids that start at the present time in microseconds lie far above any counted from 0."""
 EPOCHS_IN_DOUBT = 1000
 """Leader epochs advance so far beyond those of a store that may be outdated, so that epochs of the
 lost one are not used again."""
@@ -79,6 +79,8 @@ def build(
     chosen = open_newest(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs], cluster_id)
     store = chosen.store
     store.begin_run()
+    if chosen.doubtful:
+        _skip_producer_ids(store)
     store.put_meta("cluster_id", cluster_id)
     if not store.meta(LOGIN_SECRET, ""):
         store.put_meta(LOGIN_SECRET, secrets.token_hex(32))
@@ -272,8 +274,7 @@ def _take_over(broker: Broker, store: Store, found: Mapping[str, list[adoption.F
     kafka = _kafka_metadata(broker.online_dirs)
     # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their
     # sequences are in the logs
-    count = kafka.next_producer_id if kafka is not None else None
-    store.skip_producer_ids(max(count or 0, broker.now_ms() * PRODUCER_IDS_PER_MS))
+    _skip_producer_ids(store, kafka.next_producer_id if kafka is not None else None)
     for name, partitions in found.items():
         change = Change()
         topic = broker.catalogue.get(name)
@@ -290,6 +291,12 @@ def _take_over(broker: Broker, store: Store, found: Mapping[str, list[adoption.F
         store.apply(change)
         broker.catalogue.put(topic)
         log.info("topic %s taken over with %d partitions found on disk", name, len(partitions))
+
+
+def _skip_producer_ids(store: Store, known: int | None = None) -> None:
+    """Allocate no id that a lost store or Apache Kafka, which knows ids below `known`, may have
+    allocated: batches of a second producer of an id would pass for repeated ones of the first."""
+    store.skip_producer_ids(max(known or 0, wall_clock_ms() * PRODUCER_IDS_PER_MS))
 
 
 def _configs(broker: Broker, topic: Topic, kafka: "KafkaMetadata | None") -> dict[str, str]:

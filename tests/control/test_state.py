@@ -221,3 +221,13 @@ def test_no_second_store_is_made_while_the_first_may_be_in_an_offline_log_dir(tm
         with pytest.raises(StoreError, match="d0"):
             open_newest(made.dirs[1:], made.dirs, CLUSTER_ID)
         made.start()
+
+
+def test_a_store_that_may_be_outdated_allocates_no_producer_id_again(tmp_path: Path) -> None:
+    """Batches of a second producer of an id would pass for repeated ones of the first."""
+    with world(tmp_path, dirs=2) as made:
+        made.broker.dir_errors.fail(made.dirs[1], 5)
+        taken = asyncio.run(made.broker.producer_ids.take())  # the copy in d1 does not have its block
+        made.dirs = made.dirs[1:]
+        made.reboot()
+        assert asyncio.run(made.broker.producer_ids.take()) > taken
