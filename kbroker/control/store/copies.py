@@ -100,7 +100,10 @@ class StoreCopies:
         """Call `check` at intervals, forever."""
         while True:
             await asyncio.sleep(CHECK_S)
-            await self.check()
+            try:
+                await self.check()
+            except sqlite3.Error as error:  # as of a full disk: later checks write the copies again
+                log.error("the copies of the store cannot be checked: %s", error)
 
     async def check(self) -> None:
         """Drop copies whose log dir has failed; rewrite outdated copies where possible."""

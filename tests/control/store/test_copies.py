@@ -172,6 +172,33 @@ def test_a_disk_that_hangs_does_not_stop_the_others(dirs: Dirs, monkeypatch: pyt
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
 
 
+def test_a_check_that_fails_is_followed_by_others(
+    dirs: Dirs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A log dir fails while the disks of the others are full; then all are usable again."""
+    monkeypatch.setattr(store_copies, "CHECK_S", 0.01)
+    copies = dirs.start()
+    others = [copies._copies[log_dir].store for log_dir in dirs.all[1:]]
+
+    async def scene() -> None:
+        for store in others:
+            store._db.execute("PRAGMA query_only=ON")
+        dirs.online = dirs.all[1:]
+        checking = asyncio.ensure_future(copies.keep_checking())
+        while "cannot be checked" not in caplog.text:
+            await asyncio.sleep(0.01)
+        for store in others:
+            store._db.execute("PRAGMA query_only=OFF")
+        dirs.online = list(dirs.all)
+        while set(copies.log_dirs) != set(dirs.all):
+            await asyncio.sleep(0.01)
+        checking.cancel()
+        await change(copies, "a")
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+    assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
+
+
 def test_a_change_that_no_copy_takes_is_an_error_and_leaves_no_copy(dirs: Dirs) -> None:
     copies = dirs.start()
 
