@@ -2,8 +2,8 @@
 same time.
 
 A copy that cannot be written, or takes too long, is dropped: before the change is answered, the
-others record that it is out of date. It is copied again from one of them when its log dir is usable
-(by `check`, and at each start).
+others record that it is out of date, unless their disks refuse that. It is copied again from one of
+them when its log dir is usable (by `check`, and at each start).
 """
 
 import asyncio
@@ -153,7 +153,10 @@ class StoreCopies:
             if task not in good
         }
         if outdated:
-            await self._leave(outdated)
+            try:
+                await self._leave(outdated)
+            except sqlite3.Error as error:  # the result is on disk, and a start would find it
+                log.error("the list of the store's copies cannot be stored: %s", error)
         return good[0].result()
 
     async def _drop_divergent(self) -> None:

@@ -172,6 +172,23 @@ def test_a_disk_that_hangs_does_not_stop_the_others(dirs: Dirs, monkeypatch: pyt
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
 
 
+def test_a_change_is_stored_although_the_last_copy_cannot_take_the_list_of_copies(dirs: Dirs) -> None:
+    """As an error it would be undone, and the next start would find it."""
+    copies = dirs.start()
+    first = copies.first
+
+    def last(store: Store) -> str:
+        if store is not first:
+            raise sqlite3.OperationalError("disk I/O error")
+        put(store, "a", "1")
+        store._db.execute("PRAGMA query_only=ON")
+        return "stored"
+
+    assert asyncio.run(copies.run(last)) == "stored"
+    assert copies.log_dirs == (dirs.all[0],)
+    assert dirs.values(dirs.all[0]) == {"a": "1"}
+
+
 def test_a_check_that_fails_is_followed_by_others(
     dirs: Dirs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
