@@ -131,7 +131,9 @@ def _partition(
 def _segments(
     repository: Backups, folder: str, end: int, advance: Callable[[int], None]
 ) -> list[SegmentFile]:
-    """All segments below `end`. Raises Changed, FileNotFoundError if the files have changed."""
+    """All segments below `end`. Raises Changed, FileNotFoundError if the files have changed, and
+    Changed during a swap: its result may be listed beside segments that it replaces, and a start
+    would cut the restored log where the two overlap."""
     open_files = OpenFiles()
     reader = LogReader(folder, open_files)
     listed = {one.base_offset: one.inode for one in files.list_segments(folder)}
@@ -145,6 +147,9 @@ def _segments(
         if size:
             stored.append(_segment(repository, folder, base, log, size, whole=base != last_base))
         advance(size)
+    # before the list: of a swap that has ended the replaced segments are gone now
+    if any(path.name.endswith(files.LOG + files.SWAP) for path in Path(folder).iterdir()):
+        raise Changed
     now = {one.base_offset: one.inode for one in files.list_segments(folder)}
     first = min(now, default=0)
     if any(now.get(base) != listed[base] for base in listed if base >= first and base <= last_base):

@@ -108,6 +108,30 @@ def test_segments_that_change_meanwhile_are_copied_again(
     assert repository.path(partition.segments[0].sha256).read_bytes() == batch(2)
 
 
+def test_a_cleaned_segment_is_not_copied_beside_those_that_it_replaces(
+    repository: Repository, log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The swap is between two steps while the first copy is made, and ends after it."""
+    first, replaced = (Path(files.path(f"{log_dir}/orders-0", base, files.LOG)) for base in (0, 4))
+    swap = Path(f"{first}{files.SWAP}")
+    swap.write_bytes(batch(0) + batch(4))
+    first.unlink()
+    first.hardlink_to(swap)
+    attempts: list[str] = []
+
+    def attempt(folder: str) -> list[tuple[int, int]]:
+        attempts.append(folder)
+        if len(attempts) == 2:
+            replaced.unlink()
+            swap.unlink()
+        return checkpoint.known_leader_epochs(folder)
+
+    monkeypatch.setattr(taking, "known_leader_epochs", attempt)
+    (partition,) = taken(repository, log_dir, 8).partitions
+    assert [segment.base_offset for segment in partition.segments] == [0, 6]
+    assert repository.path(partition.segments[0].sha256).read_bytes() == batch(0) + batch(4)
+
+
 def test_a_segment_of_the_same_size_in_place_of_another_is_copied(
     repository: Repository, log_dir: str
 ) -> None:
