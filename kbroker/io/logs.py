@@ -207,7 +207,8 @@ class Logs:
 
     def roll(self, slot: int) -> None:
         """The next batch of a slot needs a new segment."""
-        partition = self._partitions[slot]
+        if (partition := self._partitions.get(slot)) is None:
+            return  # an error of another log in the same drain took the log dir offline
         try:
             partition.roll(wall_clock_ms())
             self._drain.metrics.words[SEGMENT_ROLLS] += 1
@@ -216,8 +217,10 @@ class Logs:
 
     def open_files(self, slot: int) -> bool:
         """Open the files that the next batch of a slot needs; returns whether they are open now."""
+        if (partition := self._partitions.get(slot)) is None:
+            return False  # as in `roll`
         try:
-            self._partitions[slot].active.open_files()
+            partition.active.open_files()
         except OSError as error:
             self.failures.log_failed(slot, error)
             return False

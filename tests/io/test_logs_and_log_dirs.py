@@ -39,6 +39,17 @@ def test_a_slot_without_a_log_has_no_leader_here(scene: ThreeLogs) -> None:
     assert scene.refusal(EMPTY) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_log_that_an_error_of_another_has_taken_offline_is_neither_rolled_nor_opened(
+    scene: ThreeLogs,
+) -> None:
+    """One drain may report a failed write, and stop because another log needs a new segment, or its
+    files."""
+    scene.logs.failures.write_failed(0, errno.EIO)
+    scene.logs.roll(1)
+    assert not scene.logs.open_files(1)
+    assert scene.states == A_IS_OFFLINE
+
+
 def test_deleted_records_are_on_disk_as_deleted_when_their_log_start_is_written(scene: ThreeLogs) -> None:
     assert scene.delete_records(0, 2) == 2
     assert scene.starts(scene.paths[0]) == {("t0", 0): 2}

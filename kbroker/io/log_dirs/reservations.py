@@ -66,6 +66,8 @@ class Reservations:
         log_dirs = {files.log_dir_of(partition.folder) for partition in held}
         low = {log_dir for log_dir in log_dirs if self._is_low(log_dir)}
         for partition in held:
+            if not partition.is_open:  # an error of another log has just taken the log dir offline
+                continue
             if files.log_dir_of(partition.folder) in low:
                 self._free(partition, max_bytes=0)
             elif now_ms - self._rows()[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:

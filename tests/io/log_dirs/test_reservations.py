@@ -152,6 +152,24 @@ def test_an_error_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> 
     assert [(slot, error.errno) for slot, error in scene.failures] == [(0, errno.EIO), (1, errno.EIO)]
 
 
+def test_a_log_whose_log_dir_fails_meanwhile_is_left_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first error takes all logs of the log dir offline."""
+
+    def broken(fd: int, length: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    def failed(slot: int, error: OSError) -> None:
+        scene.failures.append((slot, error))
+        scene.partition(1).abandon()
+
+    monkeypatch.setattr(os, "ftruncate", broken)
+    monkeypatch.setattr(scene.reservations, "_failed", failed)
+    scene.reservations.free_unused(NOW + KEEP_MS + 1)
+    assert [slot for slot, _ in scene.failures] == [0]
+
+
 def test_blocks_are_reserved_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_worthwhile("/proc")
     assert not is_worthwhile(str(tmp_path / "gone"))
