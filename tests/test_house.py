@@ -19,7 +19,7 @@ MAX_LINES = 400
 # Files that may be longer, each with its reason. Generated files are exempt as a whole.
 LONGER: dict[str, str] = {}
 MAX_FUNCTION_LINES = 50
-MIRRORS_LISTED = 37
+MIRRORS_LISTED = 35
 MAX_FLAT = 20  # modules of a package that are in none of its rooms
 MAX_CONSTANTS = 100
 

@@ -70,23 +70,37 @@ class Child(Struct):
         return self.pid != 0
 
     def fork(self, context: ChildContext, close_fds: list[int]) -> None:
-        """Start the process; ``close_fds`` belong only to the parent and are closed in the
-        child."""
+        """Start the process; ``close_fds`` belong only to the parent and are closed in the child.
+        Raises OSError, and none was started."""
         parent = os.getpid()
         gc.freeze()  # imported modules are never freed; a collection would only touch all their pages
         signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+            raise
         if pid == 0:
             for fd in close_fds:
                 os.close(fd)
             run_child(context, self._run, parent, self.role.late)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
+        try:
+            self.pidfd = os.pidfd_open(pid)
+        except OSError:  # it cannot be watched
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         self.pid = pid
-        self.pidfd = os.pidfd_open(pid)
         self.started_ms = monotonic_ms()
         self.starts += 1
         self.exit_code = None
         self.stuck = False
+
+    def start_later(self, error: OSError) -> None:
+        """No process can be made now, as for lack of memory: it is started soon."""
+        log.error("%s cannot be started now: %s", self.name, error)
+        self.restart_at_ms = monotonic_ms() + MAX_DELAY_MS
 
     def _run(self, context: ChildContext) -> None:
         gc.enable()

@@ -158,7 +158,15 @@ class Supervisor:
         self._poll.unregister(fd)
         child = self._sleeping.pop(fd)
         if not self._stopping:
-            self._start_all([child])
+            self._children.append(child)
+            self._start_or_delay(child)
+
+    def _start_or_delay(self, child: Child) -> None:
+        """Start a child beside others that serve clients: they do so without it, too."""
+        try:
+            self._start(child)
+        except OSError as error:
+            child.start_later(error)
 
     def _start(self, child: Child) -> None:
         assert self._dirs is not None
@@ -253,7 +261,7 @@ class Supervisor:
             self._watchdog.check(self._children, now)
             for child in self._children:
                 if not child.running and child.restart_at_ms <= now:
-                    self._start(child)
+                    self._start_or_delay(child)
 
     def _give_linker_memory_back(self) -> None:
         if not 0 < self._linker_due_ms <= monotonic_ms():

@@ -1,6 +1,16 @@
 """A child that dies once is back at once; one that keeps dying does not eat the machine."""
 
-from kbroker.supervisor.child import HEALTHY_MS, MAX_DELAY_MS, BackOff
+import errno
+import gc
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from kbroker.ipc.clock import monotonic_ms
+from kbroker.supervisor.child import HEALTHY_MS, HELD_BACK, MAX_DELAY_MS, BackOff, Child
+from kbroker.supervisor.roles import ROLES
 
 
 def test_first_death_restarts_at_once() -> None:
@@ -19,3 +29,25 @@ def test_long_life_forgives() -> None:
     for _ in range(5):
         back_off.next_delay_ms(lived_ms=1)
     assert back_off.next_delay_ms(lived_ms=HEALTHY_MS) == 0
+
+
+def test_a_fork_that_fails_holds_back_no_signals_of_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the broker could not be stopped until a fork succeeds."""
+
+    def refuse() -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(os, "fork", refuse)
+    child = Child(ROLES[0], 0, 0)
+    unused: Any = None
+    with pytest.raises(OSError, match=os.strerror(errno.EAGAIN)):
+        child.fork(unused, [])
+    assert not child.running
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()).isdisjoint(HELD_BACK)
+
+
+def test_a_child_that_cannot_be_started_now_is_due_soon() -> None:
+    child, began_ms = Child(ROLES[0], 0, 0), monotonic_ms()
+    child.start_later(OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+    assert began_ms + MAX_DELAY_MS <= child.restart_at_ms <= monotonic_ms() + MAX_DELAY_MS
