@@ -78,7 +78,7 @@ def build(
     log_dirs = online.log_dirs
     chosen = open_newest(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs], cluster_id)
     store = chosen.store
-    store.begin_run()
+    store.begin_run(wall_clock_ms() if chosen.doubtful else 0)  # the lost one may have had many runs
     if chosen.doubtful:
         _skip_producer_ids(store)
     store.put_meta("cluster_id", cluster_id)

@@ -231,3 +231,19 @@ def test_a_store_that_may_be_outdated_allocates_no_producer_id_again(tmp_path: P
         made.dirs = made.dirs[1:]
         made.reboot()
         assert asyncio.run(made.broker.producer_ids.take()) > taken
+
+
+def test_of_two_copies_that_were_used_without_each_other_the_last_one_wins(tmp_path: Path) -> None:
+    """However many runs the broker had with the other one."""
+    with world(tmp_path, dirs=2) as made:
+        both = made.dirs
+        made.dirs = both[:1]
+        for _ in range(3):
+            made.reboot()
+        create(made, NewTopic("earlier", 1))
+        made.dirs = both[1:]
+        made.reboot()
+        create(made, NewTopic("later", 1))
+        made.dirs = both
+        made.reboot()
+        assert list(made.broker.catalogue.topics) == ["later"]

@@ -43,8 +43,8 @@ class NewerStore(StoreError):
 
 
 class StoreVersion(NamedTuple):
-    """The version of a copy. run: incremented when control opens the store; changes: incremented by
-    each transaction."""
+    """The version of a copy. run: grows when control opens the store; changes: incremented by each
+    transaction."""
 
     run: int
     changes: int
@@ -185,10 +185,11 @@ class Store:
                 self._put_meta(f"{DIRECTORY}{new}", self.meta(f"{DIRECTORY}{old}", ""))
                 db.execute("DELETE FROM meta WHERE key = ?", (f"{DIRECTORY}{old}",))
 
-    def begin_run(self) -> None:
-        """Begin a new run: later writes are newer than those of any missing copy."""
+    def begin_run(self, lowest: int = 0) -> None:
+        """Begin a new run: later writes are newer than those of any missing copy. lowest: a number
+        that the run is not below."""
         with self._transaction():
-            self._put_meta("run", self.version.run + 1)
+            self._put_meta("run", max(self.version.run + 1, lowest))
 
     # --- contents ----------------------------------------------------------------------------------------
 
