@@ -1,13 +1,19 @@
 """The role of an open log among its partition's replicas: leader or follower, with a high watermark
 that may be below its end."""
 
+import logging
+
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.partition.log_slot import LogSlot
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import Slot, SlotState
+from kbroker.ipc.log_dir_errors import NO_ROOM
+from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
+
+log = logging.getLogger(__name__)
 
 
 class ReplicaRole:
@@ -113,19 +119,28 @@ class ReplicaRole:
         self._slot.publish(high_watermark=min(max(mark, self._slot.high_watermark), end))
 
     def publish_high_watermark(self, mark: int) -> None:
-        """Publish a high watermark: every in-sync replica has the records below it. Raises OSError,
-        CorruptLog."""
+        """Publish a high watermark: every in-sync replica has the records below it. Raises
+        OSError."""
         self._slot.publish(high_watermark=mark, place=self._place_of(mark))
 
-    def _place_of(self, offset: int) -> tuple[int, int]:
-        """(segment base, byte position) of an offset or, in a gap, of the next one."""
+    def _place_of(self, offset: int) -> tuple[int, int] | None:
+        """(segment base, byte position) of an offset or, in a gap, of the next one. None if the
+        segment is damaged there, or cannot be opened for lack of descriptors: readers see the
+        records before the last known place until the high watermark is elsewhere. Other logs of the
+        IO worker do not suffer from it, and no restart mends it. Raises OSError."""
         active = self._segments.active
         end = active.base_offset, active.position
         if offset >= active.next_offset:
             return end
         if self._reader is None:
             self._reader = LogReader(self._segments.folder, OpenFiles(8))
-        place = self._reader.locate(offset, *end, self._slot.segments_version)
+        try:
+            place = self._reader.locate(offset, *end, self._slot.segments_version)
+        except (CorruptLog, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in NO_ROOM:
+                raise
+            log.error("%s: the high watermark %d has no place: %s", self._segments.folder, offset, error)
+            return None
         return end if place is None else (place.segment_base, place.position)
 
     # --- while the log moves to another log dir --------------------------------------------------------------

@@ -136,7 +136,11 @@ class Leading:
             return False
         mark = self._mark(slot, led)
         if mark is not None:
-            partition.role.publish_high_watermark(mark)
+            try:
+                partition.role.publish_high_watermark(mark)
+            except OSError as error:
+                self._logs.failures.log_failed(slot, error)
+                return False
             self._drain.notify(slot)
             self._advanced(slot)
         if partition.high_watermark == partition.log_end:

@@ -1,5 +1,7 @@
 """What a log with several replicas says of itself while its leaders change."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -7,7 +9,9 @@ import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.log import checkpoint
+from kbroker.log import checkpoint, files
+from kbroker.log.reader import LogReader
+from kbroker.protocol import batch_layout
 from tests.io.append.plain_append import NOW, Log, offsets
 from tests.log.batch_bytes import batch
 from tests.syncs import Syncs
@@ -129,6 +133,35 @@ def test_a_high_watermark_below_the_end_has_the_place_of_its_record(log: Log) ->
     log.append(batch(0, [b"later"]))
     opened.role.publish_high_watermark(1)
     assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (0, size)
+
+
+def test_a_high_watermark_in_a_damaged_segment_is_published_without_a_place(log: Log) -> None:
+    """A leader finds the place of the log start at each start of its IO worker, which ended."""
+    opened = reopened(log, leads=True, mark=None).partition
+    with open(files.path(opened.folder, 0, files.LOG), "r+b") as segment:
+        segment.seek(batch_layout.MAGIC)
+        segment.write(b"\7")
+    opened.role.lead(2)
+    opened.role.publish_high_watermark(1)
+    assert opened.high_watermark == 1
+    opened.role.publish_high_watermark(3)
+    assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (0, log.row[AppendRow.POSITION])
+
+
+def test_a_high_watermark_is_published_without_a_place_while_no_file_can_be_opened(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = reopened(log, leads=True, mark=None).partition
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as shortage:
+        shortage.setattr(LogReader, "locate", refuse)
+        opened.role.publish_high_watermark(1)
+        assert opened.high_watermark == 1
+    opened.role.publish_high_watermark(2)
+    assert log.words[Slot.HW_POSITION] == 2 * int(log.row[AppendRow.POSITION]) // 3
 
 
 def test_a_high_watermark_from_before_records_were_deleted_begins_at_the_log_start(log: Log) -> None:

@@ -1,6 +1,8 @@
 """The high watermark of a led partition: an offset counts as replicated when every in-sync replica
 has it."""
 
+import errno
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,6 +91,26 @@ def test_the_high_watermark_follows_the_replicas_until_it_is_at_the_end() -> Non
     scene.ends(10, 10, 10)
     assert scene.leading.advance(), "without another append"
     assert (scene.high_watermark, scene.answered) == (10, [OWN, OWN])
+
+
+def test_a_high_watermark_whose_segment_cannot_be_read_is_an_error_of_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does not end the IO worker, which has logs in other log dirs."""
+    scene, failed = Scene(), list[tuple[int, OSError]]()
+    scene.begin()
+    error = OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def refuse(_: int) -> None:
+        raise error
+
+    failures = SimpleNamespace(log_failed=lambda *each: failed.append(each))
+    vars(scene.leading._logs)["failures"] = failures
+    monkeypatch.setattr(scene, "publish_high_watermark", refuse)
+    scene.ends(10, 7, 9)
+    scene.leading.appended([OWN])
+    assert not scene.leading.advance()
+    assert failed == [(OWN, error)]
 
 
 def test_a_partition_that_is_forgotten_refuses_no_appends_for_too_few_replicas() -> None:
