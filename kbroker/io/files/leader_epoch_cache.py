@@ -51,12 +51,17 @@ class LeaderEpochFileCache:
 
     def assign(self, epoch: int, start_offset: int, sync: bool = True) -> bool:
         """Note that an epoch begins at an offset. Returns True if the entry is new; with sync it is
-        on disk then.
+        on disk then. Raises OSError: nothing is noted, so that the next try writes it.
 
         An entry that contradicts later ones removes them (they were never committed)."""
+        before = list(self._entries)
         if not self._add(epoch, start_offset):
             return False
-        self.write(sync)
+        try:
+            self.write(sync)
+        except OSError:
+            self._entries = before
+            raise
         return True
 
     def note(self, epoch: int, start_offset: int) -> None:

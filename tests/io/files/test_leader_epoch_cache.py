@@ -1,11 +1,14 @@
 """Leader epochs answer as Kafka's LeaderEpochFileCache does."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.io.files import leader_epoch_cache as module
 from kbroker.io.files.leader_epoch_cache import UNDEFINED, LeaderEpochFileCache, agreed_end
 from kbroker.log import checkpoint
 
@@ -17,6 +20,23 @@ def test_assignments_are_on_disk_and_repeated_ones_are_not_news(tmp_path: Path) 
     assert not epochs.assign(2, 15)
     assert epochs.assign(4, 20)
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n2 10\n4 20\n"
+    assert LeaderEpochFileCache.load(str(tmp_path)).entries == ((2, 10), (4, 20))
+
+
+def test_an_epoch_that_found_no_room_on_disk_is_written_at_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs = LeaderEpochFileCache(str(tmp_path), [(2, 10)])
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_leader_epochs", full)
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            epochs.assign(4, 20)
+    assert epochs.entries == ((2, 10),)
+    assert epochs.assign(4, 20)
     assert LeaderEpochFileCache.load(str(tmp_path)).entries == ((2, 10), (4, 20))
 
 
