@@ -60,10 +60,13 @@ class Leading:
         known = self._led.get(body.slot)
         wake = tuple({self._shared.worker_process(worker) for _, worker in body.others})
         led = Led(body.leader_epoch, np.array(body.in_sync, np.int64), wake)
+        begins = known is None or known.leader_epoch != body.leader_epoch
+        if begins:
+            self.forget(body.slot)  # if it fails, as on a full disk, the next call begins again
+            partition.role.lead(body.leader_epoch)
         self._led[body.slot] = led
         self._drain.rows[body.slot, AppendRow.TOO_FEW] = len(led.in_sync) + 1 < body.minimum
-        if known is None or known.leader_epoch != body.leader_epoch:
-            partition.role.lead(body.leader_epoch)
+        if begins:
             log.info(
                 "%s: leader with epoch %d from offset %d",
                 partition.folder,

@@ -113,6 +113,29 @@ def test_a_high_watermark_whose_segment_cannot_be_read_is_an_error_of_its_log(
     assert failed == [(OWN, error)]
 
 
+def test_a_leadership_that_found_no_room_on_disk_begins_at_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene, tried = Scene(), list[int]()
+
+    def full_once(epoch: int) -> None:
+        tried.append(epoch)
+        if len(tried) == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(scene, "lead", full_once)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        scene.begin()
+    assert len(scene.leading) == 0
+    scene.ends(10, 10, 10)
+    assert not scene.leading.advance()
+    scene.begin()
+    assert tried == [EPOCH, EPOCH]
+    scene.leading.appended([OWN])
+    assert scene.leading.advance()
+    assert scene.high_watermark == 10
+
+
 def test_a_partition_that_is_forgotten_refuses_no_appends_for_too_few_replicas() -> None:
     scene = Scene()
     scene.begin(in_sync=(), minimum=2)
