@@ -89,9 +89,10 @@ class ReplicaRole:
         active.leader_epoch = leader_epoch
 
     def lead(self, leader_epoch: int) -> None:
-        """Take appends from now on, with an epoch that begins at the log's end. Raises OSError."""
-        self.leads = self.replicated = True
+        """Take appends from now on, with an epoch that begins at the log's end. Raises OSError: if
+        the epoch could not be written, a follower stays one."""
         self._begin_epoch(max(leader_epoch, self._epochs.latest))
+        self.leads = self.replicated = True
         self._slot.epoch_start = self._segments.active.next_offset
         self.publish_high_watermark(self._slot.high_watermark)
         self.let_append()  # unless it is paused: then when it resumes

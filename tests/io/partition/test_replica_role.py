@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
+from kbroker.io.files import leader_epoch_cache
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import checkpoint, files
 from kbroker.log.reader import LogReader
@@ -70,6 +71,29 @@ def test_a_replica_on_a_full_disk_takes_no_appends_as_the_next_leader(log: Log, 
         assert log.row[AppendRow.STATE] == AppendState.DISK_FULL
     log.partition.repair(NOW)
     assert log.row[AppendRow.STATE] == AppendState.OPEN
+
+
+def test_a_follower_whose_epoch_found_no_room_takes_no_appends_when_there_is_some(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would have the epoch of another leader, whose log may have other records there."""
+    role = log.partition.role
+    role.follow(2)
+    log.partition.active.refuse_appends()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leader_epoch_cache, "write_leader_epochs", full)
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            role.lead(3)
+    log.partition.repair(NOW)
+    assert not role.leads
+    assert log.row[AppendRow.STATE] != AppendState.OPEN
+    role.lead(3)
+    assert log.row[AppendRow.STATE] == AppendState.OPEN
+    assert log.partition.active.leader_epoch == 3
 
 
 def test_a_known_mark_above_the_end_is_the_end(log: Log) -> None:
