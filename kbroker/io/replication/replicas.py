@@ -11,9 +11,9 @@ from kbroker.io.replication.following import Following
 from kbroker.io.replication.leading import Leading
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.child import ChildContext
-from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.log_dir_errors import NO_ROOM, LogDirErrors
 from kbroker.ipc.messages import Follow, Lead
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 CHECK_INTERVAL_MS = 500  # high watermarks and log starts of idle partitions reach their copies this often
 SOON_MS = 5  # while a leader is not there yet
@@ -40,7 +40,17 @@ class Replicas:
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], object]]:
         """Handlers of messages from control."""
-        return {Lead: self.take_role, Follow: self.take_role}
+        return {Lead: self._change_role, Follow: self._change_role}
+
+    def _change_role(self, role: Lead | Follow) -> object:
+        """As `take_role`. An error takes the log dir offline, so that control chooses another
+        leader; on a full disk it calls again."""
+        try:
+            return self.take_role(role)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                self._logs.failures.log_failed(role.slot, error)
+            raise
 
     def take_role(self, role: Lead | Follow) -> object:
         """Control's decision about one slot; the reply to it. Raises KafkaError, OSError."""
@@ -65,6 +75,8 @@ class Replicas:
             except OSError as error:
                 self._logs.failures.log_failed(role.slot, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+            except KafkaError as error:  # it went offline at its first high watermark
+                return int(error.code), str(error)
         return 0, ""
 
     def forget(self, slot: int) -> None:

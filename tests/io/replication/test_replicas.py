@@ -11,7 +11,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.io.replication.replicas import CHECK_INTERVAL_MS, SOON_MS, Replicas
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.ipc.shared import Shared, Sizes
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 LEAD = Lead(3, 1, (), (), 1)
 FOLLOW = Follow(3, 1, 4, 7, 0, "/there")
@@ -25,7 +25,7 @@ class Side:
         self.slots: set[int] = set()
         self.answers: dict[str, bool] = {}
         self.waiting = False
-        self.error: OSError | None = None
+        self.error: OSError | KafkaError | None = None
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -114,6 +114,25 @@ def test_a_role_that_the_disk_refuses_is_control_s_to_know(scene: Scene) -> None
     assert "broken" in text
     assert scene.failed == [(FOLLOW.slot, scene.following.error)]
     assert not scene.replicas.active
+
+
+@pytest.mark.parametrize(("number", "offline"), [(errno.EIO, True), (errno.ENOSPC, False)])
+def test_a_disk_that_cannot_store_a_new_role_is_offline_unless_it_is_full(
+    scene: Scene, number: int, offline: bool
+) -> None:
+    """Else control repeats the role for good, and does not choose another leader."""
+    scene.leading.error = OSError(number, "broken")
+    with pytest.raises(OSError, match="broken"):
+        scene.replicas.handlers[Lead](LEAD)
+    assert scene.failed == ([(LEAD.slot, scene.leading.error)] if offline else [])
+    scene.leading.error = None
+    assert scene.replicas.handlers[Lead](LEAD) == "leading's answer"
+
+
+def test_a_log_that_goes_offline_as_it_begins_to_lead_does_not_end_the_worker(scene: Scene) -> None:
+    scene.leading.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert scene.replicas.begin(LEAD)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert scene.failed == []
 
 
 def test_idle_replicas_are_checked_twice_a_second_and_soon_while_a_leader_is_awaited(scene: Scene) -> None:
