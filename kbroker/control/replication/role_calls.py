@@ -74,6 +74,7 @@ class RoleCalls:
         role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)
         if role is None or self._confirmed.get(key) == role or self._broker.dir_errors.of(replica.log_dir):
             return None
+        self._confirmed.pop(key, None)  # without an answer in time the worker may have either
         answer = await self._call(replica, role)
         if isinstance(answer, KafkaError):
             self._unconfirmed.add(key)

@@ -3,11 +3,15 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.replication import role_calls
 from kbroker.control.replication.role_calls import RoleCalls
 from kbroker.ipc.messages import Follow, Lead
+from kbroker.protocol.errors import KafkaError
 from tests.control.fakes import World
 
 
@@ -55,3 +59,29 @@ def test_a_role_that_found_no_worker_is_reported_once_as_unconfirmed(tmp_path: P
     asyncio.run(send(calls, partition))
     assert calls.take_unconfirmed([partition]) == [partition]
     assert calls.take_unconfirmed([partition]) == []
+
+
+def test_a_role_without_an_answer_in_time_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker may take it later. As a leader it would wait for a replica that is not in sync."""
+    monkeypatch.setattr(role_calls, "ANSWER_S", 0.01)
+    made, partition = replicated(tmp_path)
+    calls, follower = RoleCalls(made.broker), partition.replicas[1]
+    follower.in_sync = False
+    asyncio.run(send(calls, partition))
+    leader = made.workers[partition.worker]
+    call, before = leader.call, len(leader.calls)
+
+    async def hang(body: object) -> None:
+        await call(body)
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leader, "call", hang)
+        follower.joining = True
+        (answer,) = asyncio.run(calls.send_to_leaders([partition]))
+    assert isinstance(answer, KafkaError)
+    follower.joining = False
+    asyncio.run(send(calls, partition))
+    assert [role.in_sync for role in leader.calls[before:]] == [(follower.slot,), ()]
