@@ -5,7 +5,7 @@ A role is sent when it has changed, and again until the worker has confirmed it.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,7 @@ class RoleCalls:
         self._confirmed: dict[LogKey, Lead | Follow] = {}
         self._unconfirmed: set[LogKey] = set()
         self._confirming: set[asyncio.Task[list[Any]]] = set()
+        self._alone: dict[LogKey, Partition] = {}  # leaders that have not confirmed `lead_alone`
 
     def forget(self, replica: Replica) -> None:
         """The worker no longer has the role that it confirmed."""
@@ -58,7 +59,9 @@ class RoleCalls:
         may be the reason for the change."""
         listed = list(partitions)
         await self.send_to_leaders(listed)
-        calls = [partial(self._send, p, r) for p in listed for r in p.replicas if r is not p.leader]
+        self._begin([partial(self._send, p, r) for p in listed for r in p.replicas if r is not p.leader])
+
+    def _begin(self, calls: Sequence[Callable[[], Awaitable[Any]]]) -> None:
         task = asyncio.get_running_loop().create_task(bounded(CALLS_AT_ONCE, calls))
         self._confirming.add(task)
         task.add_done_callback(self._confirming.discard)
@@ -86,6 +89,29 @@ class RoleCalls:
         """Send a temporary role: the next `send` replaces it."""
         await self._call(replica, role)
         self.forget(replica)
+
+    async def lead_alone(self, partition: Partition) -> None:
+        """Tell the leader of a partition whose other replicas are gone not to wait for them. A log
+        that is opened later is opened without such a role."""
+        leader = partition.leader
+        answer = await self._call(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
+        self.forget(leader)
+        if isinstance(answer, KafkaError) and answer.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            self._alone[leader.slot, leader.generation] = partition
+
+    def repeat_alone(self) -> None:
+        """Repeat the calls of `lead_alone` that were not confirmed: the log may have been opened
+        meanwhile in its role of before."""
+        again, self._alone = self._alone, {}
+        calls = [
+            partial(self.lead_alone, partition)
+            for (slot, generation), partition in again.items()
+            if self._broker.catalogue.partition(partition.topic, partition.index) is partition
+            and not partition.replicated
+            and (partition.slot, partition.generation) == (slot, generation)
+        ]
+        if calls:
+            self._begin(calls)
 
     async def _call(self, replica: Replica, body: Lead | Follow) -> Any:
         """The reply, or its KafkaError; a worker that is restarting gets the role afterwards."""

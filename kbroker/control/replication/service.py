@@ -21,7 +21,7 @@ from kbroker.control.replication.role_calls import RoleCalls
 from kbroker.control.store.change import Change
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
-from kbroker.ipc.messages import Follow, Lead
+from kbroker.ipc.messages import Follow
 from kbroker.metrics.slots import bind
 from kbroker.protocol.epochs import MAX_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -133,6 +133,7 @@ class Replication:
     async def check(self) -> None:
         """Called on a timer: handle logs that went offline, copies that lag, and copies that have
         caught up."""
+        self._roles.repeat_alone()
         partitions = self.partitions()
         if not partitions:
             return
@@ -326,8 +327,7 @@ class Replication:
 
     async def become_sole_leader(self, partition: Partition) -> None:
         """The last other replica is gone: the leader's high watermark is its log's end again."""
-        leader = partition.leader
-        await self._roles.replace(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
+        await self._roles.lead_alone(partition)
 
     def moving(self) -> list[Partition]:
         """Partitions with a pending reassignment."""

@@ -11,7 +11,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication import role_calls
 from kbroker.control.replication.role_calls import RoleCalls
 from kbroker.ipc.messages import Follow, Lead
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World
 
 
@@ -85,3 +85,43 @@ def test_a_role_without_an_answer_in_time_is_taken_back(
     follower.joining = False
     asyncio.run(send(calls, partition))
     assert [role.in_sync for role in leader.calls[before:]] == [(follower.slot,), ()]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_a_leader_that_is_being_opened_is_told_again_that_it_is_alone(
+    tmp_path: Path, code: ErrorCode
+) -> None:
+    """Its role of before would let it wait for replicas that are gone. One that is offline has no
+    role when it is opened again."""
+    made, partition = replicated(tmp_path)
+    calls, leader = RoleCalls(made.broker), made.workers[partition.worker]
+    partition.replicas = [partition.leader]
+    before = len(leader.calls)
+    leader.refuse[Lead] = KafkaError(code)
+    asyncio.run(calls.lead_alone(partition))
+    leader.refuse.clear()
+
+    async def repeat() -> None:
+        calls.repeat_alone()
+        await asyncio.gather(*calls._confirming)
+
+    for _ in range(2):
+        asyncio.run(repeat())
+    alone = Lead(partition.slot, partition.leader_epoch, (), (), 1)
+    again = code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leader.calls[before:] == [alone] * (1 + again)
+
+
+def test_a_leader_that_has_followers_again_is_not_told_that_it_is_alone(tmp_path: Path) -> None:
+    made, partition = replicated(tmp_path)
+    calls, leader = RoleCalls(made.broker), made.workers[partition.worker]
+    leader.refuse[Lead] = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    asyncio.run(calls.lead_alone(partition))
+    before = len(leader.calls)
+
+    async def repeat() -> None:
+        calls.repeat_alone()
+        await asyncio.gather(*calls._confirming)
+
+    asyncio.run(repeat())
+    assert len(leader.calls) == before
