@@ -169,11 +169,17 @@ async def _publish(broker: Broker, topics: list[Topic]) -> None:
 
 
 async def _undo(broker: Broker, topics: list[Topic]) -> None:
-    """Delete topics whose logs could not be opened: no client has seen them."""
+    """Delete topics whose logs could not be opened: no client has seen them. If that cannot be
+    stored they exist, offline, as the next start would find them."""
+    try:
+        await _store_deletion(broker, topics)
+    except KafkaError as error:
+        log.error("%d topics whose logs could not be opened are not deleted: %s", len(topics), error)
+        await _publish(broker, topics)
+        return
     for topic in topics:
         broker.opening.pop(topic.name, None)
         broker.overrides.pop((TOPIC, topic.name), None)
-    await _store_deletion(broker, topics)
     await close_deleted(broker, _deletions(topics))
 
 

@@ -23,7 +23,7 @@ from kbroker.ipc import slicing
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import ClosePartition, Image, OpenPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.fakes import FakeNetwork, World, world
+from tests.control.fakes import FakeNetwork, FullStore, World, world
 
 
 def create(made: World, *specs: NewTopic, validate_only: bool = False) -> dict[str, TopicPlan | KafkaError]:
@@ -192,6 +192,34 @@ def test_a_topic_whose_log_can_not_be_opened_never_existed(tmp_path: Path) -> No
         made.worker.refuse.clear()
         assert isinstance(create(made, NewTopic("a", 2))["a"], TopicPlan)
         assert made.broker.override(2, "a") == {}
+
+
+def test_a_topic_does_not_get_the_settings_of_one_that_could_not_be_opened(tmp_path: Path) -> None:
+    """They were left in the store: after a restart its records expired by them."""
+    with world(tmp_path) as made:
+        made.worker.refuse[OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        create(made, NewTopic("a", configs={"retention.ms": "5"}))
+        made.worker.refuse.clear()
+        create(made, NewTopic("a"))
+        made.broker.close()
+        again = made.start()
+        assert list(again.catalogue.topics) == ["a"]
+        assert again.override(TOPIC, "a") == {}
+
+
+def test_a_topic_that_can_neither_be_opened_nor_removed_from_the_store_is_offline(tmp_path: Path) -> None:
+    """Its name is not free: the store would refuse a topic of the same name."""
+    with world(tmp_path) as made:
+        made.worker.refuse[OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        store = FullStore(made, takes=1)
+        assert isinstance(create(made, NewTopic("a", configs={"retention.ms": "5"}))["a"], KafkaError)
+        store.full = False
+        assert not made.broker.opening
+        assert not made.broker.is_online(made.broker.catalogue.topics["a"].partitions[0])
+        assert made.broker.override(TOPIC, "a") == {"retention.ms": "5"}
+        again = create(made, NewTopic("a"))["a"]
+        assert isinstance(again, KafkaError)
+        assert again.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_a_deleted_topic_is_closed_everywhere_and_its_slots_are_free(tmp_path: Path) -> None:
