@@ -72,13 +72,16 @@ class IoWorkers:
         early = hello.index not in self._all and len(broker.nodes.sites) == 1
         try:
             with broker.log_openings.opening(topic.name for topic, _, _ in others):
-                if settings := broker.dynamic_settings():
-                    await link.call(Settings(settings))
+                settings = broker.dynamic_settings()
+                await link.call(Settings(settings))  # none, too: those of a control that died may be reset
                 await self._open_all(link, internal)
                 if early and not link.closed:
                     self._takes_calls(link, hello.index)
                 await close_orphans(broker, hello.index, link)
                 await self._open_all(link, others)
+                while (changed := broker.dynamic_settings()) != settings:  # it may have got no call of that
+                    settings = changed
+                    await link.call(Settings(settings))
         except LinkClosed:
             return
         if link.closed:  # it died after its last reply, its successor may be served already

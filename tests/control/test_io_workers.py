@@ -280,3 +280,24 @@ def test_batches_of_a_predecessor_are_settled_and_settings_are_sent_before_a_log
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_worker_has_the_settings_that_change_while_it_opens_its_logs(tmp_path: Path) -> None:
+    """A change waits for half a minute for a successor. One that has found control again may have
+    settings that were reset as the former control died."""
+
+    async def run(made: World, scene: Scene) -> None:
+        settings = dict[str, str]()
+        vars(made.broker)["dynamic_settings"] = lambda: dict(settings)
+        worker = StartingWorker(made)
+        greeting = scene.greet(worker)
+        await turns()
+        assert worker.calls[0] == m.Settings({})
+        settings["producer.id.expiration.ms"] = "5"
+        worker.go.set()
+        await greeting
+        assert worker.calls[-1] == m.Settings(settings)
+        assert [type(call) for call in worker.calls].count(m.Settings) == 2
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
