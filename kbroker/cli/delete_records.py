@@ -41,9 +41,7 @@ def delete_records(
     ],
     before: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME", help=f"Delete records before the first one at or after a time: {TIME_HELP}"
-        ),
+        typer.Option(metavar="TIME", help=f"Delete records before the first at or after TIME: {TIME_HELP}"),
     ] = None,
     yes: Yes = False,
     json: AsJson = False,

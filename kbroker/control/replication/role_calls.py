@@ -91,7 +91,7 @@ class RoleCalls:
         self.forget(replica)
 
     async def lead_alone(self, partition: Partition) -> None:
-        """Tell the leader of a partition whose other replicas are gone not to wait for them. A log
+        """Let the leader of a partition whose other replicas are gone not wait for them. A log
         that is opened later is opened without such a role."""
         leader = partition.leader
         answer = await self._call(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))

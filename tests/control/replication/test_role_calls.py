@@ -88,7 +88,7 @@ def test_a_role_without_an_answer_in_time_is_taken_back(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR])
-def test_a_leader_that_is_being_opened_is_told_again_that_it_is_alone(
+def test_a_leader_that_is_being_opened_gets_the_call_that_it_is_alone_again(
     tmp_path: Path, code: ErrorCode
 ) -> None:
     """Its role of before would let it wait for replicas that are gone. One that is offline has no
@@ -112,7 +112,7 @@ def test_a_leader_that_is_being_opened_is_told_again_that_it_is_alone(
     assert leader.calls[before:] == [alone] * (1 + again)
 
 
-def test_a_leader_that_has_followers_again_is_not_told_that_it_is_alone(tmp_path: Path) -> None:
+def test_a_leader_that_has_followers_again_gets_no_call_that_it_is_alone(tmp_path: Path) -> None:
     made, partition = replicated(tmp_path)
     calls, leader = RoleCalls(made.broker), made.workers[partition.worker]
     leader.refuse[Lead] = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
