@@ -127,10 +127,10 @@ def test_a_leadership_that_found_no_room_on_disk_begins_at_the_next_call(
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         scene.begin()
     assert len(scene.leading) == 0
-    scene.ends(10, 10, 10)
     assert not scene.leading.advance()
     scene.begin()
     assert tried == [EPOCH, EPOCH]
+    scene.ends(10, 10, 10)
     scene.leading.appended([OWN])
     assert scene.leading.advance()
     assert scene.high_watermark == 10

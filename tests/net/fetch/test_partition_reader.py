@@ -142,6 +142,7 @@ def test_aborted_transactions_far_after_the_read_batches_are_not_named(scene: Sc
     marker = log.append(end_marker(0, 1, 0, commit=False))
     append_entry(str(log.folder), 0, AbortedTransaction(1, first, marker, marker + 1))
     active.note_aborted(marker)
+    active.first_unstable = -1
     scene.append(1)
     few, all_of_them = (
         scene.read(0, Isolation.READ_COMMITTED, most=1000),

@@ -202,7 +202,7 @@ def test_a_client_that_leaves_while_its_guess_waits_is_not_logged_in(
     async def leave(_: float) -> None:
         case.connection.state = State.CLOSED
 
-    monkeypatch.setattr(asyncio, "sleep", leave)
+    monkeypatch.setattr(vars(module)["asyncio"], "sleep", leave)
     case.log_in()
     assert (case.known, case.sent) == ([], [ATTEMPT])
 
