@@ -7,11 +7,9 @@ is the version of the topic catalogue, because there is no metadata log.
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.broker import Broker
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.kafka_uuid import parse_uuid
 from kbroker.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -21,7 +19,6 @@ from kbroker.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from kbroker.protocol.schema import ZERO_UUID
 from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_QUORUM, 0, 2)
@@ -55,14 +52,7 @@ def _partition(ctx: RequestContext, name: str, index: int) -> ResponsePartitionD
         error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return ResponsePartitionData(index, error.code, error.message)
     now_ms, end = ctx.broker.now_ms(), ctx.broker.version
-    voter = ReplicaState(ctx.broker.node_id, _directory_id(ctx.broker), end, now_ms, now_ms)
+    voter = ReplicaState(
+        ctx.broker.node_id, log_end_offset=end, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms
+    )
     return ResponsePartitionData(index, 0, "", ctx.broker.node_id, 1, end, [voter], [])
-
-
-def _directory_id(broker: Broker) -> bytes:
-    """The directory.id of the first log dir, in which Apache Kafka keeps its metadata log; zeros
-    while that log dir is offline, and if its meta.properties has no UUID there."""
-    try:
-        return parse_uuid(broker.directory_ids.get(broker.log_dirs[0], ""))
-    except ValueError:
-        return ZERO_UUID

@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TypeVar
 
 from kbroker.config.authorizer import Authorizer
@@ -70,11 +69,8 @@ class Broker:
     partitions. opening: partitions whose first OpenPartition is being sent to an IO worker.
     switching: slots whose logs are being switched to another log dir; they are not lost. metrics:
     this process's row. image_version: of the last image for network processes. ownership: which IO
-    worker writes which log. version: grows with everything Metadata shows. directory_ids: of the
-    log directories that were online at the start.
+    worker writes which log. version: grows with everything Metadata shows.
     """
-
-    directory_ids: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,

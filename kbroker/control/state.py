@@ -88,7 +88,6 @@ def build(
     if folder_of(log_dirs) is not None:
         _import_metadata(store, log_dirs, static)
     broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
-    broker.directory_ids = online.directory_ids
     publish_throttles(broker)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
         broker.dir_errors.fail(log_dir, errno.ENODEV)

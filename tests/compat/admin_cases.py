@@ -207,7 +207,8 @@ CLUSTER: list[Case] = [
         [dq.RequestTopicData("__cluster_metadata", [dq.RequestPartitionData(0)])]), ignore=frozenset({
             "topics.partitions.high_watermark", "topics.partitions.leader_epoch", "nodes",
             "topics.partitions.current_voters.log_end_offset", "topics.partitions.current_voters.last_fetch_timestamp",
-            "topics.partitions.current_voters.last_caught_up_timestamp"})),
+            "topics.partitions.current_voters.last_caught_up_timestamp",
+            "topics.partitions.current_voters.replica_directory_id"})),
     case("quorum of another", K.DESCRIBE_QUORUM, (0, 2), dq.DescribeQuorumRequest(
         [dq.RequestTopicData("one", [dq.RequestPartitionData(0)])])),
     case("idempotent producer", K.INIT_PRODUCER_ID, (0, 5), ip.InitProducerIdRequest(None, 60_000)),
