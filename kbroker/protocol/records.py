@@ -42,6 +42,14 @@ class Record(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
+    @property
+    def contents_bytes(self) -> int:
+        """Size of key, value and headers."""
+        size = len(self.key or b"") + len(self.value or b"")
+        for name, value in self.headers:
+            size += len(name) + len(value or b"")
+        return size
+
 
 class RecordBatch(NamedTuple):
     """A batch as read. `length` counts the bytes after itself; `data` is the whole batch, a slice

@@ -102,7 +102,7 @@ def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int, max_cost: int) -
     after_due = True
     cost = 0
     for record in read_records(batch, CHECKED_BYTES, max_cost):
-        cost += _cost(record)
+        cost += 1 + len(record.headers) + (record.contents_bytes >> _KIB)
         if cost > max_cost:
             raise TooLong("a batch has too many records or headers to be checked one by one")
         due = due_ms(record, delay_ms)
@@ -116,10 +116,3 @@ def _one_by_one(batch: RecordBatch, delay_ms: int, now_ms: int, max_cost: int) -
         else:
             found[-1] = Wait(found[-1].first, record.offset, min(found[-1].next_check_ms, check_ms))
     return found, cost
-
-
-def _cost(record: Record) -> int:
-    size = len(record.key or b"") + len(record.value or b"")
-    if record.headers:
-        size += sum(len(name) + len(value or b"") for name, value in record.headers)
-    return 1 + len(record.headers) + (size >> _KIB)

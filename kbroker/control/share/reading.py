@@ -194,7 +194,7 @@ async def read_originals(
                 break
             copies = _records(batch, first, last)
             found |= copies
-            left -= max(len(batch.data), sum(_size(each) for each in copies.values()))
+            left -= max(len(batch.data), sum(each.contents_bytes for each in copies.values()))
             if left <= 0 and batch.last_offset >= first:
                 return Originals(min(last, batch.last_offset), found)
         return Originals(last, found)
@@ -212,11 +212,6 @@ def _records(batch: RecordBatch, first: int, last: int) -> dict[int, Record]:
         return {each.offset: each for each in records if first <= each.offset <= last}
     except ProtocolError:
         return {}
-
-
-def _size(record: Record) -> int:
-    contents = sum(len(name) + len(content or b"") for name, content in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + contents
 
 
 async def offset_at(broker: Broker, partition: Partition, timestamp_ms: int) -> int:
