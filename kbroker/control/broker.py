@@ -150,6 +150,10 @@ class Broker:
             config = self._topic_configs[name] = TopicConfig.resolve(self.override(TOPIC, name), self.config)
         return config
 
+    def largest_batch(self, topic: str) -> int:
+        """Maximum bytes of a batch that control appends to a topic: also what the arena holds."""
+        return min(self.topic_config(topic).max_message_bytes, self.shared.sizes.arena_bytes)
+
     @property
     def online_dirs(self) -> tuple[str, ...]:
         """Log directories in use."""

@@ -127,8 +127,3 @@ class CoordinatorTopic:
                 ErrorCode.COORDINATOR_NOT_AVAILABLE if offline else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             )
         return partition
-
-
-def largest_batch(broker: Broker, topic: str) -> int:
-    """Maximum bytes of a batch of a coordinator's records: also what the arena holds."""
-    return min(broker.topic_config(topic).max_message_bytes, broker.shared.sizes.arena_bytes)

@@ -9,7 +9,7 @@ from typing import Final
 
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
-from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic, largest_batch
+from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
 from kbroker.control.coordinator.gathering import (
     LONG_BYTES,
     MIN_RECORD_BYTES,
@@ -151,7 +151,7 @@ class OutcomeWriter:
     def _max_bytes(self) -> int:
         """Operations are gathered only up to what the arena holds, too: one too large fails
         alone."""
-        return largest_batch(self._broker, self._topic.topic)
+        return self._broker.largest_batch(self._topic.topic)
 
 
 def is_long(records: list[Record]) -> bool:

@@ -21,7 +21,6 @@ from kbroker.config.acls import READ, TOPIC
 from kbroker.control import failpoint
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
-from kbroker.control.coordinator.coordinator_topic import largest_batch
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.commit_cache.cached_decisions import CachedDecisions, Renewal
 from kbroker.control.groups.commit_cache.commit_kernel import (
@@ -254,7 +253,7 @@ class CommitCache:
         now_ms = self._broker.now_ms()
         words[CacheTables.NOW] = now_ms
         words[CacheTables.NOW_MONOTONIC] = monotonic_ms()
-        words[CacheTables.MAX_BATCH] = largest_batch(self._broker, self._shard.topic)
+        words[CacheTables.MAX_BATCH] = self._broker.largest_batch(self._shard.topic)
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         batches = take_commits(self._rows.address, address, len(block))
         if used := int(words[CacheTables.HEARTBEAT_BYTES]):
