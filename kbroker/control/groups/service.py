@@ -177,10 +177,12 @@ class GroupService:
         return [] if topic is None else shard.list(len(topic.partitions), states, types)
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Forget the offsets of a topic that is gone."""
+        """Forget the offsets of a topic that is gone, and in share groups the topic."""
         pairs = [(topic.name, partition.index) for partition in topic.partitions]
 
         def deletion_of(group_id: str) -> Operation | None:
+            if self.shard.shares_topic(group_id, topic.topic_id):
+                return lambda _: self.shard.shared_topic_deleted(group_id, topic.topic_id)
             if not self.shard.has_offsets_of(group_id, topic.name):
                 return None
             return lambda _: self.shard.partitions_deleted(group_id, pairs, topic.topic_id)

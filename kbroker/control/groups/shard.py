@@ -225,6 +225,14 @@ class GroupShard:
         """A share group forgets topics."""
         return self._share.unshare_topics(group_id, topic_ids)
 
+    def shares_topic(self, group_id: str, topic_id: bytes) -> bool:
+        """Whether the group is a share group that has, or is about to have, states of the topic."""
+        return self._share.has_topic(group_id, topic_id)
+
+    def shared_topic_deleted(self, group_id: str, topic_id: bytes) -> Outcome:
+        """To be run for each group that `shares_topic` when the topic has been deleted."""
+        return self._share.topic_deleted(group_id, topic_id)
+
     def describe_share_group(self, group_id: str) -> DescribedShareGroup:
         return describe_share_group(self.table, group_id)
 

@@ -9,9 +9,12 @@ from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.offset_expiration import steps
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record
 from kbroker.control.groups.service import FEW_OFFSETS
+from kbroker.control.groups.share_group.member import SharedTopic
+from kbroker.control.groups.share_group.records import shared_partitions
+from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.metadata.config_resource import GROUP as GROUP_RESOURCE
 from tests.control.fakes import world
-from tests.control.groups.commit_scene import GROUP, Scene
+from tests.control.groups.commit_scene import GROUP, Scene, play
 
 
 def test_a_groups_own_setting_outside_of_the_brokers_bounds_is_cut(tmp_path: Path) -> None:
@@ -62,3 +65,19 @@ def test_offsets_of_which_none_is_expired_are_checked_once(
             scene.runtime.close()
 
     asyncio.run(test())
+
+
+def test_share_groups_forget_a_deleted_topic(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        topic = scene.broker.catalogue.topics["a"]
+        shared = {topic.topic_id: SharedTopic("a", frozenset({0, 1, 2}))}
+        record = shared_partitions("team", {}, shared, {})
+        scene.shard.replay(scene.runtime.partition_for("team"), record.key, record.value, 0)
+        group = scene.shard.table.groups["team"]
+        assert isinstance(group, ShareGroup)
+        assert group.shared == shared
+        scene.service.topic_deleted(topic)
+        await scene.service._sweeps._background.wait(30)
+        assert group.shared == {}
+
+    play(tmp_path, test)

@@ -248,6 +248,26 @@ class ShareHeartbeat:
         shared = {topic_id: topic for topic_id, topic in group.shared.items() if topic_id not in topic_ids}
         return Outcome([records.shared_partitions(group_id, group.initializing, shared, group.deleting)])
 
+    def has_topic(self, group_id: str, topic_id: bytes) -> bool:
+        """Whether a share group has share states of a topic, or states of it are being written or
+        deleted."""
+        group = self._table.groups.get(group_id)
+        return isinstance(group, ShareGroup) and (
+            topic_id in group.shared or topic_id in group.initializing or topic_id in group.deleting
+        )
+
+    def topic_deleted(self, group_id: str, topic_id: bytes) -> Outcome:
+        """Forget a deleted topic: one record lists all topics of the group, which may subscribe to
+        new ones without end."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ShareGroup) or not self.has_topic(group_id, topic_id):
+            return Outcome()
+        initializing, shared, deleting = dict(group.initializing), dict(group.shared), dict(group.deleting)
+        initializing.pop(topic_id, None)
+        shared.pop(topic_id, None)
+        deleting.pop(topic_id, None)
+        return Outcome([records.shared_partitions(group_id, initializing, shared, deleting)])
+
     # --- leaving
 
     def _leave(self, request: ShareGroupHeartbeatRequest) -> Outcome:

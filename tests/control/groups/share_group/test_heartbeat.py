@@ -317,3 +317,38 @@ def test_a_deleted_topic_is_one_change(kafka: Coordinator) -> None:
     members.settle()
     assert members.parts["a"] == {"u": [0]}
     assert members.epochs["a"] == epoch + 1
+
+
+def test_a_deleted_topic_is_forgotten(kafka: Coordinator) -> None:
+    """One record lists all topics of a group, whose members may subscribe to new ones without
+    end."""
+    kafka.topics.put("u", 1)
+    members = ShareMembers(kafka)
+    members.beat("a", ["t", "u"])
+    members.settle()
+    kafka.topics.remove("t")
+    topic_id = Topics.make_id("t")
+    assert kafka.shard.shares_topic(GROUP, topic_id)
+    assert not kafka.shard.shares_topic("other", topic_id)
+    kafka.run(kafka.shard.shared_topic_deleted(GROUP, topic_id))
+    members.settle()
+    for coordinator in (kafka, kafka.restarted()):
+        group: Any = coordinator.shard.table.groups[GROUP]
+        assert {each.name for each in group.shared.values()} == {"u"}
+    assert members.parts["a"] == {"u": [0]}
+    assert not kafka.shard.shares_topic(GROUP, topic_id)
+    assert not kafka.shard.shared_topic_deleted(GROUP, topic_id).records
+
+
+def test_a_topic_that_is_deleted_before_its_states_are_written_is_forgotten(kafka: Coordinator) -> None:
+    requested: list[Any] = []
+    kafka.shard.table.initialize_states = lambda *each: requested.append(each)
+    members = ShareMembers(kafka)
+    members.beat("a", ["t"])
+    kafka.advance(INTERVAL_MS)
+    ((_, _, topics),) = requested
+    kafka.topics.remove("t")
+    kafka.run(kafka.shard.shared_topic_deleted(GROUP, Topics.make_id("t")))
+    kafka.run(kafka.shard.states_initialized(GROUP, topics))
+    group: Any = kafka.shard.table.groups[GROUP]
+    assert (group.initializing, group.shared) == ({}, {})
