@@ -100,9 +100,7 @@ class SharePartitions:
         if stored is None or stored.start_offset < 0:
             with self._first_states.of(key.group_id) as writing:
                 start = await self._first_offset(key.group_id, partition)
-                await self._write_first(
-                    writing, key, lambda now_ms: self._shard.write(key, start, (), now_ms)
-                )
+                await self._write_first(writing, key, partial(self._shard.begin, key, start))
             stored = self._shard.get(key)
             if stored is None:  # the group is deleted meanwhile
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -107,6 +107,14 @@ class ShareStateShard:
             return Outcome()
         return Outcome([self._snapshot(key, Stored(NOT_STARTED, state_epoch), NOT_STARTED, (), now_ms)])
 
+    def begin(self, key: ShareKey, start_offset: int, now_ms: int) -> Outcome:
+        """Write the first start offset, unless there is one by now: another fetch may have found
+        none, too, and an administrator may have set one."""
+        stored = self._states.get(key)
+        if stored is not None and stored.start_offset >= 0:
+            return Outcome()
+        return self.write(key, start_offset, (), now_ms)
+
     def write(self, key: ShareKey, start_offset: int, changed: Sequence[Range], now_ms: int) -> Outcome:
         """Write a new start offset and the changes after it. The first start offset makes a
         snapshot."""

@@ -98,3 +98,27 @@ def test_a_refused_write_is_not_decided() -> None:
             writing.unless_deleted(lambda _: Outcome(), 7)
         assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert states.refuse("g") == []
+
+
+def test_a_partition_begins_at_the_start_that_is_decided_first(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log may grow between two fetches that find no start."""
+
+    async def body() -> None:
+        scene = InTurn(made)
+        starts = iter((4, 9))
+
+        async def first_offset(*_: object) -> int:
+            return next(starts)
+
+        monkeypatch.setattr(scene.partitions, "_first_offset", first_offset)
+        opening = [asyncio.create_task(_open(scene)) for _ in range(2)]
+        await scene.decided.wait()
+        scene.written.set()
+        opened = await asyncio.gather(*opening)
+        assert [each.start_offset for each in opened] == [4, 4]
+        assert scene.start_offset() == 4
+        assert not list(starts)
+
+    asyncio.run(asyncio.wait_for(body(), 30))

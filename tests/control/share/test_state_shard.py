@@ -187,6 +187,18 @@ def test_an_initialized_state_gets_its_start_from_the_first_member_that_reads() 
     assert not worked.is_untouched
 
 
+def test_a_first_start_is_written_once() -> None:
+    """Two fetches may find none at the same time. Records between the two starts would be lost."""
+    log = Log()
+    log.run(log.shard.initialize(KEY, 4, 7))
+    for start in (100, 105):
+        log.run(log.shard.begin(KEY, start, 7))
+    assert len(log.records) == 2
+    stored = log.successor().get(KEY)
+    assert stored is not None
+    assert stored.start_offset == 100
+
+
 def test_a_rewritten_state_needs_no_older_record() -> None:
     log = Log()
     log.write(0)
