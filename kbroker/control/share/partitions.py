@@ -188,7 +188,7 @@ class SharePartitions:
                     await self._write_dead_letters(key, partition, dead)
                 except KafkaError as error:
                     self._letters_failed(key, error)
-                await self._settle_later(key, partition)
+                await self.settle_later(key, partition)
         finally:
             self.letter_counts.end(dead)
 
@@ -196,7 +196,7 @@ class SharePartitions:
         self.letter_counts.failed(error.code)
         log.warning("%s: dead letters are not written yet: %s", key, error)
 
-    async def _settle_later(self, key: ShareKey, partition: SharePartition) -> None:
+    async def settle_later(self, key: ShareKey, partition: SharePartition) -> None:
         """As `settle`, in the background: an error is logged, and the partition may no longer be in
         use."""
         if self._live.get(key) is not partition:
@@ -325,7 +325,7 @@ class SharePartitions:
                 start, changed = changes
                 self._runtime.start(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
             if partition.has_dead:
-                self._background.start(self._settle_later(key, partition))
+                self._background.start(self.settle_later(key, partition))
             self._freed(key)
         if partition.end_pauses(monotonic_ms(), self._ahead_ms()):
             self._freed(key)

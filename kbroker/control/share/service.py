@@ -33,7 +33,7 @@ from kbroker.control.share.sessions import (
     ShareSessions,
     TopicPartition,
 )
-from kbroker.control.share.share_partition import Acquired
+from kbroker.control.share.share_partition import Acquired, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.ipc.background import Background
@@ -212,16 +212,19 @@ class ShareService:
 
     async def _close(self, session: ShareSession) -> None:
         """Close the session and release the records that the member still holds, with pauses: the
-        end of a connection is no request in slices."""
+        end of a connection is no request in slices. All are released before any release is
+        written: meanwhile the member may acquire others in its next session."""
         self._sessions.close(session.group_id, session.member_id)
         self._wake_ups.notify((session.group_id, session.member_id))
         limits = self.partitions.limits(session.group_id)
+        released: list[tuple[ShareKey, SharePartition]] = []
         async for topic_id, index in in_turns(session.taken()):
             key = ShareKey(session.group_id, topic_id, index)
             partition = self.partitions.get(key)
             if partition is not None and partition.release(session.member_id, limits, monotonic_ms()):
-                await self.partitions.settle(key, partition)
-                self._wake_ups.notify(key)
+                released.append((key, partition))
+        for key, partition in released:
+            await self.partitions.settle_later(key, partition)
 
     def _connection_closed(self, connection_id: int) -> None:
         for session in self._sessions.on_connection(connection_id):

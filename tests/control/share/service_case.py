@@ -48,6 +48,7 @@ class Case:
         monkeypatch.setattr(self.partitions, "was_fetched", lambda key: key.partition != NEW)
         monkeypatch.setattr(self.partitions, "open", self._open)
         monkeypatch.setattr(self.partitions, "settle", self._settle)
+        monkeypatch.setattr(self.partitions, "settle_later", self._settle_later)
 
     def _get(self, key: ShareKey) -> Any:
         def release(member_id: str, *_: object) -> bool:
@@ -66,6 +67,10 @@ class Case:
 
     async def _settle(self, key: ShareKey, _: object) -> None:
         self.events.append(("settle", key.partition, ""))
+
+    async def _settle_later(self, key: ShareKey, partition: object) -> None:
+        await self._settle(key, partition)
+        self.service._wake_ups.notify(key)
 
     async def waiting(self, place: tuple[bytes, int]) -> "asyncio.Task[dict[Any, Any]]":
         """A fetch that has found nothing, and waits."""

@@ -248,6 +248,17 @@ def test_records_whose_state_is_not_written_are_held_until_the_lock_ends(
     play(test, NO_LETTERS)
 
 
+def test_a_release_that_cannot_be_written_now_raises_no_error(play: Play) -> None:
+    async def test(scene: Scene) -> None:
+        partition = await scene.taken()
+        scene.state_fails = True
+        assert partition.release("a", scene.partitions.limits("team"), monotonic_ms())
+        await scene.partitions.settle_later(scene.key, partition)
+        assert (scene.freed, scene.events) == ([scene.key], [])
+
+    play(test)
+
+
 def test_a_delivery_that_another_member_ended_meanwhile_stays_ended(play: Play) -> None:
     async def test(scene: Scene) -> None:
         partition = await scene.taken()

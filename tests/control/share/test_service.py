@@ -137,6 +137,20 @@ def test_records_of_a_member_that_leaves_are_stored_as_released_and_wake_the_gro
     run(body)
 
 
+def test_all_records_of_a_session_are_released_before_any_release_is_written(
+    run: Callable[[Body], None],
+) -> None:
+    """Meanwhile the member may begin another session, whose records it keeps."""
+
+    async def body(case: Case) -> None:
+        case.releases = True
+        await case.fetch(0, (TOPIC, 0), (TOPIC, 1))
+        await case.fetch(-1)
+        assert [what for what, _, _ in case.events] == ["release", "release", "settle", "settle"]
+
+    run(body)
+
+
 def test_a_member_that_held_no_records_stores_nothing_when_it_leaves(run: Callable[[Body], None]) -> None:
     async def body(case: Case) -> None:
         await case.fetch(0, (TOPIC, 0))
