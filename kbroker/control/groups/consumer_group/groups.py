@@ -25,6 +25,7 @@ class ConsumerGroups:
         migration = Migration(table, rebalance)
         fencing = Fencing(table, migration)
         migration.upgraded = fencing.timers.session
+        migration.downgraded = fencing.timers.end_all
         self._progress = Progress(table, fencing.timers)
         self.heartbeat = ConsumerHeartbeat(table, self._progress, fencing, migration).heartbeat
         self.classic = ClassicMembers(table, self._progress, fencing, migration)

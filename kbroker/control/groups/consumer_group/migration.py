@@ -35,6 +35,7 @@ class Migration:
         self._table = table
         self._rebalance = rebalance
         self.upgraded: Callable[[str, str, int], None] = _nothing
+        self.downgraded: Callable[[str, str], None] = _nothing
 
     def group_for(self, group_id: str, create: bool, out: list[Record]) -> ConsumerGroup:
         """The group a member heartbeats to, made or converted when it may be; the table follows by
@@ -180,6 +181,7 @@ class Migration:
             if code is not ErrorCode.NONE or replayed is None:
                 return
             for member in replayed.members.values():
+                self.downgraded(group.group_id, member.member_id)
                 self._rebalance.schedule_heartbeat(replayed, member)
             if rebalance:
                 self._rebalance.prepare(replayed, "it was a consumer group", now_ms)
@@ -236,5 +238,6 @@ def _not_found(message: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def _nothing(group_id: str, member_id: str, session_timeout_ms: int) -> None:
-    """Replaced by the owner: the sessions of members that have been carried over start."""
+def _nothing(*_: object) -> None:
+    """Replaced by the owner: sessions of members that have been carried over start, or their timers
+    in the consumer group end."""

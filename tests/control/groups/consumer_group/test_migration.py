@@ -4,6 +4,7 @@ import pytest
 
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.rebalance import heartbeat_timer
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.consumer_protocol import parse_assignment
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -151,6 +152,15 @@ class TestDowngrade:
             partition for member in described.members for partition in parts_of(member.member_assignment)["t"]
         ]
         assert len(taken) == 4, "what the new member was to have waits for the rebalance"
+
+    def test_timers_of_the_consumer_group_end(self) -> None:
+        """One would remove a live member if the group became a consumer group again."""
+        kafka, members, generation = classic_group()
+        kafka.beat("new", topics=["t"])
+        assert kafka.heartbeat(members[0], generation) == ErrorCode.REBALANCE_IN_PROGRESS
+        kafka.beat("new", -1)
+        left = [name for name in kafka.timers if members[0] in name]
+        assert left == [heartbeat_timer("g", members[0])]
 
     def test_its_session_ends(self) -> None:
         kafka, members, generation = classic_group()
