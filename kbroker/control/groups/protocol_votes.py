@@ -38,4 +38,8 @@ class ProtocolVotes:
     def _count(self, member: ClassicMember, step: int) -> None:
         self._members += step
         for name in member.protocol_names():
-            self._supporters[name] = self._supporters.get(name, 0) + step
+            count = self._supporters.get(name, 0) + step
+            if count:
+                self._supporters[name] = count
+            else:
+                del self._supporters[name]

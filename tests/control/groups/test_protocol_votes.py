@@ -37,3 +37,16 @@ def test_without_members_every_protocol_is_supported(name: str) -> None:
     assert votes.all_support(name)
     votes.add(member("range"))
     assert votes.all_support(name) == (name == "range")
+
+
+def test_a_protocol_without_supporters_is_forgotten() -> None:
+    """Clients may bring new names again and again."""
+    votes = ProtocolVotes()
+    stays = member("range")
+    votes.add(stays)
+    for number in range(3):
+        other = member(f"custom-{number}", "range")
+        votes.add(other)
+        votes.remove(other)
+    assert set(votes._supporters) == {"range"}
+    assert votes.select([stays]) == "range"
