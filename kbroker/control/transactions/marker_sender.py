@@ -127,30 +127,34 @@ class MarkerWriter:
 
 
 class PendingMarkers(Struct, eq=False):
-    """An order in progress. left: partitions whose marker is not in the log. waiting: called when
-    the order is complete or was given up."""
+    """An order in progress. left: partitions whose marker is not in the log. waiting: called, in
+    order, when the order is complete or was given up."""
 
     order: MarkerOrder
     left: set[TopicPartition]
     ended: bool = False
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    waiting: list["Wait"] = field(default_factory=list)
+    waiting: dict["Wait", None] = field(default_factory=dict)
 
 
 class Wait:
-    """For the end of an order, but not longer than a timeout; `then` is called once."""
+    """For the end of an order, but not longer than a timeout; `then` is called once. Until then it
+    is in `waiting`: an order may need days, and clients ask every second."""
 
-    __slots__ = ("_then", "_timer")
+    __slots__ = ("_then", "_timer", "_waiting")
 
-    def __init__(self, timeout_ms: int, then: Callable[[], None]) -> None:
+    def __init__(self, timeout_ms: int, then: Callable[[], None], waiting: dict["Wait", None]) -> None:
         self._then: Callable[[], None] | None = then
         self._timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.end)
+        self._waiting = waiting
+        waiting[self] = None
 
     def end(self) -> None:
         """Resume."""
         then, self._then = self._then, None
         if then is not None:
             self._timer.cancel()
+            self._waiting.pop(self, None)
             then()
 
 
@@ -198,7 +202,7 @@ class MarkerSender:
         if pending is None:
             then()
         else:
-            pending.waiting.append(Wait(timeout_ms, then))
+            Wait(timeout_ms, then, pending.waiting)
 
     async def settled(self, transactional_id: str, timeout_ms: int) -> None:
         """As `when_settled`."""
@@ -255,8 +259,7 @@ class MarkerSender:
             del self._orders[transactional_id]
         for task in pending.tasks:
             task.cancel()
-        waiting, pending.waiting = pending.waiting, []
-        for wait in waiting:
+        for wait in list(pending.waiting):
             wait.end()
 
     def _start(self, pending: PendingMarkers, work: Coroutine[Any, Any, None]) -> None:

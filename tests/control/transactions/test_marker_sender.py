@@ -3,6 +3,7 @@ for in turn."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -333,6 +334,23 @@ def test_waiting_operations_continue_in_order_and_time_out() -> None:
         scene.writer.end()
         scene.completions.pop()(ErrorCode.NONE)
         assert went_on == ["at once", "impatient", "first", "last"]
+
+    run(test)
+
+
+def test_operations_that_have_timed_out_are_forgotten() -> None:
+    """A partition may be offline for days, and its producers retry all the time."""
+
+    async def test(scene: Scene) -> None:
+        scene.send(A)
+        went_on: list[int] = []
+        for number in range(3):
+            scene.sender.when_settled("t", 1, partial(went_on.append, number))
+        scene.sender.when_settled("t", 10_000, partial(went_on.append, 3))
+        await until(lambda: len(went_on) == 3)
+        assert len(scene.sender._orders["t"].waiting) == 1
+        scene.sender.forget("t")
+        assert sorted(went_on) == [0, 1, 2, 3]
 
     run(test)
 
