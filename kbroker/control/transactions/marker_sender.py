@@ -20,7 +20,9 @@ from kbroker.protocol.records import ControlType, build_control_batch
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 0.1
+RETRY_S, MAX_RETRY_S = 0.1, 2.0
+"""First and longest pause between attempts: a log dir may be offline for days, and each attempt
+logs a line."""
 NEWER_KNOWN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 Ended = Callable[[int, int, bool], None]
@@ -128,13 +130,20 @@ class MarkerWriter:
 
 class PendingMarkers(Struct, eq=False):
     """An order in progress. left: partitions whose marker is not in the log. waiting: called, in
-    order, when the order is complete or was given up."""
+    order, when the order is complete or was given up. pauses: seconds before the next attempts."""
 
     order: MarkerOrder
     left: set[TopicPartition]
     ended: bool = False
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     waiting: dict["Wait", None] = field(default_factory=dict)
+    pauses: dict[TopicPartition | None, float] = field(default_factory=dict)
+
+    def pause(self, where: TopicPartition | None) -> float:
+        """Seconds before the next attempt to write a marker, or (None) to complete the order."""
+        pause_s = self.pauses.get(where, RETRY_S)
+        self.pauses[where] = min(2 * pause_s, MAX_RETRY_S)
+        return pause_s
 
 
 class Wait:
@@ -220,7 +229,7 @@ class MarkerSender:
             return
         try:
             if failure is not None and not self._is_settled(pending.order, where, failure):
-                self._start(pending, self._write_late(pending, where, RETRY_S))
+                self._start(pending, self._write_late(pending, where, pending.pause(where)))
                 return
             if failure is not None and failure.code is ErrorCode.INVALID_PRODUCER_EPOCH:
                 self._writer.was_written(pending.order, where)
@@ -250,7 +259,7 @@ class MarkerSender:
         if code is ErrorCode.NONE:
             self._end(pending)
         elif not pending.ended:
-            asyncio.get_running_loop().call_later(RETRY_S, self._all_written, pending)
+            asyncio.get_running_loop().call_later(pending.pause(None), self._all_written, pending)
 
     def _end(self, pending: PendingMarkers) -> None:
         pending.ended = True

@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.control.links.appender import Done
 from kbroker.control.transactions import marker_sender
-from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
+from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter, PendingMarkers
 from kbroker.control.transactions.metadata import TopicPartition
 from kbroker.control.transactions.offset_commits import PendingOffsetCommits
 from kbroker.control.transactions.ports import MarkerOrder
@@ -208,6 +208,29 @@ def test_a_marker_that_is_no_longer_due_is_not_tried_again(failure: ErrorCode, s
             scene.writer.end()
             await until(lambda: scene.completions)
         assert not scene.writer.markers
+
+    run(test)
+
+
+def test_the_pause_between_attempts_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition may be offline for days, and each attempt logs a line."""
+    monkeypatch.setattr(marker_sender, "MAX_RETRY_S", 0.004)
+    pauses: list[float] = []
+
+    async def test(scene: Scene) -> None:
+        async def write_late(pending: PendingMarkers, where: TopicPartition, delay_s: float) -> None:
+            pauses.append(delay_s)
+            if len(pauses) < 5:
+                failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+                scene.sender._append_ended(pending, where, failure)
+
+        monkeypatch.setattr(scene.sender, "_write_late", write_late)
+        scene.send(A, B)
+        scene.writer.end(ErrorCode.KAFKA_STORAGE_ERROR)
+        await until(lambda: len(pauses) == 5)
+        scene.writer.end(ErrorCode.KAFKA_STORAGE_ERROR)
+        await until(lambda: len(pauses) == 6)
+        assert pauses == [0.001, 0.002, 0.004, 0.004, 0.004, 0.001]
 
     run(test)
 
