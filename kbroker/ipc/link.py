@@ -58,8 +58,8 @@ class AsyncLink(asyncio.Protocol):
     """One end of a link inside an event loop. Runs in: network, control. Owner: the process's main.
 
     on_message(link, call_id, body) is called for everything but replies and blocks; on_block(link,
-    block) for those (without it, a block closes the link); on_lost(link) once at the end.
-    of_requests: what blocks hold, else answers.
+    block) for those (without it, a block closes the link); on_lost(link) once at the end, before
+    the pending calls end. of_requests: what blocks hold, else answers.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class AsyncLink(asyncio.Protocol):
         self._transport = None
         self._outgoing.drop()
         calls, self._calls = self._calls, {}
-        for answered, _ in calls.values():
-            answered(None)
         if self._on_lost is not None:
             self._on_lost(self)
+        for answered, _ in calls.values():
+            answered(None)
 
     def _write(self, call_id: int, body: Any, now: bool = False) -> None:
         """Send the messages of one turn of the loop in few writes. now: encode at once, the body

@@ -75,6 +75,18 @@ def test_calls_under_way_fail_when_the_peer_dies() -> None:
     asyncio.run(run())
 
 
+def test_the_owner_of_a_link_notices_its_end_before_the_pending_calls_end() -> None:
+    async def run() -> None:
+        events: list[object] = []
+        client = AsyncLink(lambda *_: None, lambda _: events.append("lost"))
+        client.connection_made(cast(Any, Recorder()))
+        client.ask(DeleteRecords(1, 2), events.append)
+        client.connection_lost(None)
+        assert events == ["lost", None]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
