@@ -29,6 +29,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 TICK_S = 0.2
+FAILED_S = 1.0  # after a check that failed by a bug
 MAX_BALANCED = 1000  # partitions at one check
 CATCH_UP_S = 1.0  # a new leader's time to copy the last records of a previous leader that still runs
 SHRINKS = bind("kbroker_isr_shrinks_total")
@@ -73,6 +74,9 @@ class Replication:
                     await step()
             except KafkaError as error:
                 log.error("replicas could not be checked: %s", error)
+            except Exception:  # a bug, but without checks nothing leads for a dead IO worker
+                log.exception("replicas could not be checked")
+                await asyncio.sleep(FAILED_S)
 
     def partitions(self) -> list[Partition]:
         """All partitions that have more than one replica."""

@@ -11,6 +11,7 @@ from kbroker.config.alter import Alteration, Op
 from kbroker.control.changes.config_change import alter
 from kbroker.control.metadata.config_resource import BROKER, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.replication import service
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.service import Replication
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
@@ -330,6 +331,37 @@ def test_a_replica_is_available_while_its_own_log_is_open(tmp_path: Path) -> Non
     assert not replication.is_available(replica)
     made.broker.switching.add(replica.slot)
     assert replication.is_available(replica), "it will be, once it has switched its log dir"
+
+
+def test_the_checks_continue_after_one_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = sited(tmp_path)
+    create(made, NewTopic("a", 1, 3))
+    checks: list[int] = []
+
+    async def body() -> None:
+        replication = Replication(made.broker)
+        checked = asyncio.Event()
+
+        async def check() -> None:
+            checks.append(len(checks))
+            if len(checks) == 1:
+                raise ValueError("a bug")
+            checked.set()
+
+        monkeypatch.setattr(replication, "check", check)
+        running = asyncio.ensure_future(replication.run())
+        await asyncio.wait_for(checked.wait(), 30)
+        running.cancel()
+
+    for name in ("TICK_S", "FAILED_S"):
+        monkeypatch.setattr(service, name, 0.0)
+    asyncio.run(body())
+    assert len(checks) >= 2
+    assert [record.message for record in caplog.records if record.exc_info] == [
+        "replicas could not be checked"
+    ]
 
 
 def test_an_election_that_is_not_needed_is_refused_and_changes_nothing(tmp_path: Path) -> None:
