@@ -83,7 +83,7 @@ class CoordinatorTopic:
 
     async def load(self) -> None:
         """Replay every partition of the topic that is not loaded yet; an unreadable partition stays
-        unloaded."""
+        unloaded, and those of a topic that is deleted meanwhile."""
         async with self._loading:
             topic = self._broker.catalogue.get(self.topic)
             for partition in topic.partitions if topic else ():
@@ -93,9 +93,18 @@ class CoordinatorTopic:
                     await load_partition(self._broker, partition, self.machine)
                 except KafkaError as error:
                     log.error("%s cannot be loaded: %s", partition.folder, error)
-                    continue
+                    if self._is_current(topic):
+                        continue
+                if not self._is_current(topic):
+                    self.machine.unloaded(partition.index)  # `_deleted` does not know the partition
+                    return
                 self.loaded.add(partition.index)
                 self._begin(partition)
+
+    def _is_current(self, topic: Topic | None) -> bool:
+        """Whether a topic has not been deleted, nor created again."""
+        current = self._broker.catalogue.get(self.topic)
+        return current is not None and topic is not None and current.topic_id == topic.topic_id
 
     def _begin(self, partition: Partition) -> None:
         """Let the machine start the timers of the loaded state. If that fails, the coordinator

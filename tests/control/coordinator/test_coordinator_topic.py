@@ -4,11 +4,16 @@ deleted."""
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import delete_topics
+from kbroker.control.coordinator import coordinator_topic
+from kbroker.control.coordinator.replay import load_partition
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, puts, run
@@ -81,6 +86,38 @@ def test_a_deleted_topic_is_forgotten_and_created_again(tmp_path: Path) -> None:
         await runtime.ready()
         assert sorted(machine.loads) == [0, 1, 2, 3]
         await runtime.run("g", puts(b"k", b"v"))
+
+    run(tmp_path, test)
+
+
+class Forgetting(Machine):
+    """Remembers the partitions that it has dropped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unloads: list[int] = []
+
+    def unloaded(self, partition: int) -> None:
+        self.unloads.append(partition)
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_topic_that_is_deleted_while_it_is_loaded_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readable: bool
+) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        async def load(broker: Broker, partition: Partition, machine: Any) -> int:
+            count = await load_partition(broker, partition, machine)
+            await delete_topics(broker, lambda: [broker.catalogue.topics[TOPIC]])
+            if not readable:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+            return count
+
+        monkeypatch.setattr(coordinator_topic, "load_partition", load)
+        fresh, successor = Forgetting(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
+        successor.attach(fresh)
+        await successor.load()
+        assert (successor.loaded, fresh.loads, fresh.unloads) == (set(), [], [0])
 
     run(tmp_path, test)
 
