@@ -68,9 +68,10 @@ class Outcome(Struct):
     records: appended as one batch to the key's partition, all or none; each is replayed after the
     append. response: anything the caller understands, or a Deferred. It is sent after the records
     are durable. then: called once, after the replay with ErrorCode.NONE, or instead of it with the
-    append's error (as `coordinator_error` maps it). Deferreds are completed here. Without `then` an
-    append error is raised to the caller as KafkaError. apply: called with the partition instead of
-    the replay, when the operation knows the effect of its records.
+    append's error (as `coordinator_error` maps it; a FollowingMachine may have replayed them).
+    Deferreds are completed here. Without `then` an append error is raised to the caller as
+    KafkaError. apply: called with the partition instead of the replay, when the operation knows the
+    effect of its records.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -127,6 +128,17 @@ class LastValueMachine(Protocol):
     """
 
     last_value_types: frozenset[int]
+
+
+@runtime_checkable
+class FollowingMachine(Protocol):
+    """A machine whose records are changes of a state, such as the members of a group one by one.
+
+    replays_timed_out: records are also replayed if their append failed but they are in the log, as
+    in Kafka. Else the next changes, decided for the state without them, would not fit the log.
+    """
+
+    replays_timed_out: bool
 
 
 @runtime_checkable

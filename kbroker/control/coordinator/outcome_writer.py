@@ -16,7 +16,14 @@ from kbroker.control.coordinator.gathering import (
     Gathering,
     bytes_of,
 )
-from kbroker.control.coordinator.machine import Deferred, Outcome, Record, TransactionalMachine
+from kbroker.control.coordinator.machine import (
+    Deferred,
+    FollowingMachine,
+    Outcome,
+    Record,
+    TransactionalMachine,
+)
+from kbroker.control.links.append_queue import WRITTEN
 from kbroker.control.links.appender import Appender, Done
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.slicing import Slicing
@@ -76,20 +83,21 @@ class OutcomeWriter:
         """As `submit`, and wait. producer: (id, epoch) of the transaction that the records belong
         to. Raises KafkaError: the append's error when the outcome has no `then`."""
         now_ms = self._broker.now_ms()
+        failure: KafkaError | None = None
         try:
             await self._append(partition, outcome.records, now_ms, producer)
         except KafkaError as error:
-            code = self._failed(partition.index, error)
-            if outcome.then is None:
-                raise KafkaError(code) from error
-            outcome.then(code)
-            return
-        if producer is None:
-            self._replay(partition.index, outcome, now_ms)
-        else:
-            self._replay_in_transaction(partition.index, outcome, producer[0])
+            failure = error.without_frames()
+        code = self._code_of(partition.index, failure)
+        if self._must_replay(failure):
+            if producer is None:
+                self._replay(partition.index, outcome, now_ms)
+            else:
+                self._replay_in_transaction(partition.index, outcome, producer[0])
         if outcome.then is not None:
-            outcome.then(ErrorCode.NONE)
+            outcome.then(code)
+        elif failure is not None:
+            raise KafkaError(code) from failure
 
     def _stored(
         self,
@@ -102,11 +110,9 @@ class OutcomeWriter:
     ) -> None:
         response = outcome.response
         try:
-            code = ErrorCode.NONE
-            if failure is None:
+            code = self._code_of(index, failure)
+            if self._must_replay(failure):
                 self._replay(index, outcome, now_ms)
-            else:
-                code = self._failed(index, failure)
             if outcome.then is not None:
                 outcome.then(code)
             elif code is not ErrorCode.NONE:
@@ -124,8 +130,17 @@ class OutcomeWriter:
         for record in paced(outcome.records):
             self._topic.machine.replay(index, record.key, record.value, now_ms)
 
-    def _failed(self, index: int, failure: KafkaError) -> ErrorCode:
+    def _must_replay(self, failure: KafkaError | None) -> bool:
+        """Whether the records of an append are to be replayed: they are in the log."""
+        if failure is None:
+            return True
+        machine = self._topic.machine
+        return failure.code in WRITTEN and isinstance(machine, FollowingMachine) and machine.replays_timed_out
+
+    def _code_of(self, index: int, failure: KafkaError | None) -> ErrorCode:
         """The coordinator's error for an append's."""
+        if failure is None:
+            return ErrorCode.NONE
         log.warning("%s-%d: append failed: %s", self._topic.topic, index, failure)
         return coordinator_error(failure.code)
 

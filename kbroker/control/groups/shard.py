@@ -69,6 +69,7 @@ class GroupShard:
     topic = CONSUMER_OFFSETS
     last_value_types = frozenset((1, 2))
     """Committed offsets, and the metadata of classic groups."""
+    replays_timed_out = True
 
     def __init__(self, settings: GroupSettings, timers: Timers, topics: TopicView) -> None:
         self.table = GroupTable(settings, timers, topics)

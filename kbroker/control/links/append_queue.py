@@ -23,6 +23,8 @@ MAYBE_WRITTEN: Final = (
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
 """Outcomes of a batch that is in the log, or may be."""
+WRITTEN: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+"""Errors of a batch that is in the leader's log, but was not replicated, or on disk, in time."""
 
 Settled = Callable[[int, int], None]
 """Called with the error of an append, 0 for none, and its base offset."""
@@ -128,19 +130,13 @@ class AppendQueue:
         return found
 
     def resume(self, now_ns: int) -> list[Ended]:
-        """Push again; returns the waiting appends whose deadline has passed."""
+        """Push again; returns the waiting appends whose deadline has passed. They do not end with
+        REQUEST_TIMED_OUT, which is the outcome of a batch that is in the log."""
         self.paused = False
         expired = [each for each in self._waiting if each.deadline_ns <= now_ns]
         if expired:
             self._waiting = deque(each for each in self._waiting if each.deadline_ns > now_ns)
-        return [
-            Ended(
-                each,
-                ErrorCode.NOT_LEADER_OR_FOLLOWER if each.refused else ErrorCode.REQUEST_TIMED_OUT,
-                -1,
-            )
-            for each in expired
-        ]
+        return [Ended(each, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1) for each in expired]
 
 
 class Space(Struct, eq=False):

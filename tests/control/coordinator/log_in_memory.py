@@ -13,11 +13,17 @@ class Machine(Protocol):
 
 
 def complete(
-    outcome: Outcome, code: ErrorCode, log: list[Record], machine: Machine, partition: int, now_ms: int
+    outcome: Outcome,
+    code: ErrorCode,
+    log: list[Record],
+    machine: Machine,
+    partition: int,
+    now_ms: int,
+    in_log: bool = False,
 ) -> None:
     """Append and replay the records of an outcome, unless the append fails with a code; then run
-    the rest of it. Raises KafkaError."""
-    if code is ErrorCode.NONE:
+    the rest of it. in_log: a failed append is in the log. Raises KafkaError."""
+    if code is ErrorCode.NONE or in_log:
         for record in outcome.records:
             log.append(record)
             machine.replay(partition, record.key, record.value, now_ms)

@@ -96,6 +96,38 @@ def test_a_failed_append_is_the_coordinators_error_and_is_not_replayed(tmp_path:
     write(tmp_path, test)
 
 
+class Following(Machine):
+    """Its records are changes of a state."""
+
+    replays_timed_out = True
+
+
+@pytest.mark.parametrize("error", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND])
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("follows", [False, True])
+def test_records_of_a_failed_append_are_replayed_if_the_log_has_them(
+    tmp_path: Path, follows: bool, waits: bool, error: ErrorCode
+) -> None:
+    async def test(writer: OutcomeWriter, partition: Partition, _: Machine, log: Log) -> None:
+        log.error = error
+        machine = Following() if follows else Machine()
+        writer._topic.attach(machine)
+        seen: list[tuple[ErrorCode, int]] = []
+        outcome = Outcome([Record(K, V)], then=lambda code: seen.append((code, len(machine.state))))
+        if waits:
+            await writer.write(partition, outcome, None)
+            with pytest.raises(KafkaError):
+                await writer.write(partition, Outcome([Record(K, V)]), None)
+        else:
+            await settled(writer.submit(partition, outcome, lambda: None))
+            answer = await settled(writer.submit(partition, Outcome([Record(K, V)]), lambda: None))
+            assert isinstance(answer, KafkaError)
+        assert seen == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, int(follows))]
+        assert machine.state == ({K: V} if follows else {})
+
+    write(tmp_path, test)
+
+
 def test_an_operation_that_fails_after_its_append_ends_its_turn(tmp_path: Path) -> None:
     async def test(writer: OutcomeWriter, partition: Partition, _: Machine, __: Log) -> None:
         def fail(_: int) -> None:

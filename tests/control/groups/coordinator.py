@@ -95,6 +95,8 @@ class Coordinator:
         self.shard.table.initialize_states = self.initialize_states
         self.log: list[Record] = []
         self.append_error = ErrorCode.NONE
+        self.fails_in_log = False
+        """Whether a failed append is in the log nevertheless."""
         for record in log or ():
             self.log.append(record)
             self.shard.replay(PARTITION, record.key, record.value, now_ms)
@@ -143,7 +145,7 @@ class Coordinator:
     def run(self, outcome: Outcome) -> Any:
         """Append, replay, complete; the response as far as it is there."""
         code = coordinator_error(self.append_error) if outcome.records else ErrorCode.NONE
-        complete(outcome, code, self.log, self.shard, PARTITION, self.now_ms)
+        complete(outcome, code, self.log, self.shard, PARTITION, self.now_ms, self.fails_in_log)
         return outcome.response
 
     def advance(self, ms: int) -> None:

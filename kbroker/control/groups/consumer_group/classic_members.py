@@ -140,12 +140,13 @@ class ClassicMembers:
         def written(code: ErrorCode) -> None:
             if before is not None:
                 before(code)
+            if not downgrade:  # the member is also there if a failed append is in the log
+                timers.session(group.group_id, member.member_id, request.session_timeout_ms)
             if code is not ErrorCode.NONE:
                 deferred.complete(JoinGroupResponse(error_code=code))
                 return
             timers.end_join(group.group_id, member.member_id)
             if not downgrade:
-                timers.session(group.group_id, member.member_id, request.session_timeout_ms)
                 timers.sync(group.group_id, member.member_id, request.rebalance_timeout_ms)
             deferred.complete(response)
 

@@ -176,9 +176,9 @@ class Migration:
         out = [*group.tombstones(), group_metadata(classic, assignment)]
         log.info("group %s: consumer becomes classic", group.group_id)
 
-        def written(code: ErrorCode) -> None:
+        def written(_: ErrorCode) -> None:
             replayed = self._table.classic(group.group_id)
-            if code is not ErrorCode.NONE or replayed is None:
+            if replayed is None:  # the append has failed, and the log does not have it
                 return
             for member in replayed.members.values():
                 self.downgraded(group.group_id, member.member_id)

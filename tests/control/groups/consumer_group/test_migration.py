@@ -1,5 +1,7 @@
 """A group changes its protocol while members of both are in it."""
 
+from contextlib import suppress
+
 import pytest
 
 from kbroker.control.groups.classic_group import ClassicGroup
@@ -141,6 +143,15 @@ class TestDowngrade:
         joins = [kafka.send_join(member, protocols=PROTOCOLS) for member in members]
         assert {answer(join).generation_id for join in joins} == {epoch + 1}
 
+    def test_its_members_have_sessions_though_the_append_failed_if_the_log_has_it(self) -> None:
+        kafka, _, _ = classic_group()
+        kafka.beat("new", topics=["t"])
+        kafka.append_error, kafka.fails_in_log = ErrorCode.REQUEST_TIMED_OUT, True
+        with suppress(KafkaError):
+            kafka.beat("new", -1)
+        assert isinstance(kafka.shard.table.groups["g"], ClassicGroup)
+        assert kafka.state() == "PreparingRebalance"
+
     def test_it_survives_a_restart_with_the_last_assignment(self) -> None:
         kafka, _, _ = classic_group()
         kafka.beat("new", topics=["t"])
@@ -205,6 +216,21 @@ class TestClassicMembers:
         generation, assigned = rejoin(kafka, first.member_id, {})
         assert assigned == {"t": [3, 4, 5]}
         return kafka, first.member_id, generation
+
+    def test_it_has_a_session_though_the_append_failed_if_the_log_has_it(self) -> None:
+        kafka = Coordinator()
+        kafka.topics.put("t", 6)
+        epoch = kafka.beat("new", topics=["t"]).member_epoch
+        kafka.advance(INTERVAL_MS)
+        member = kafka.new_member_id(protocols=PROTOCOLS)
+        kafka.append_error, kafka.fails_in_log = ErrorCode.REQUEST_TIMED_OUT, True
+        assert kafka.join(member, protocols=PROTOCOLS).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        kafka.append_error = ErrorCode.NONE
+        assert {each.member_id for each in kafka.described().members} == {"new", member}
+        for _ in range(11):
+            kafka.advance(1000)
+            epoch = kafka.beat("new", epoch).member_epoch
+        assert {each.member_id for each in kafka.described().members} == {"new"}
 
     def test_a_classic_member_gets_its_share(self) -> None:
         kafka, member, generation = self.joined()
