@@ -69,7 +69,7 @@ class LogDirMoves:
         self._storing: dict[int, asyncio.Event] = {}  # by slot
         self._steps: dict[tuple[int, int], asyncio.Task[None]] = {}
         """By key, the begin or the end of a move that the IO worker has not answered yet."""
-        self._late = Background(log, "a log dir move could not be resumed")
+        self._late = Background(log, "a log dir move could not be resumed or ended")
         broker.listeners.opened_late.append(self._opened_late)
 
     async def alter(self, name: str, index: int, log_dir: str, site: int, end_s: float | None = None) -> None:
@@ -251,11 +251,14 @@ class LogDirMoves:
         self._targets.pop(key_of(replica), None)
         broker.catalogue.put(topic)
         await broker.links.announce(next_image(broker, (topic.image(),)))
-        await self._finish(topic, partition, replica)
-        await broker.logs.forget([old.folder])
-        # usually the worker has renamed it, unless it has just died
-        await asyncio.to_thread(retire_all, [Deletion(topic.topic_id, old)])
-        log.info("%s was moved from %s", replica.folder, old.log_dir)
+        # a step, so that the next move does not begin before it: the old folder may be its target
+        step = self._start(key_of(replica), self._finish(topic, partition, replica, old))
+        await asyncio.wait([step], timeout=SWITCH_S)
+        if step.done():
+            step.result()
+        else:
+            log.error("%s: the IO worker has not ended the move yet; it continues", replica.folder)
+            self._late.start(_ended_late(step))
 
     def _give_up(self, replica: Replica) -> None:
         """End a move whose switch is not answered. When the worker continues it executes the
@@ -264,17 +267,23 @@ class LogDirMoves:
         self._targets.pop(key, None)
         self._start(key, self._broker.links.call_worker(replica.worker, CancelMove(replica.slot)))
 
-    async def _finish(self, topic: Topic, partition: Partition, replica: Replica) -> None:
-        """Let the worker continue in the stored log dir. If it cannot, as on a full disk, it has
-        closed the log and opens it there, later if there is no room (`late_openings.py`)."""
+    async def _finish(self, topic: Topic, partition: Partition, replica: Replica, old: Replica) -> None:
+        """Let the worker continue in the stored log dir, and remove the old folder. If the worker
+        cannot, as on a full disk, it has closed the log and opens it there, later if there is no
+        room (`late_openings.py`). old: the replica in its former log dir."""
+        broker = self._broker
         try:
-            await self._broker.links.call_worker(replica.worker, FinishMove(replica.slot, replica.log_dir))
+            await broker.links.call_worker(replica.worker, FinishMove(replica.slot, replica.log_dir))
         except KafkaError as error:
-            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or self._find(*key_of(replica)) is None:
                 raise
             log.error("%s is opened again: %s", replica.folder, error)
-            await self._broker.open_logs([(topic, [partition])])
-            self._broker.cached_answers.topics_changed()  # some may show it as offline
+            await broker.open_logs([(topic, [partition])])
+            broker.cached_answers.topics_changed()  # some may show it as offline
+        await broker.logs.forget([old.folder])
+        # usually the worker has renamed it, unless it has just died
+        await asyncio.to_thread(retire_all, [Deletion(topic.topic_id, old)])
+        log.info("%s was moved from %s", replica.folder, old.log_dir)
 
     async def _store(self, replica: Replica, log_dir: str, greeting: int, change: Change) -> bool:
         """Decide that a replica lies in another log dir; False, and it stays, when its worker has
@@ -331,3 +340,8 @@ class LogDirMoves:
 
 def _begin(replica: Replica, log_dir: str) -> BeginMove:
     return BeginMove(replica.slot, replica.generation, log_dir)
+
+
+async def _ended_late(step: "asyncio.Task[None]") -> None:
+    """The end of a step that no request waits for; Background logs its error."""
+    await step
