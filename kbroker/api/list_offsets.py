@@ -128,7 +128,8 @@ def _offset(
             return _part(index, _offset_in_slot(words, part.timestamp, consumer, committed, end_error))
     except KafkaError as error:
         return ListOffsetsPartitionResponse(index, error.code)
-    return _search(ctx.broker, partition, words, part, _limit(words, consumer, committed), end_error)
+    limit = _limit(words, consumer, committed)
+    return _search(ctx.broker, id(request), partition, words, part, limit, end_error)
 
 
 def _unknown_end(words: Words, version: int) -> ErrorCode:
@@ -165,13 +166,15 @@ def _offset_in_slot(
 
 def _search(
     broker: Broker,
+    request: int,
     partition: Partition,
     words: Words,
     part: ListOffsetsPartition,
     limit: int,
     end_error: ErrorCode,
 ) -> Deferred:
-    """The offset of a timestamp below a limit, from the log."""
+    """The offset of a timestamp below a limit, from the log. request: its searches take turns with
+    those of others."""
     index, timestamp = part.partition_index, part.timestamp
     start = int(words[Slot.LOG_START])
     end = (int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION]))
@@ -191,5 +194,5 @@ def _search(
         else:
             answer.complete(_part(index, Found(found.timestamp, found.offset, found.leader_epoch)))
 
-    broker.logs.search(partition.folder, step, answered)
+    broker.logs.search(partition.folder, step, answered, request)
     return answer

@@ -2,11 +2,13 @@
 
 Requests that arrive while a thread reads are read in one go and answered in one go: one loop turn
 for many. Searches in records have a thread of their own: a client may ask for many, and each may
-decompress a gigabyte, for which coordinators and share groups cannot wait.
+decompress a gigabyte, for which coordinators and share groups cannot wait. There the requests take
+turns: one search of each.
 """
 
 import asyncio
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 OnAnswer = Callable[[Any], None]
 """Called with the result, or the KafkaError."""
+Job = tuple[Callable[[], Any], OnAnswer]
 MAX_READERS = 1024
 SEARCHED_FILES = 1024
 TOGETHER = 16
@@ -47,9 +50,12 @@ class LogReading:
         found: T = await _result(partial(self._reads.ask, folder, step))
         return found
 
-    def search(self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer) -> None:
-        """As `find`, with a callback."""
-        self._searches.ask(folder, step, on_answer)
+    def search(
+        self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer, request: object = None
+    ) -> None:
+        """As `find`, with a callback. request: searches with the same one take turns with all
+        others; None: a request of one search."""
+        self._searches.ask(folder, step, on_answer, request)
 
     async def find(self, folder: str, step: Callable[[LogReader], T]) -> T:
         """As `read`, for a step that decompresses batches or reads their records."""
@@ -69,24 +75,67 @@ class LogReading:
         self._searches.close()
 
 
+class _Turns:
+    """Pending jobs: one of each request, then the next of each. Thread-safe. Owner: a _Reading.
+
+    Those before a job of `put_last` are in the first round, those after it in a later one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rounds: deque[dict[object, deque[Job]]] = deque([{}])
+
+    def __bool__(self) -> bool:
+        with self._lock:
+            return any(self._rounds)
+
+    def put(self, job: Job, request: object = None) -> None:
+        """Add a job at the end of its request's. request: None for one without others."""
+        with self._lock:
+            self._rounds[-1].setdefault(object() if request is None else request, deque()).append(job)
+
+    def put_last(self, job: Job) -> None:
+        """Add a job that runs after all jobs that are pending, and before all later ones."""
+        with self._lock:
+            self._rounds += [{None: deque([job])}, {}]
+
+    def take(self) -> Job:
+        """The next job; there is one."""
+        with self._lock:
+            while not self._rounds[0]:
+                self._rounds.popleft()
+            requests = self._rounds[0]
+            request = next(iter(requests))
+            jobs = requests.pop(request)
+            job = jobs.popleft()
+            if jobs:
+                requests[request] = jobs  # at the end
+            return job
+
+
 class _Reading:
-    """Readers by folder, all reading on one thread, in order. Owner: LogReading."""
+    """Readers by folder, all reading on one thread, in order but for the turns of requests. Owner:
+    LogReading."""
 
     def __init__(self, name: str, dir_errors: LogDirErrors, files: OpenFiles) -> None:
         self._dir_errors = dir_errors
         self._thread = ThreadPoolExecutor(1, name)
         self._files = files
         self._readers: dict[str, LogReader] = {}
-        self._jobs: deque[tuple[Callable[[], Any], OnAnswer]] = deque()
+        self._jobs = _Turns()
         self._running = self._closed = False
 
-    def ask(self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer) -> None:
+    def ask(
+        self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer, request: object = None
+    ) -> None:
         """Run a step with the folder's reader. An unreadable log is KAFKA_STORAGE_ERROR."""
-        self._put(partial(self._run, folder, step), partial(self._read, folder, on_answer))
+        self._jobs.put((partial(self._run, folder, step), partial(self._read, folder, on_answer)), request)
+        self._begin_if_idle()
 
     def forget(self, folders: list[str], on_answer: OnAnswer) -> None:
-        """Drop the readers of these folders."""
-        self._put(partial(self._forget, folders), on_answer)
+        """Drop the readers of these folders, after the steps that were requested before."""
+        self._jobs.put_last((partial(self._forget, folders), on_answer))
+        self._begin_if_idle()
 
     def close(self) -> None:
         """Finish the pending reads."""
@@ -95,8 +144,7 @@ class _Reading:
 
     # --- on the loop ------------------------------------------------------------------------------------
 
-    def _put(self, job: Callable[[], Any], on_answer: OnAnswer) -> None:
-        self._jobs.append((job, on_answer))
+    def _begin_if_idle(self) -> None:
         if not self._running:
             self._begin()
 
@@ -134,7 +182,7 @@ class _Reading:
         results: list[tuple[OnAnswer, Any]] = []
         began = time.monotonic()
         while self._jobs:
-            job, on_answer = self._jobs.popleft()
+            job, on_answer = self._jobs.take()
             try:
                 results.append((on_answer, job()))
             except Exception as error:

@@ -134,6 +134,55 @@ def test_a_finding_does_not_wait_for_many_others(tmp_path: Path, monkeypatch: py
     asyncio.run(asyncio.wait_for(test(), 20))
 
 
+def _keep(kept: list[tuple[str, LogReader]], name: str, reader: LogReader) -> None:
+    kept.append((name, reader))
+
+
+def test_requests_with_many_searches_take_turns_with_others(tmp_path: Path) -> None:
+    """A ListOffsets by time of thousands of partitions delayed all others until its end."""
+
+    async def test() -> None:
+        logs, _ = reading()
+        may_begin = threading.Event()
+        kept: list[tuple[str, LogReader]] = []
+        logs.search(str(tmp_path), lambda _: may_begin.wait(10), lambda _: None)
+        for name in ("a0", "a1", "a2", "b0", "b1"):
+            logs.search(str(tmp_path), partial(_keep, kept, name), lambda _: None, name[0])
+        single = asyncio.ensure_future(logs.find(str(tmp_path), partial(_keep, kept, "c")))
+        await asyncio.sleep(0)
+        may_begin.set()
+        await single
+        while len(kept) < 6:
+            await asyncio.sleep(0.001)
+        assert [name for name, _ in kept] == ["a0", "b0", "c", "a1", "b1", "a2"]
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_folder_is_forgotten_after_the_searches_before_and_before_later_ones(tmp_path: Path) -> None:
+    async def test() -> None:
+        logs, _ = reading()
+        may_begin = threading.Event()
+        kept: list[tuple[str, LogReader]] = []
+        logs.search(str(tmp_path), lambda _: may_begin.wait(10), lambda _: None)
+        for _n in range(2):
+            logs.search(str(tmp_path), partial(_keep, kept, "before"), lambda _: None, "a")
+        forgotten = asyncio.ensure_future(logs.forget([str(tmp_path)]))
+        for _n in range(3):
+            await asyncio.sleep(0)
+        later = asyncio.ensure_future(logs.find(str(tmp_path), partial(_keep, kept, "later")))
+        await asyncio.sleep(0)
+        may_begin.set()
+        await asyncio.gather(forgotten, later)
+        assert [name for name, _ in kept] == ["before", "before", "later"]
+        assert kept[0][1] is kept[1][1]
+        assert kept[2][1] is not kept[0][1]
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
 def test_a_forgotten_folder_has_a_new_reader(tmp_path: Path) -> None:
     async def test() -> None:
         logs, _ = reading()
