@@ -33,6 +33,7 @@ from kbroker.control.groups.commit_cache.layout import CacheTables, Commit, Comm
 from kbroker.control.groups.offset_commit import refused
 from kbroker.control.groups.offset_record import encode_offset_key
 from kbroker.control.groups.shard import GroupShard
+from kbroker.control.links.append_queue import WRITTEN
 from kbroker.control.links.appender import Appender
 from kbroker.ipc.block import answers, client_request, pack_answer, pack_peer, peer_of, request_at
 from kbroker.ipc.clock import monotonic_ms
@@ -288,7 +289,7 @@ class CommitCache:
 
     def _written(self, batch: Batch, failure: KafkaError | None) -> None:
         self._pending -= 1
-        if failure is None:
+        if failure is None or failure.code in WRITTEN:  # as the runtime does (FollowingMachine)
             self._apply(batch)
             self._broker.cached_answers.words[self._decisions.words_of(batch.commits[:, 0])] += 1
         end_commits(self._rows.address, batch.commits.ctypes.data, len(batch.commits))

@@ -174,16 +174,25 @@ def test_another_operation_of_the_group_waits_for_commits_under_way_and_ends_the
     play(tmp_path, test)
 
 
-def test_a_failed_append_refuses_its_commits_and_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "answered", "committed"),
+    [
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR, 2),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE, 50),
+    ],
+)
+def test_a_failed_append_refuses_its_commits_and_changes_nothing_unless_the_log_has_them(
+    tmp_path: Path, error: ErrorCode, answered: ErrorCode, committed: int
+) -> None:
     async def test(scene: Scene) -> None:
         await learnt(scene)
-        scene.log.error = ErrorCode.KAFKA_STORAGE_ERROR
+        scene.log.error = error
         (answer,) = await scene.send(commit(9, {"a": [(0, 50, "")]}, {}))
         assert scene.left == 0
-        assert scene.committed("a", 0) == 2
+        assert scene.committed("a", 0) == committed
         scene.log.error = None
         (good,) = await scene.send(commit(9, {"a": [(0, 50, "")]}, {}))
-        code = int(ErrorCode.NOT_COORDINATOR).to_bytes(2, "big")
+        code = int(answered).to_bytes(2, "big")
         assert answer is not None
         assert good is not None
         assert answer == good.replace(bytes(4) + b"\0\0\0\0\0", bytes(4) + code + b"\0\0\0")
