@@ -56,6 +56,7 @@ FIRST_VERSION = {
 AT_ONCE = (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 WITH_NOT_AVAILABLE = 5  # version
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 CONSUMER = -1
 NOTHING = -1
 
@@ -69,7 +70,10 @@ class Found(Struct, frozen=True):
 
 
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Answer:
-    """One offset per partition; a partition named twice is INVALID_REQUEST."""
+    """One offset per partition; a partition named twice is INVALID_REQUEST. An unknown isolation
+    level fails the whole request, as in Kafka."""
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     logs: dict[int, int] = {}
     twice = Repeated(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions

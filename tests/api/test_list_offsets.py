@@ -89,6 +89,14 @@ def test_read_committed_ends_at_the_last_stable_offset(made: World) -> None:
     assert (beyond.error_code, beyond.offset, beyond.timestamp) == (0, -1, -1)
 
 
+@pytest.mark.parametrize("isolation", [-1, 2, 127])
+def test_an_unknown_isolation_level_fails_every_partition(made: World, isolation: int) -> None:
+    for index in (0, 9):
+        answer = offset(made, LATEST, index=index, isolation=isolation)
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (answer.timestamp, answer.offset, answer.leader_epoch) == (-1, -1, -1)
+
+
 def test_consumers_end_at_the_high_watermark_others_at_the_log_end(made: World) -> None:
     slot = made.broker.catalogue.topics["a"].partitions[0].slot
     made.shared.slots[slot, Slot.HIGH_WATERMARK] = 3
