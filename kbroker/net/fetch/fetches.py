@@ -21,13 +21,13 @@ from kbroker.net.fetch.answer import FetchAnswer, Selected
 from kbroker.net.fetch.cold_reads import ColdReads
 from kbroker.net.fetch.fetch_manager import Fetch, FetchManager
 from kbroker.net.fetch.fetch_purgatory import FetchPurgatory
-from kbroker.net.fetch.fetch_session import FetchedPartition
+from kbroker.net.fetch.fetch_session import FetchedPartition, requested_partitions
 from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading
 from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.residency import Probe, by_cachestat
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.network_tables import NetworkTables
-from kbroker.net.rows import Context
+from kbroker.net.rows import Context, FetchVersion, Isolation
 from kbroker.net.security.access import Access
 from kbroker.net.topics import Topics
 from kbroker.net.usage.quotas import Quotas
@@ -41,6 +41,7 @@ from kbroker.purgatory.delayed_fetch import DelayedFetch
 
 MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in slices
 ANSWER_BYTES = 64  # approximate bytes of an answer, and of each partition in it, without records
+ISOLATION_LEVELS = (0, Isolation.READ_COMMITTED)
 Slots = dict[int, list[FetchedPartition]]
 Delayed = DelayedFetch[int, FetchedPartition]
 
@@ -115,6 +116,10 @@ class Fetches:
             self._refuse(found)
         partitions = paced(list(found.partitions.values()))
         interesting = [w for w in partitions if not isinstance(self.reader.find(w), ErrorCode)]
+        if interesting and request.isolation_level not in ISOLATION_LEVELS:
+            self._manager.leave_unchanged(found)
+            self._fail(connection, header, request)
+            return
         readings = self._read(found, interesting)
         enough = sum(reading.length for reading in paced(readings)) >= found.min_bytes
         refused = any(reading.error or reading.diverging for reading in paced(readings))
@@ -127,6 +132,18 @@ class Fetches:
                 emptied(found.partitions)
         else:
             self._wait(found, interesting, request.max_wait_ms)
+
+    def _fail(self, connection: Connection, header: RequestHeader, request: FetchRequest) -> None:
+        """Answer a request that fails as a whole. The partitions carry the error, too, for clients
+        of versions that may lack its field; from v13 on there are none."""
+        code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+        failed: Selected = []
+        if header.api_version < FetchVersion.TOPIC_IDS:
+            for _, partition, _ in requested_partitions(request, header.api_version):
+                failed.append((partition, Reading(code, aborted=[])))
+        self._counts.fetch_error(code)
+        answer = FetchAnswer(header, self._node_id).build(failed, code, request.session_id)
+        self._process.answers.send(connection, answer)
 
     def _refuse(self, fetch: Fetch) -> None:
         """Mark the partitions that the client has no permission to read, perhaps no longer."""

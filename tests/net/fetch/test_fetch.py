@@ -102,6 +102,31 @@ def test_read_committed_stops_at_the_last_stable_offset(node_factory: NodeFactor
     assert offsets(part.records) == list(range(2, 20))
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_unknown_isolation_level_fails_the_request(node_factory: NodeFactory, version: int) -> None:
+    """As in Kafka: the partitions repeat the error up to v12."""
+    node, _ = filled(node_factory)
+    link = node.connect()
+    for isolation in (2, -1):
+        answer = fetch(link, 0, version, isolation=isolation, max_wait_ms=20_000, min_bytes=1 << 20)
+        errors = [part.error_code for topic in answer.responses for part in topic.partitions]
+        assert errors == ([ErrorCode.UNKNOWN_SERVER_ERROR] if version < 13 else [])
+        assert answer.error_code == (ErrorCode.UNKNOWN_SERVER_ERROR if version >= 7 else 0)
+    assert fetch(link, 0, version).responses[0].partitions[0].error_code == 0
+
+
+def test_a_session_outlives_an_unknown_isolation_level(node_factory: NodeFactory) -> None:
+    """As in Kafka: the failed request has moved its epoch on."""
+    node, _ = filled(node_factory)
+    link = node.connect()
+    session = fetch(link, partitions={0: 20}, session=(0, 0), min_bytes=0).session_id
+    failed = fetch(link, partitions={}, session=(session, 1), isolation=2)
+    assert (failed.error_code, failed.session_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, session)
+    produce(node.connect(), batch())
+    news = fetch(link, partitions={}, session=(session, 2))
+    assert (news.error_code, offsets(news.responses[0].partitions[0].records)) == (0, [20])
+
+
 @pytest.mark.parametrize("session", [(0, -1), (0, 0)], ids=["kernel", "python"])
 @pytest.mark.parametrize("isolation", [0, 1])
 def test_records_above_the_high_watermark_are_not_read(
