@@ -11,12 +11,11 @@ from kbroker.api.versions import VERSIONS
 from kbroker.control.changes.config_change import share_min_isr
 from kbroker.control.images import next_image
 from kbroker.control.metadata.eligible_leaders import FEATURE as ELIGIBLE_LEADERS
-from kbroker.control.metadata.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
+from kbroker.control.metadata.features import check_update, finalized
 from kbroker.control.store.change import Change
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.update_features import (
-    FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -56,6 +55,8 @@ def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> U
 
 
 def _first_error(ctx: RequestContext, request: UpdateFeaturesRequest) -> KafkaError | None:
+    """The error of the first update that is refused. Kafka's controller ignores v0's allow_downgrade:
+    each update of v0 is an upgrade."""
     current = finalized(ctx.broker.features, VERSIONS)
     repeated = Repeated(update.feature for update in request.feature_updates)
     for update in request.feature_updates:
@@ -64,16 +65,8 @@ def _first_error(ctx: RequestContext, request: UpdateFeaturesRequest) -> KafkaEr
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"Feature {update.feature} appears more than once"
                 )
-            kind = _upgrade_type(update, ctx.version)
-            check_update(
-                update.feature, update.max_version_level, kind, current, VERSIONS, ctx.broker.node_id
-            )
+            level, kind = update.max_version_level, update.upgrade_type
+            check_update(update.feature, level, kind, current, VERSIONS, ctx.broker.node_id)
         except KafkaError as error:
             return error
     return None
-
-
-def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
-    if version == 0:
-        return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
-    return update.upgrade_type

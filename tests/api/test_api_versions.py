@@ -204,6 +204,17 @@ def test_a_level_is_stored_and_shown(tmp_path: Path) -> None:
         assert made.broker.features_epoch == before > 0
 
 
+@pytest.mark.parametrize(("version", "kind", "code"), [(0, 1, 95), (1, 2, 0)])
+def test_the_first_version_cannot_lower_a_level(tmp_path: Path, version: int, kind: int, code: int) -> None:
+    """Apache Kafka's controller ignores allow_downgrade."""
+    name = "transaction.version"
+    with world(tmp_path) as made:
+        update = UpdateFeaturesRequest(1000, [FeatureUpdateKey(name, 1, True, kind)])
+        answer = asyncio.run(ask(made.broker, ApiKey.UPDATE_FEATURES, version, update))
+        assert answer.error_code == code
+        assert made.broker.features == ({} if code else {name: 1})
+
+
 @pytest.mark.parametrize(
     ("name", "level", "kind"),
     [
