@@ -85,7 +85,10 @@ def _planned(
             if broker.catalogue.get(spec.name) is None and broker.closing.pending(spec.name):
                 why = f"Topic '{spec.name}' is marked for deletion."
                 raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, why)
-            plan = plan_topic(spec, broker.catalogue, broker.config, sites_open(broker))
+            sites = sites_open(broker)
+            plan = plan_topic(spec, broker.catalogue, broker.config, sites)
+            if not plan.assignments and not any(sites.values()):
+                raise _no_log_dir(broker, plan.replication_factor)
             records += records_of(plan)
             if records > MAX_RECORDS_PER_REQUEST:
                 break
@@ -198,11 +201,13 @@ def sites_open(broker: Broker) -> dict[int, list[str]]:
     return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.nodes.sites}
 
 
-def _no_log_dir(broker: Broker) -> KafkaError:
+def _no_log_dir(broker: Broker, factor: int | None = None) -> KafkaError:
     """The error when no site takes new replicas: Kafka's, if those that have not failed are
-    cordoned."""
+    cordoned. factor: of a new topic."""
     if broker.online_dirs:
         why = "All brokers are currently fenced, or have all their log directories cordoned."
+        if factor is not None:
+            why = f"Unable to replicate the partition {factor} time(s): {why}"
         return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
 
@@ -327,8 +332,11 @@ def check_growth(
     count_added: Callable[[int], None] = _uncounted,
 ) -> int:
     """The number of partitions that `grow_topic` would add. Raises KafkaError."""
-    additional = plan_growth(broker.catalogue.get(name), count, assignments, sites_open(broker))
+    sites = sites_open(broker)
+    additional = plan_growth(broker.catalogue.get(name), count, assignments, sites)
     count_added(additional)
+    if assignments is None and not any(sites.values()):
+        raise _no_log_dir(broker)
     return additional
 
 

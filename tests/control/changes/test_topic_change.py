@@ -172,6 +172,21 @@ def test_no_partition_is_created_while_all_directories_are_cordoned(tmp_path: Pa
         assert set(made.broker.catalogue.topics) == {"a"}
 
 
+def test_a_mere_check_finds_that_all_directories_are_cordoned(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        create(made, NewTopic("a"))
+        cordon = Alteration("cordoned.log.dirs", 0, "*")
+        asyncio.run(alter(made.broker, BROKER, "1", [cordon], False))
+        checked = create(made, NewTopic("b"), validate_only=True)["b"]
+        assert isinstance(checked, KafkaError)
+        assert checked.code is ErrorCode.INVALID_REPLICATION_FACTOR
+        why = "All brokers are currently fenced, or have all their log directories cordoned."
+        assert checked.message == f"Unable to replicate the partition 1 time(s): {why}"
+        with pytest.raises(KafkaError) as error:
+            check_growth(made.broker, "a", 2)
+        assert (error.value.code, error.value.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, why)
+
+
 def test_a_directory_that_has_failed_gets_no_new_partitions(tmp_path: Path) -> None:
     with world(tmp_path, dirs=2) as made:
         create(made, NewTopic("a", 2))
