@@ -78,3 +78,4 @@ def test_the_answer_about_offsets_lists_no_absent_topic_without_partitions(tmp_p
         request = AlterShareGroupOffsetsRequest("", topics)
         answer = asyncio.run(ask(made.broker, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, request))
         assert answer.error_code == ErrorCode.INVALID_GROUP_ID
+        assert answer.error_message == "The group id is invalid."

@@ -13,12 +13,18 @@ def test_codes_names_and_retry_classes_are_those_of_kafka() -> None:
 
 
 def test_texts_of_codes_that_answers_carry_are_those_of_kafka() -> None:
-    """Answers about elections, coordinators and permissions have no other words."""
-    assert [ErrorCode(code).message for code in (15, 29, 30, 31, 53, 80, 83, 84)] == [
+    """Answers about elections, coordinators, share group offsets and permissions have no other
+    words."""
+    codes = (14, 15, 16, 24, 29, 30, 31, 35, 53, 80, 83, 84)
+    assert [ErrorCode(code).message for code in codes] == [
+        "The coordinator is loading and hence can't process requests.",
         "The coordinator is not available.",
+        "This is not the correct coordinator.",
+        "The group id is invalid.",
         "Topic authorization failed.",
         "Group authorization failed.",
         "Cluster authorization failed.",
+        "The version of API is not supported.",
         "Transactional Id authorization failed.",
         "The preferred leader was not available.",
         "Eligible topic partition leaders are not available.",
