@@ -230,6 +230,15 @@ def test_levels_out_of_range_or_downwards_are_refused(name: str, level: int, kin
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
+@pytest.mark.parametrize("kind", [2, 3])
+def test_the_kraft_version_is_never_lowered(kind: int) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_update("kraft.version", 0, kind, {"kraft.version": 1}, (), 1)
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert refused.value.message.endswith("Can't downgrade the version of this feature.")
+    check_update("kraft.version", 1, kind, {"kraft.version": 1}, (), 1)
+
+
 def test_a_safe_downgrade_is_allowed() -> None:
     check_update("transaction.version", 1, 2, {"transaction.version": 2}, {ApiKey.END_TXN}, 1)
 

@@ -87,6 +87,8 @@ def check_update(
         )
     if level > now and upgrade_type != UPGRADE:
         raise refuse("Can't downgrade to a newer version.")
+    if name == "kraft.version" and level < now:
+        raise refuse("Can't downgrade the version of this feature.")
     if name == "metadata.version" and level < now:
         why = "Refusing to perform the requested downgrade because it might delete metadata information."
         if upgrade_type == UNSAFE_DOWNGRADE:
