@@ -115,6 +115,16 @@ def test_a_created_topic_hides_its_configs_from_a_client_that_may_not_describe_t
     assert (refused.name, refused.error_code) == (HIDDEN, TOPIC_REFUSED)
 
 
+def test_names_that_no_client_may_create_reach_the_handler() -> None:
+    """As in Kafka, they have errors of their own, whatever the client's permissions."""
+    names = ["__cluster_metadata", HIDDEN, SEEN, SEEN]
+    request = created.CreateTopicsRequest([created.CreatableTopic(name, 1, 1) for name in names])
+    answer, (rest,) = guarded(ApiKey.CREATE_TOPICS, 7, request, created.CreateTopicsResponse())
+    assert [topic.name for topic in rest.topics] == ["__cluster_metadata", SEEN, SEEN]
+    refused = [(each.name, each.error_code, each.error_message) for each in answer.topics]
+    assert refused == [(HIDDEN, TOPIC_REFUSED, "Authorization failed.")]
+
+
 def test_a_created_topic_shows_its_configs_to_a_client_that_may_describe_them() -> None:
     made, *_ = creation((acls.CREATE, TOPIC, SEEN), (acls.DESCRIBE_CONFIGS, TOPIC, SEEN))
     assert (made.topic_config_error_code, made.num_partitions, len(made.configs)) == (0, 3, 1)

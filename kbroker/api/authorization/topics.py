@@ -21,9 +21,13 @@ from kbroker.api.later import then
 from kbroker.api.operations import ON_CLUSTER, ON_TOPIC
 from kbroker.config import acls
 from kbroker.control.coordinator.machine import Deferred
-from kbroker.control.metadata.topic_name import INTERNAL
+from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kbroker.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kbroker.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -41,7 +45,7 @@ from kbroker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kbroker.protocol.schema import ZERO_UUID
-from kbroker.protocol.slices import Names, SlicedList, distinct, freed, paced
+from kbroker.protocol.slices import Names, Repeated, SlicedList, distinct, freed, paced
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -178,12 +182,19 @@ def guard_describe_topic_partitions(
 
 def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve: Serve) -> Any:
     """CREATE on the cluster or on the topic; its configs are returned if the client may describe
-    them."""
+    them. The handler refuses names that no client may create."""
     everything = may_all(ctx, acls.CREATE)
-    allowed, refused = divided(
-        request.topics, lambda topic: everything or may(ctx, acls.CREATE, acls.TOPIC, topic.name)
-    )
-    refusal = create_topics.refuse(changed(request, "topics", refused), KafkaError(REFUSED), ctx.version)
+    repeated = Repeated(topic.name for topic in request.topics)
+
+    def fits(topic: CreatableTopic) -> bool:
+        if everything or topic.name == CLUSTER_METADATA or topic.name in repeated:
+            return True
+        return may(ctx, acls.CREATE, acls.TOPIC, topic.name)
+
+    allowed, refused = divided(request.topics, fits)
+    repeated.clear()
+    error = KafkaError(REFUSED, "Authorization failed.")
+    refusal = create_topics.refuse(changed(request, "topics", refused), error, ctx.version)
 
     def finish(response: CreateTopicsResponse) -> CreateTopicsResponse:
         for result in paced(response.topics):
