@@ -35,9 +35,9 @@ GROUPS = (
             doc="Maximum time until the records of a group, such as committed offsets, are in the log and "
                 "replicated; then the client gets COORDINATOR_NOT_AVAILABLE and retries."),
     Setting("group.min.session.timeout.ms", INT, 6000,
-            doc="Shortest session timeout a classic member may ask for."),
+            doc="Shortest session timeout that a classic member may request."),
     Setting("group.max.session.timeout.ms", INT, 1800000,
-            doc="Longest session timeout a classic member may ask for."),
+            doc="Longest session timeout that a classic member may request."),
     Setting("group.initial.rebalance.delay.ms", INT, 3000,
             doc="How long the first rebalance of an empty classic group waits for more members."),
     Setting("group.max.size", INT, INT_MAX, at_least(1),

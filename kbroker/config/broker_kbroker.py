@@ -10,7 +10,7 @@ KBROKER = (
             doc="Default of the topic setting write.caching. With false, acks=all is answered only when the bytes "
                 "are on disk; all waiting appends of a disk share one sync."),
     Setting("kbroker.clamp.replication.factor", BOOLEAN, True,
-            doc="If a client or a setting asks for more replicas than there are sites, create the topic with fewer "
+            doc="If a client or a setting requests more replicas than there are sites, create the topic with fewer "
                 "replicas, with a warning. A factor above 3 from a client is refused, because no program has it as "
                 "its default. With several kbroker.replica.sites this applies only to internal topics. False "
                 "refuses, as Kafka does."),
@@ -27,7 +27,7 @@ KBROKER = (
                 "any free port, and so does the default if its port is in use."),
     Setting("kbroker.http.ssl.listener", STRING, "",
             doc="Name whose TLS settings the http port and the schema registry use: of a listener, or any name NAME "
-                "with listener.name.NAME.ssl.keystore.location and so on. Clients are not asked for certificates. "
+                "with listener.name.NAME.ssl.keystore.location and so on. Clients need no certificates. "
                 "Empty, the default: plain HTTP."),
     Setting("kbroker.console.enable", BOOLEAN, True,
             doc="Serve the console, a web page and its JSON API, at kbroker.http.listen. On loopback it is open to all "

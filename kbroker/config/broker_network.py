@@ -27,12 +27,11 @@ NETWORK = (
             doc="Security protocol of each listener name, NAME:PROTOCOL separated by commas. A change takes effect at "
                 "the next start."),
     Setting("inter.broker.listener.name", STRING, None,
-            doc="The listener whose address is given out where a single one is needed. Unset: the "
-                "listener that uses security.inter.broker.protocol."),
+            doc="Must be one of advertised.listeners, as in Kafka; without effect, because kbroker connects to "
+                "no other broker."),
     Setting("security.inter.broker.protocol", STRING, "PLAINTEXT",
             one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-            doc="Security protocol that picks the inter-broker listener when inter.broker.listener.name "
-                "is unset."),
+            doc="Accepted, and without effect: as inter.broker.listener.name."),
     Setting("controller.listener.names", LIST, (), list_of(), importance=HIGH,
             doc="Listeners with these names belong to the controllers of a Kafka cluster. kbroker has no "
                 "controllers and does not open them."),
@@ -74,7 +73,7 @@ NETWORK = (
             doc="Maximum number of partitions in one DescribeTopicPartitions response; clients request the rest "
                 "with the cursor."),
     Setting("fetch.max.bytes", INT, 57671680, at_least(1024),
-            doc="Maximum bytes of one Fetch answer, whatever the consumer asks for."),
+            doc="Maximum bytes of one Fetch answer, whatever the consumer requests."),
     Setting("max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0),
             doc="Fetch sessions kept by all network processes together; one keeps at most 131072."),
     Setting("fetch.purgatory.purge.interval.requests", INT, 1000,

@@ -6,7 +6,7 @@ from kbroker.config.setting import BOOLEAN, CLUSTER, HIGH, INT, LONG, Setting
 # fmt: off
 TOPICS = (
     Setting("auto.create.topics.enable", BOOLEAN, True, importance=HIGH,
-            doc="Create a topic when a client first asks for it."),
+            doc="Create a topic when a client first requests it."),
     Setting("delete.topic.enable", BOOLEAN, True, importance=HIGH,
             doc="Allow topics to be deleted."),
     Setting("num.partitions", INT, 1, at_least(1),

@@ -15,7 +15,7 @@ TRANSACTIONS = (
     Setting("transaction.state.log.segment.bytes", INT, 104857600, at_least(1), importance=HIGH,
             doc="Segment size of __transaction_state."),
     Setting("transaction.max.timeout.ms", INT, 900000, at_least(1), importance=HIGH,
-            doc="Longest transaction timeout a producer may ask for."),
+            doc="Longest transaction timeout that a producer may request."),
     Setting("transactional.id.expiration.ms", INT, 604800000, at_least(1), importance=HIGH,
             doc="Time without activity after which a transactional id expires."),
     Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10000, at_least(1),
