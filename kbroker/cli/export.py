@@ -117,10 +117,12 @@ def _identities(log_dirs: Sequence[str]) -> tuple[str, int, dict[str, str]]:
         except MetaPropertiesError as error:
             raise CommandFailed(str(error)) from None
         if found is None or not found.directory_id:
-            raise CommandFailed(f"{path}: no meta.properties with a directory.id")
+            raise CommandFailed(
+                f"{path}: no meta.properties with a directory.id; start kbroker on it and stop it"
+            )
         ids[path] = found.directory_id
         whose.add((found.cluster_id, found.node_id))
     if len(whose) > 1:
-        raise CommandFailed(f"the directories belong to different brokers: {sorted(whose)}")
+        raise CommandFailed(f"name the log.dirs of one broker: these belong to {len(whose)}: {sorted(whose)}")
     ((cluster_id, node_id),) = whose
     return cluster_id, node_id, ids

@@ -44,7 +44,7 @@ NOT_RUN = {
     "kbroker import ": "needs a cluster",
     "AWS_ENDPOINT_URL": "needs a store; tests/cli/backup has one",
     "0 * * * *": "is a line of a crontab; its commands are examples of their own",
-    "kbroker restore /backup/kbroker /tmp/look --to": "needs a backup of the past",
+    "kbroker restore /backup/kbroker /tmp/orders --to": "needs a backup of the past",
     "kbroker topics reassign audit --cancel": "needs a pending reassignment",
     "kbroker topics move-logs": "needs a second log dir; tests/cli/test_move_logs.py has one",
     "kbroker tokens": "needs a broker with logins; tests/cli/test_tokens.py has one",

@@ -55,3 +55,15 @@ def test_an_unclean_stop_a_running_broker_and_other_folders_are_refused(
         True
     ] * 3
     assert not Path(stopped.path, FOLDER).exists()
+
+
+def test_log_dirs_of_two_brokers_are_refused(
+    stopped: LogDir, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    verify_or_create(str(other), CLUSTER_ID, 2)
+    LogDir(str(other)).write_clean_marker()
+    assert run(["export", "kraft", stopped.path, str(other)]) == 1
+    assert "name the log.dirs of one broker: these belong to 2" in capsys.readouterr().err
+    assert not Path(stopped.path, FOLDER).exists()

@@ -32,7 +32,7 @@ BACKUP_EXAMPLES = examples(
 )
 RESTORE_EXAMPLES = examples(
     "kbroker restore /backup/kbroker /var/lib/kbroker",
-    "kbroker restore /backup/kbroker /tmp/look --to 2026-01-31T12:00:00+01:00 --topic orders",
+    "kbroker restore /backup/kbroker /tmp/orders --to 2026-01-31T12:00:00+01:00 --topic orders",
 )
 Repository = Annotated[str, typer.Argument(metavar="BACKUPS", show_default=False)]
 

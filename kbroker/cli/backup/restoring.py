@@ -91,7 +91,7 @@ def _check_contents(folder: Path) -> None:
         if place.is_dir() and place.name != FOLDER:
             inside = [place] if place.is_symlink() else place.iterdir()
             if other := next((path for path in inside if not _may_be_restored(path)), None):
-                raise UsageFailed(f"{other} is not of a restore: move {folder} away")
+                raise UsageFailed(f"no restore wrote {other}: move {folder} away")
 
 
 def _may_be_restored(file: Path) -> bool:

@@ -65,7 +65,7 @@ def test_files_that_no_restore_makes_stay(
     file = tmp_path / f"to{RESTORING}" / name
     file.parent.mkdir(parents=True)
     file.touch()
-    with pytest.raises(UsageFailed, match=f"is not of a restore: move .*/to{RESTORING} away"):
+    with pytest.raises(UsageFailed, match=f"no restore wrote .*: move .*/to{RESTORING} away"):
         restored(repository, point, tmp_path / "to", "other")
     assert file.exists()
 
@@ -80,7 +80,7 @@ def test_nothing_is_removed_through_a_link(repository: Repository, point: Point,
     (tmp_path / f"to{RESTORING}").unlink()
     (tmp_path / f"to{RESTORING}").mkdir()
     (tmp_path / f"to{RESTORING}" / "orders-1").symlink_to("../victim")
-    with pytest.raises(UsageFailed, match="orders-1 is not of a restore"):
+    with pytest.raises(UsageFailed, match=r"no restore wrote .*orders-1: move"):
         restored(repository, point, tmp_path / "to", "other")
     assert (victim / "orders-0").is_dir()
 
