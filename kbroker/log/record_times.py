@@ -1,5 +1,5 @@
 """The first record of a batch at or after a time. The batch is decompressed in pieces and searched
-by a kernel: a megabyte may stand for a gigabyte of records, which other readers wait for."""
+by a kernel: a megabyte may decompress to a gigabyte, and other readers wait meanwhile."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from kbroker.kernels.memory import INT64_MAX
 from kbroker.kernels.scan_rows import RecordSearch
 from kbroker.log.record_times_kernel import RECORD_HEAD_BYTES, search_piece
 from kbroker.protocol import batch_layout as b
-from kbroker.protocol.compression import MAX_BYTES, TooLong, pieces
+from kbroker.protocol.compression import MAX_BYTES, bounded_pieces
 from kbroker.protocol.records import RecordBatch
 from kbroker.protocol.schema import ProtocolError
 
@@ -29,15 +29,11 @@ def first_record(batch: RecordBatch, timestamp: int, min_offset: int = -1) -> tu
     search[RecordSearch.BASE_TIMESTAMP] = batch.base_timestamp
     search[RecordSearch.MIN_TIMESTAMP] = ANY_TIME if appended else timestamp
     search[RecordSearch.MIN_DELTA] = max(min_offset - batch.base_offset, ANY_DELTA)
-    size, rest = 0, b""
-    for piece in pieces(batch.codec, batch.data[b.RECORDS :], max_bytes=MAX_BYTES):
-        size += len(piece)
-        if size > MAX_BYTES:
-            raise TooLong(f"decompressed records take more than the {MAX_BYTES} bytes allowed")
+    rest = b""
+    for piece in bounded_pieces(batch.codec, batch.data[b.RECORDS :], MAX_BYTES):
         rest = _take(search, rest + piece if rest else piece, last=False)
-        if (
-            search[RecordSearch.FOUND] or len(rest) >= RECORD_HEAD_BYTES
-        ):  # bytes after the last record are damage
+        # bytes after the last record are damage
+        if search[RecordSearch.FOUND] or len(rest) >= RECORD_HEAD_BYTES:
             break
     else:
         rest = _take(search, rest, last=True)

@@ -94,13 +94,18 @@ def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES)
     if it is damaged, TooLong if it is longer."""
     if codec == Codec.NONE:
         return data
-    found, size = [], 0
+    found = list(bounded_pieces(codec, data, max_bytes))
+    return found[0] if len(found) == 1 else b"".join(found)
+
+
+def bounded_pieces(codec: int, data: bytes | memoryview, max_bytes: int) -> Iterator[bytes | memoryview]:
+    """As `pieces`; TooLong when they have more than `max_bytes` together."""
+    size = 0
     for piece in pieces(codec, data, max_bytes=max_bytes):
         size += len(piece)
         if size > max_bytes:
             raise TooLong(f"decompressed records take more than the {max_bytes} bytes allowed")
-        found.append(piece)
-    return found[0] if len(found) == 1 else b"".join(found)
+        yield piece
 
 
 def pieces(

@@ -47,7 +47,7 @@ def test_the_first_record_is_that_of_a_plain_search(
 ) -> None:
     (batch,) = read_batches(build_batch(new, base_offset=100, codec=codec))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_times, "pieces", partial(compression.pieces, piece_bytes=piece_bytes))
+        patch.setattr(compression, "pieces", partial(compression.pieces, piece_bytes=piece_bytes))
         found = first_record(batch, timestamp, min_offset)
     assert found == plain(batch, timestamp, min_offset)
 

@@ -14,7 +14,15 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.protocol.compression import XERIAL_HEADER, Codec, TooLong, compress, decompress, pieces
+from kbroker.protocol.compression import (
+    XERIAL_HEADER,
+    Codec,
+    TooLong,
+    bounded_pieces,
+    compress,
+    decompress,
+    pieces,
+)
 from kbroker.protocol.schema import ProtocolError
 
 PACKING = [codec for codec in Codec if codec != Codec.NONE]
@@ -90,6 +98,14 @@ def test_cut_data_is_refused(codec: Codec) -> None:
     for end in (len(packed) - 1, len(packed) // 2, 3):
         with pytest.raises(ProtocolError):
             decompress(codec, packed[:end])
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_bounded_pieces_are_all_bytes_or_too_long(codec: Codec) -> None:
+    data = compress(codec, bytes(3000))
+    assert b"".join(bounded_pieces(codec, data, 3000)) == bytes(3000)
+    with pytest.raises(TooLong):
+        list(bounded_pieces(codec, data, 2999))
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
