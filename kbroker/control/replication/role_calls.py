@@ -85,23 +85,23 @@ class RoleCalls:
         self._confirmed[key] = role
         return answer
 
-    async def replace(self, replica: Replica, role: Lead | Follow) -> None:
-        """Send a temporary role: the next `send` replaces it."""
-        await self._call(replica, role)
+    async def replace(self, replica: Replica, role: Lead | Follow) -> Any:
+        """Send a temporary role, which the next `send` replaces; the reply, or its KafkaError."""
+        answer = await self._call(replica, role)
         self.forget(replica)
+        return answer
 
     async def lead_alone(self, partition: Partition) -> None:
-        """Let the leader of a partition whose other replicas are gone not wait for them. A log
-        that is opened later is opened without such a role."""
+        """Send the leader of a partition whose other replicas are gone a role without followers, so
+        that it does not wait for them. A log that is opened later needs no such role."""
         leader = partition.leader
-        answer = await self._call(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
-        self.forget(leader)
+        answer = await self.replace(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
         if isinstance(answer, KafkaError) and answer.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             self._alone[leader.slot, leader.generation] = partition
 
     def repeat_alone(self) -> None:
         """Repeat the calls of `lead_alone` that were not confirmed: the log may have been opened
-        meanwhile in its role of before."""
+        meanwhile in its previous role."""
         again, self._alone = self._alone, {}
         calls = [
             partial(self.lead_alone, partition)

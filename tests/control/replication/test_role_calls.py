@@ -91,7 +91,7 @@ def test_a_role_without_an_answer_in_time_is_taken_back(
 def test_a_leader_that_is_being_opened_gets_the_call_that_it_is_alone_again(
     tmp_path: Path, code: ErrorCode
 ) -> None:
-    """Its role of before would let it wait for replicas that are gone. One that is offline has no
+    """Its previous role would let it wait for replicas that are gone. One that is offline has no
     role when it is opened again."""
     made, partition = replicated(tmp_path)
     calls, leader = RoleCalls(made.broker), made.workers[partition.worker]
