@@ -113,7 +113,7 @@ def test_serialised_values_and_tombstones_pass_and_all_others_are_refused(case: 
     other = case.register("others-value", '"string"')
     assert case.produce("orders", good, None, good) == [FINE] * 3
     for value, text in (
-        (b"raw", "The value does not begin with the id of a schema, which topic orders asks for"),
+        (b"raw", "The value does not begin with the id of a schema, which topic orders requires"),
         (named(other), f"Schema {other} is not registered for the value in topic orders"),
         (named(99), "Schema 99 is not registered for the value in topic orders"),
         (b"", "The value does not begin"),

@@ -23,7 +23,7 @@ from kbroker.protocol.messages.produce import (
 )
 from kbroker.protocol.slices import paced, release
 
-TOO_MANY = "The request has more partitions than this broker takes in one."
+TOO_MANY = "The request has more partitions than this broker accepts in one request."
 
 May = Callable[[str], bool]
 """Whether the client may write to a topic."""

@@ -115,8 +115,8 @@ def check(
 
 
 def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
-    """Kafka holds offsets against their order, and skips keys and values, where a compressed batch
-    stays as it is (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
+    """If a compressed batch stays as it is, Kafka requires consecutive offsets, and skips keys and
+    values (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
     codec = rules.codec_for(batch)
     any_time = rules.log_append_time or batch.has_log_append_time
     return Demands(
@@ -156,7 +156,7 @@ def _sized_heads(batch: RecordBatch, rules: Rules) -> Iterator[tuple[Head, tuple
 def _unregistered(batch: RecordBatch, demand: SchemaDemand) -> ValidationResult | None:
     """The records that do not name a schema registered for them; None if there are none."""
     if batch.record_count > MAX_RECORDS:
-        text = f"A batch of more than {MAX_RECORDS} records, whose schemas the topic wants to be registered"
+        text = f"The batch has more than {MAX_RECORDS} records: too many for the schema checks of the topic"
         return ValidationResult(ErrorCode.INVALID_RECORD, text)
     errors: list[tuple[int, ErrorCode, str]] = []
     try:

@@ -40,12 +40,12 @@ def _fault(start: bytes | None, demand: SchemaDemand, part: str, strategy: Strat
     if strategy is None or start is None:
         return None
     if len(start) < PREFIX_BYTES or start[0] != MAGIC:
-        return f"The {part} does not begin with the id of a schema, which topic {demand.topic} asks for"
+        return f"The {part} does not begin with the id of a schema, which topic {demand.topic} requires"
     schema_id = int.from_bytes(start[1:PREFIX_BYTES], signed=True)
     if demand.known.has(schema_id, strategy, demand.topic, part):
         return None
     if demand.known.is_empty:
-        return f"No schema is registered, and topic {demand.topic} asks for one of the {part}"
+        return f"No schema is registered, and topic {demand.topic} requires one for the {part}"
     return f"Schema {schema_id} is not registered for the {part} in topic {demand.topic} ({_NAMES[strategy]})"
 
 

@@ -58,8 +58,8 @@ def test_every_other_record_is_named_in_the_answer(codec: Codec) -> None:
     assert validation.error is ErrorCode.INVALID_RECORD
     assert [index for index, _ in validation.record_errors] == [1, 2, 3, 5, 6, 7]
     texts = [text for _, text in validation.record_errors]
-    asks = "The value does not begin with the id of a schema, which topic t asks for"
-    assert texts[:4] == [asks] * 4
+    unnamed = "The value does not begin with the id of a schema, which topic t requires"
+    assert texts[:4] == [unnamed] * 4
     assert texts[4] == "Schema 8 is not registered for the value in topic t (TopicNameStrategy)"
     assert validation.message is not None
     assert "6 record errors in total" in validation.message
