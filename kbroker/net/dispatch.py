@@ -112,8 +112,8 @@ class Dispatch:
             self._learn(connection, known.software_name, known.software_version)
 
     def _begin(self, connection: Connection, frame: bytes | memoryview) -> tuple[RequestHeader, int] | None:
-        """The header and where the body starts; None of a request that is answered or refused
-        already. Raises ProtocolError."""
+        """The header and where the body starts; None for a request that is already answered
+        or refused. Raises ProtocolError."""
         if connection.login is not None and self.logins.takes(connection, frame):
             return None
         header, body = parse_request(frame)

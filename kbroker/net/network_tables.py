@@ -57,13 +57,13 @@ FIRST_CONNECTIONS: Final = 64
 def chunks_of(config: BrokerConfig, arena_bytes: int) -> int:
     """Number of chunks for received requests: all that the arena has, or this process's share of
     queued.max.request.bytes (Kafka's MemoryPool), but always enough for the largest request."""
-    every, queued = arena_bytes // CHUNK_BYTES, config.get_int("queued.max.request.bytes")
+    all_chunks, queued = arena_bytes // CHUNK_BYTES, config.get_int("queued.max.request.bytes")
     if queued <= 0:
-        return every
+        return all_chunks
     share = queued // config.get_int("num.network.threads") // CHUNK_BYTES
     largest = -(-config.get_int("socket.request.max.bytes") // CHUNK_BYTES) + RUN_CHUNKS
-    least = -(-largest * RESERVED_SHARE // (RESERVED_SHARE - 1))
-    return min(every, max(share, least))
+    minimum = -(-largest * RESERVED_SHARE // (RESERVED_SHARE - 1))
+    return min(all_chunks, max(share, minimum))
 
 
 def free_list(table: Words, link: int) -> None:
@@ -240,9 +240,8 @@ class NetworkTables:
         self.free_rows.append(number)
 
     def trim(self) -> None:
-        """Mark the free chunks that were not used since the last call, for ``give_back``.
-
-        Pages that are not touched cost nothing: after a burst its memory is released."""
+        """Mark the free chunks that were not used since the last call, for ``release_chunk``: so
+        the memory that a burst has used is released afterwards."""
         words = self.words
         self._unused = int(words[Context.FREE_CHUNK_LOW])
         words[Context.FREE_CHUNK_LOW] = words[Context.FREE_CHUNK_COUNT]

@@ -1,8 +1,8 @@
 """The network process: one event loop around the pump.
 
-Runs in: network. Owner of its connections, its arena and its fetch sessions. The nested epoll (all
-sockets and the process's eventfd) is one reader of the loop; what the pump cannot finish comes as
-events and is served here.
+Runs in: network. Owner of its connections, its arena and its fetch sessions. The loop watches one
+descriptor: an epoll of all sockets and the process's eventfd. What the pump cannot finish becomes
+an event, which is served here.
 """
 
 import asyncio
@@ -172,7 +172,7 @@ class NetworkProcess:
             self.answers.clear_busy(connection.row)
 
     def request_turn(self) -> None:
-        """Request a turn."""
+        """Let the loop call `turn` soon, once for all requests until then."""
         if not self._turn_requested:
             self._turn_requested = True
             self._loop.call_soon(self.turn)

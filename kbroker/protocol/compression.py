@@ -111,8 +111,8 @@ def bounded_pieces(codec: int, data: bytes | memoryview, max_bytes: int) -> Iter
 def pieces(
     codec: int, data: bytes | memoryview, piece_bytes: int = PIECE_BYTES, max_bytes: int = MAX_BYTES
 ) -> Iterator[bytes | memoryview]:
-    """The records section of a batch in plain, `piece_bytes` or less at a time (snappy: block by
-    block; a block of more than `max_bytes` is TooLong before it is decompressed).
+    """The decompressed records section of a batch, `piece_bytes` or less at a time (snappy: block
+    by block; a block of more than `max_bytes` is TooLong before it is decompressed).
 
     What follows the end of a gzip or lz4 stream is not read, as by Kafka's readers.
     ProtocolError when damaged."""

@@ -162,7 +162,7 @@ class FetchSessionCache:
         return True
 
     def use(self, request: FetchRequest, version: int, now_ms: int) -> "FetchSession | ErrorCode":
-        """The session of an incremental request, updated by it; its epoch moves on. A session that
+        """The session of an incremental request, updated by it; its epoch advances. A session that
         becomes too large ends."""
         session = self._sessions.get(request.session_id)
         if session is None:

@@ -115,23 +115,23 @@ class Fetches:
         if connection.grant is not None:
             self._refuse(found)
         partitions = paced(list(found.partitions.values()))
-        interesting = [w for w in partitions if not isinstance(self.reader.find(w), ErrorCode)]
-        if interesting and request.isolation_level not in ISOLATION_LEVELS:
+        known = [each for each in partitions if not isinstance(self.reader.find(each), ErrorCode)]
+        if known and request.isolation_level not in ISOLATION_LEVELS:
             self._manager.leave_unchanged(found)
             self._fail(connection, header, request)
             return
-        readings = self._read(found, interesting)
+        readings = self._read(found, known)
         enough = sum(reading.length for reading in paced(readings)) >= found.min_bytes
         refused = any(reading.error or reading.diverging for reading in paced(readings))
-        if request.max_wait_ms <= 0 or not interesting or enough or refused:
-            pairs = list(zip(paced(interesting), readings, strict=True))
+        if request.max_wait_ms <= 0 or not known or enough or refused:
+            pairs = list(zip(paced(known), readings, strict=True))
             self._answer(found, pairs)
             emptied(readings)
-            emptied(interesting)
+            emptied(known)
             if found.session is None:
                 emptied(found.partitions)
         else:
-            self._wait(found, interesting, request.max_wait_ms)
+            self._wait(found, known, request.max_wait_ms)
 
     def _fail(self, connection: Connection, header: RequestHeader, request: FetchRequest) -> None:
         """Answer a request that fails as a whole. The partitions carry the error, too, for clients
@@ -213,8 +213,8 @@ class Fetches:
         self._answer_later(fetch, len(readings), partial(self._send_read, fetch, readings))
 
     def _send_read(self, fetch: Fetch, readings: Selected) -> None:
-        there = [(partition, self.reader.still(reading)) for partition, reading in paced(readings)]
-        self._send(fetch, there)
+        current = [(partition, self.reader.current(reading)) for partition, reading in paced(readings)]
+        self._send(fetch, current)
 
     def _answer_later(self, fetch: Fetch, partitions: int, work: Callable[[], None]) -> None:
         """Answer a fetch that has waited; the answer includes partitions that do not exist."""

@@ -87,7 +87,7 @@ class PartitionReader:
         return None if topic is None else topic.name
 
     def find(self, partition: FetchedPartition) -> tuple[TopicImage, PartitionImage] | ErrorCode:
-        """The partition a fetch names."""
+        """The partition that a fetch names."""
         if partition.topic_id != ZERO_UUID or partition.by_id:
             topic = self._topics.by_id.get(partition.topic_id)
             if topic is None:
@@ -147,7 +147,7 @@ class PartitionReader:
         at_once = reading.error is not ErrorCode.NONE or reading.diverging is not None
         return -1 if at_once else reading.length
 
-    def still(self, reading: Reading) -> Reading:
+    def current(self, reading: Reading) -> Reading:
         """The reading once its bytes have arrived; an error if its log dir has failed meanwhile."""
         if reading.length and self._slots[reading.slot, Slot.STATE] == SlotState.OFFLINE:
             return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=reading.slot)
@@ -180,7 +180,8 @@ class PartitionReader:
     def _diverges(
         self, reading: Reading, partition: FetchedPartition, words: list[int], part: PartitionImage
     ) -> bool:
-        """Whether the epoch the reader last saw ended before its offset (KIP-595)."""
+        """Whether the epoch that the reader last saw ended before its offset (KIP-595), or the
+        reader's offset is out of range; the reading then has the divergence or the error."""
         if partition.last_fetched_epoch < 0:
             return False
         epoch, end = epoch_end(part.folder, partition.last_fetched_epoch, words[Slot.LOG_END])

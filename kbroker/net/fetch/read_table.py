@@ -31,7 +31,7 @@ class OpenSegment(NamedTuple):
 
 
 class ReadTable:
-    """reads[slot, READ_WORDS] and segments[SEGMENTS, SEGMENT_WORDS]; an open segment keeps its
+    """reads: a row of Read for each slot. segments: rows of Segment; an open segment keeps its
     files open."""
 
     def __init__(self, tables: NetworkTables, senders: Senders) -> None:

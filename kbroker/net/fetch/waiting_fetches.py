@@ -64,8 +64,8 @@ class WaitingFetches:
     """purgatory: shared with the fetches that Python serves. serve(connection, frame): let Python
     serve it.
 
-    ended(connection): the kernel has answered; its events are to be taken and the connection
-    continues."""
+    ended(connection): the kernel has answered; takes the kernel's events and lets the connection
+    continue."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Checks of long batches in threads. Requests take turns, and what is very long in plain has a
-separate thread: a few kilobytes may stand for gigabytes, and a request may have hundreds of such
-batches.
+"""Checks of long batches in threads. Requests take turns, and batches that decompress to very many
+bytes have a separate thread: a few kilobytes may decompress to gigabytes, and a request may have
+hundreds of such batches.
 
 Runs in: network. Owner: ProduceChecks.
 """
@@ -17,7 +17,7 @@ from kbroker.net.produce.record_walk import ANY_LENGTH, TooLong
 
 THREADS: Final = 2
 FAST_BYTES: Final = 32 << 20
-"""In plain; checked in some 20 milliseconds, gzip in 100."""
+"""Decompressed; checked in some 20 milliseconds, gzip in 100."""
 
 Checked = Future[ValidationResult]
 
@@ -30,11 +30,11 @@ class LongCheck(NamedTuple):
 
 
 class LongChecks:
-    """The fast lane, which most batches do not leave, and the slow one."""
+    """The threads of most batches, and the one of very long batches."""
 
     def __init__(self) -> None:
-        self._slow = _Lane(1, "very-long-checks", ANY_LENGTH, _end)
-        self._fast = _Lane(THREADS, "record-checks", FAST_BYTES, self._checked)
+        self._slow = _Threads(1, "very-long-checks", ANY_LENGTH, _end)
+        self._fast = _Threads(THREADS, "record-checks", FAST_BYTES, self._checked)
 
     def begin(self, request: int, check: LongCheck) -> None:
         """Check a batch of a request when it is its turn."""
@@ -52,7 +52,7 @@ class LongChecks:
         self._slow.close()
 
 
-class _Lane:
+class _Threads:
     """ended: called by the loop with the request, its check, and the result."""
 
     def __init__(

@@ -15,8 +15,6 @@ from kbroker.protocol.schema import ProtocolError
 
 HEAD_BYTES: Final = 40
 """Enough for size, attributes, timestamp, offset and length of the key, as varints."""
-
-
 PREFIX_BYTES: Final = 5
 """Of a key or value, where it names its schema."""
 
@@ -31,14 +29,14 @@ class Head(NamedTuple):
 
 
 class _Source:
-    """The plain bytes of a batch, of which only the present piece is held."""
+    """The decompressed bytes of a batch, of which only the current piece is held."""
 
     def __init__(self, batch: RecordBatch) -> None:
         self._pieces = pieces(batch.codec, batch.data[rb.RECORDS :])
         self._now = memoryview(b"")
 
     def head(self) -> bytes:
-        """The next bytes, HEAD_BYTES of them or all there are; they stay."""
+        """The next HEAD_BYTES bytes, or all that are left; they are not consumed."""
         while len(self._now) < HEAD_BYTES:
             more = next(self._pieces, None)
             if more is None:
@@ -75,7 +73,7 @@ def heads(batch: RecordBatch) -> Iterator[Head]:
 
 
 def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
-    """The records section in plain, with offset deltas that count up from 0; ProtocolError when
+    """The decompressed records, with offset deltas that count up from 0; ProtocolError when
     damaged."""
     source = _Source(batch)
     for number in range(batch.record_count):
@@ -90,7 +88,7 @@ def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
 
 
 class _Plain:
-    """The plain bytes of a batch from `at` on; beyond a piece, only as many as are requested."""
+    """The decompressed bytes of a batch from `at` on: a piece, and more only if requested."""
 
     __slots__ = ("_pieces", "at", "data")
 
@@ -121,8 +119,8 @@ class _Plain:
         self.at += count
 
     def sized(self) -> tuple[bytes | None, int, int]:
-        """The first bytes of a key or value, its size, and how many bytes its length and all of it
-        are; it is passed over."""
+        """Skip a key or value; its first bytes, its size, and the bytes that it and its length
+        field take."""
         self.ensure(HEAD_BYTES)
         length, pos = read_varint32(self.data, self.at)
         if length < 0:

@@ -25,8 +25,8 @@ LZ4_INDEPENDENT = 0x60
 
 class Demands(Struct, frozen=True):
     """Requirements for the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas
-    count up from 0; sized: each record is as long as it says (Kafka does not look where it skips
-    keys and values)."""
+    count up from 0; sized: each record is as long as it says (Kafka does not check that where it
+    skips keys and values)."""
 
     oldest: int
     newest: int
@@ -52,7 +52,7 @@ class TooLong(Exception):
 
 def walk(batch: RecordBatch, body: memoryview, demands: Demands, max_bytes: int = ANY_LENGTH) -> Found:
     """Check every record. body: the batch after its header, as it came. Raises TooLong when it has
-    max_bytes or more in plain."""
+    max_bytes or more decompressed."""
     words = PartialRecord.row()
     words[PartialRecord.LEFT] = batch.record_count
     words[PartialRecord.BASE_TIMESTAMP] = batch.base_timestamp

@@ -31,8 +31,8 @@ class Refusals:
     def __init__(self, tables: NetworkTables) -> None:
         self._tables = tables
         self._validations: dict[int, tuple[int, ValidationResult]] = {}
-        """By result, with Request.RECEIVED_NS: the row of a request that was never answered, as its
-        client has gone, is another request's later."""
+        """By result, with Request.RECEIVED_NS: a request whose client has gone is never answered,
+        and its row is reused."""
 
     def add(self, result: int, validation: ValidationResult) -> None:
         """The answer to the result's request, if there will be one, has this message."""

@@ -2,9 +2,9 @@
 verifies the transaction, then they are appended again (KIP-890).
 
 Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED. The kernel holds their
-connection until they are answered, so that a later batch of the same producer cannot overtake them,
-nor one that was pushed right after them and is still in the ring: the IO worker may find that one
-UNVERIFIED, and the next one of an open transaction.
+connection until they are answered, so that a later batch of the same producer cannot overtake them.
+Nor can it overtake a batch that was pushed right after them and is still in the ring: the IO worker
+might answer that batch UNVERIFIED, and then append the later one to an open transaction.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
-MAX_TRIES = 10  # each further one means that a marker came in between
+MAX_TRIES = 10  # each retry means that a marker was written in between
 HEAD_BYTES = 1 << 17  # of a request: more than its header and transactional id can take
 BASE_OFFSET = struct.Struct(">q")
 PRODUCER = struct.Struct(">qh")
@@ -105,8 +105,8 @@ class LowestSequences:
 
 
 class TransactionChecks:
-    """ask: a call to control, LinkClosed while it is not there. refuse(result, code, text): the
-    batch is answered so. on_released(row): the connection may read on."""
+    """ask: calls control; raises LinkClosed while there is no link. refuse(result, code, text):
+    answers a batch with an error. on_released(row): the connection may continue to read."""
 
     def __init__(
         self,

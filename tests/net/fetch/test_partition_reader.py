@@ -269,9 +269,9 @@ def test_a_log_that_has_moved_or_was_created_again_is_read_from_its_new_files(
 def test_a_read_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> None:
     scene.append(1)
     reading = scene.read(0)
-    assert scene.reader.still(reading) is reading
+    assert scene.reader.current(reading) is reading
     scene.words[Slot.STATE] = SlotState.OFFLINE
-    assert scene.reader.still(reading).error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert scene.reader.current(reading).error is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_topics_are_found_by_name_or_id(scene: Scene) -> None:
