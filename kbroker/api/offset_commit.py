@@ -1,6 +1,6 @@
 """OffsetCommit (key 8), v2-10: store offsets of a group.
 
-v2-4 retention of its own; v3 throttle time; v6 leader epoch; v7 group instance id (KIP-345); v8
+v2-4 its own retention; v3 throttle time; v6 leader epoch; v7 group instance id (KIP-345); v8
 flexible; v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topic ids (v0-1
 were removed in Kafka 4.0).
 """
@@ -38,7 +38,7 @@ def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Answer:
     answer: Answer = service.ask_concurrently(
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
-    if type(answer) is Deferred:  # completes at once instead of Running: nothing else of the group is pending
+    if type(answer) is Deferred:  # not a Running: no other operation of the group is pending
         service.commit_cache.cache_commit(ctx.client, request)
     return answer
 
@@ -98,12 +98,12 @@ def _known_topics(
             response.topics.append(failed_topic(topic, topic.partitions, code))
             continue
         count = len(found.partitions)
-        there = [part for part in topic.partitions if 0 <= part.partition_index < count]
-        if len(there) < len(topic.partitions):
+        existing = [part for part in topic.partitions if 0 <= part.partition_index < count]
+        if len(existing) < len(topic.partitions):
             missing = [part for part in topic.partitions if not 0 <= part.partition_index < count]
             response.topics.append(failed_topic(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        if there:
-            known.append(OffsetCommitRequestTopic(found.name, found.topic_id, there))
+        if existing:
+            known.append(OffsetCommitRequestTopic(found.name, found.topic_id, existing))
     return known
 
 

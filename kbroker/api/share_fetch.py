@@ -93,7 +93,7 @@ def refuse(request: ShareFetchRequest, error: KafkaError, version: int) -> Share
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """Raises INVALID_REQUEST if a request that renews locks asks for records, too."""
+    """Raises INVALID_REQUEST if a request that renews locks also requests records."""
     if request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 

@@ -17,7 +17,7 @@ REMOVED = {
     "group.share.max.groups": "the number of share groups is not limited",
     "inter.broker.protocol.version": _KRAFT,
     "leader.imbalance.per.broker.percentage": (
-        "leaders return to the preferred replica however few they are (auto.leader.rebalance.enable)"
+        "leaders always return to the preferred replica (auto.leader.rebalance.enable)"
     ),
     "log.message.downconversion.enable": _OLD_FORMAT,
     "log.message.format.version": _OLD_FORMAT,

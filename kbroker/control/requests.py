@@ -34,7 +34,7 @@ Dispatch = Callable[[ClientRequest], Frame | Deferred | None]
 Block = tuple[AsyncLink, Mapping[bytes, RequestServer], Iterator[tuple[int, bytes, bytes]]]
 """The link that a block came from, the fast paths that may serve it, and its further requests."""
 SLICED_FROM_BYTES = 1024
-"""Minimum of a request's body: shorter requests name too little to take long, but for LISTS."""
+"""Minimum of a request's body: shorter requests name too little to take long, except LISTS."""
 LISTS: Final = frozenset(
     (
         ApiKey.METADATA,
@@ -68,9 +68,8 @@ LISTS: Final = frozenset(
         ApiKey.ELECT_LEADERS,
     )
 )
-"""APIs whose short requests may ask for everything of a kind, however much; or for the assignment
-of a group whose other members have subscribed to very much; or change a topic or group of very many
-partitions."""
+"""APIs whose short requests may take long: they list all items of a kind, return the assignment of
+a group with many subscriptions, or change a topic or group with many partitions."""
 NO_SERVERS: Final[dict[bytes, RequestServer]] = {}
 BLOCKS_NS: Final = 4_000_000
 """Time for the requests of blocks in one turn of the loop. A block may have thousands of them: many

@@ -1,4 +1,4 @@
-"""The http process's link to control: receives topic changes, and asks for groups."""
+"""The http process's link to control: receives topic changes, and requests groups."""
 
 import logging
 import select

@@ -20,7 +20,7 @@ PARTS = ("_total", "_bucket", "_count", "_sum")
 
 
 class Dialect(StrEnum):
-    """Whose names a scrape asks for."""
+    """The names that a scrape requests: all, kbroker's or Kafka's."""
 
     ALL = "all"
     KBROKER = "kbroker"

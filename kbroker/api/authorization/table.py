@@ -64,7 +64,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 def guard_describe_cluster(ctx: RequestContext, request: Any, serve: Serve) -> Any:
-    """Needs no permission; the client's authorized operations are added when it asks for them."""
+    """Needs no permission; the client's authorized operations are added if it requests them."""
     if not request.include_cluster_authorized_operations:
         return serve(ctx, request)
     response = serve(narrowed(ctx), request)

@@ -204,7 +204,7 @@ class LogDirMoves:
         """A worker's copy has nearly caught up: switch.
 
         Not while control opens the topic's logs at the worker: an OpenPartition call on its way,
-        with the log dir of before, would end the worker's half of the switch. The worker reports
+        with the previous log dir, would end the worker's half of the switch. The worker reports
         again."""
         found = self._find(report.slot, report.generation)
         broker = self._broker

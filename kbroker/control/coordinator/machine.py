@@ -66,8 +66,8 @@ class Outcome(Struct):
     """The outcome of one operation.
 
     records: appended as one batch to the key's partition, all or none; each is replayed after the
-    append. response: anything the caller understands, or a Deferred. It is sent after the records
-    are durable. then: called once, after the replay with ErrorCode.NONE, or instead of it with the
+    append. response: anything the caller understands, or a Deferred; sent when the records are in
+    the log. then: called once, after the replay with ErrorCode.NONE, or instead of it with the
     append's error (as `coordinator_error` maps it; a FollowingMachine may have replayed them).
     Deferreds are completed here. Without `then` an append error is raised to the caller as
     KafkaError. apply: called with the partition instead of the replay, when the operation knows the

@@ -1,5 +1,5 @@
 """Writes outcomes: the records are appended, replayed once they are in the log, and then the
-response is given."""
+response is sent."""
 
 import asyncio
 import logging
@@ -65,7 +65,7 @@ class OutcomeWriter:
         in_turn: bool = True,
     ) -> Deferred:
         """The response, once the records are in the log and replayed. ended: called before it is
-        given.
+        sent.
 
         in_turn: no other operation of the key is decided or written meanwhile. Only then a long
         replay runs in slices: else that of a later operation would be done before it."""
@@ -164,8 +164,8 @@ class OutcomeWriter:
         await self._appender.append(partition, batch, timeout_ms=self._timeout_ms)
 
     def _max_bytes(self) -> int:
-        """Operations are gathered only up to what the arena holds, too: one too large fails
-        alone."""
+        """The largest batch. Operations are gathered up to it, so that one that is too large for
+        the log or the arena fails alone."""
         return self._broker.largest_batch(self._topic.topic)
 
 

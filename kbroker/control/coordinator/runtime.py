@@ -84,8 +84,8 @@ class Runtime(CoordinatorTopic):
     # --- operations -------------------------------------------------------------------------------------
 
     async def run(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
-        """Run an operation in turn with the key's others and give its response, after waiting for a
-        Deferred.
+        """Run an operation in turn with the key's others; returns its response, or the value of a
+        Deferred once it is complete.
 
         producer: (id, epoch) of the transaction that the records belong to. Raises KafkaError: the
         machine's refusal, or an append's error when the outcome has no `then`.

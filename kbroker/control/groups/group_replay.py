@@ -72,8 +72,8 @@ class GroupReplay:
             groups.discard(group_id)
 
     def _is_ahead(self, partition: int, key: Struct, value: bytes | None) -> bool:
-        """Whether the record is an own one of a classic group: it has nothing new, however many
-        members it lists."""
+        """Whether a classic group has written the record itself: it has nothing new, even if it
+        lists many members."""
         if value is None or not isinstance(key, GroupMetadataKey):
             return False
         return partition in self._loaded and self._table.classic(key.group) is not None

@@ -100,7 +100,7 @@ class Rebalance:
         if group.is_in(_DEAD):
             return Outcome()
         if not group.elect_joined_leader() and group.members:
-            # Only static members are left and none of them has come back yet: give them another
+            # Only static members are left, and none of them has joined again yet: begin another
             # round.
             self._schedule_join(group, MIN_ROUND_MS)
             return Outcome()

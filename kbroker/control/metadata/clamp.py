@@ -14,13 +14,13 @@ from kbroker.control.metadata.topic_name import INTERNAL
 
 CLAMP = "kbroker.clamp.replication.factor"
 MAX_CLAMPED = 3
-"""The largest factor that a client may ask for and get less."""
+"""The largest factor that a client may request and get fewer replicas."""
 _MIN_ISR = "min.insync.replicas"
 
 
 def is_clamped(topic: str, config: BrokerConfig, sites: int, requested: int = -1) -> bool:
-    """Whether this topic gets the replicas there are where it asks for more. requested: the factor
-    that a client named, -1 for none."""
+    """Whether this topic gets all available replicas if it requests more. requested: the factor of
+    a client, -1 for none."""
     return config.get_bool(CLAMP) and (topic in INTERNAL or (sites <= 1 and requested <= MAX_CLAMPED))
 
 

@@ -85,7 +85,7 @@ async def finish(replication: Replication, topic: Topic, partition: Partition) -
                 return
             before = Leaderships([partition])
             if leader_goes:
-                # it would stop at every check while the store takes no change
+                # the leader would stop at each check while the store refuses changes
                 await broker.in_store(lambda store: store.apply(Change(led_partitions=[partition])))
             try:
                 if leader_goes:

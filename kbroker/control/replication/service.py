@@ -369,7 +369,7 @@ class Replication:
             raise
 
     async def restore(self, changed: list[Partition], before: Leaderships) -> None:
-        """Undo decisions that are not stored; logs get the roles of before again."""
+        """Undo decisions that are not stored; logs get their previous roles again."""
         before.restore()
         self.broker.catalogue.changed()
         await self._roles.send(changed)

@@ -1,5 +1,5 @@
-"""The transaction coordinator as one machine over `__transaction_state`: the door to everything in
-this room.
+"""The transaction coordinator as one machine over `__transaction_state`: the entry point of this
+room.
 
 Each operation decides for one transactional id (its key in the runtime) and returns an Outcome;
 KafkaError refuses it. A decision counts from the moment its record is in the log: an id whose
@@ -133,8 +133,8 @@ class TransactionShard:
         self._ends.marker_written(order, partitions)
 
     def complete(self, order: MarkerOrder, now_ms: int) -> Outcome:
-        """All are. Response: NONE, or a Deferred of an ErrorCode; an append error wants another
-        try."""
+        """All markers of an order are written. Response: NONE, or a Deferred of an ErrorCode; after
+        an append error the caller tries again."""
         return self._ends.complete(order, now_ms)
 
     # --- the log

@@ -17,6 +17,6 @@ def page_of(name: str, row: Schema) -> Schema:
 
 
 def page(name: str, rows: Sequence[Any], values: Mapping[str, Any] | Any) -> dict[str, Any]:
-    """The page of the rows that a request asks for."""
+    """The page of the rows that a request names."""
     offset = values["offset"]
     return {name: rows[offset : offset + values["limit"]], "total": len(rows), "offset": offset}

@@ -2,7 +2,7 @@
 code.
 
 Runs in: control. Owner: the GroupService. A decision of the coordinator is valid while the group,
-its topics and its offsets do not change otherwise: the cache caches it and answers the next commits
+its topics and its offsets do not change otherwise: the cache keeps it and answers the next commits
 from it. Every other operation on a group first invalidates the group's decisions and waits for its
 pending commits (`Runtime.fast_path`), so that the coordinator sees all changes in order. A commit
 is answered when its record is in the log; the record is then in the offset's row.
@@ -92,8 +92,8 @@ class Batch(msgspec.Struct):
 
 
 class CommitCache:
-    """See above. `take` is given every block of requests; `cache_commit` every commit that the
-    coordinator has decided."""
+    """`take` gets every block of requests; `cache_commit` every commit that the coordinator has
+    decided."""
 
     def __init__(self, broker: Broker, runtime: Runtime, shard: GroupShard, appender: Appender) -> None:
         self._broker = broker
@@ -157,7 +157,7 @@ class CommitCache:
                     stored.leave()
                 if stored.row < 0:
                     if self._broker.authorizer is not None:
-                        # others of the group, without READ on this topic, must be checked again
+                        # clients of the group that lack READ on this topic must be checked again
                         self._decisions.forget(request.group_id)
                     stored.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._pending)
                 if stored.row < 0:
@@ -327,7 +327,7 @@ class CommitCache:
             if not batch.link.closed:
                 batch.link.answer(pack_answer(call, answer))
 
-    # --- others wait ----------------------------------------------------------------------------------
+    # --- operations that wait -------------------------------------------------------------------------
 
     def in_flight(self, key: str) -> bool:
         """Whether commits of the group are being written."""
