@@ -103,7 +103,7 @@ class LogCleaner:
         words[:] = 0
         horizon = now_ms + job.config.delete_retention_ms
         words[Retain.NOW] = now_ms
-        # as in Kafka no tombstone ever goes when the sum is beyond a long
+        # as in Kafka, no tombstone is ever removed if the sum exceeds a long
         words[Retain.NEW_HORIZON] = horizon if horizon <= INT64_MAX else rk.NO_HORIZON
         special = SpecialFilter(self.offset_map, CleanedTransactions(aborted), words, job.last_records)
         segments = {segment.base_offset: segment for segment in job.segments}

@@ -120,8 +120,8 @@ class CleanerThread(threading.Thread):
         return cleaned
 
     def _failed(self, one: CleanableLog, job: CleaningJob, error: Exception) -> None:
-        """A cleaning has failed: for good if the log is damaged, and not at all if its segments
-        were truncated or deleted while they were read. Raises KafkaError when the log is
+        """A cleaning has failed. A damaged log is not cleaned again. If its segments were truncated
+        or deleted while they were read, nothing is wrong. Raises KafkaError when the log is
         deleted."""
         if isinstance(error, CorruptLog | FileNotFoundError) and self._has_changed(one, job):
             log.info("%s changed during its cleaning: %s", job.folder, error)

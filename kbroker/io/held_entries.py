@@ -1,5 +1,5 @@
 """Ring entries that the drain kernel leaves to Python: transaction markers, which end a transaction
-in memory, and ranges of a segment that a network process wants in the page cache.
+in memory, and ranges of a segment that a network process requests in the page cache.
 """
 
 from collections.abc import Callable

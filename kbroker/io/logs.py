@@ -55,11 +55,11 @@ class Logs:
         self._checkpoints = OffsetCheckpoints(self._dirs, self.failures.checkpoint_failed, notify)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self.failures.checkpoint_failed)
         self._openings = Openings(context, self._checkpoints, drain.producers, notify)
-        most = context.config.get_int("kbroker.log.reserve.bytes")
+        max_bytes = context.config.get_int("kbroker.log.reserve.bytes")
         self.slots_used = 0
         """The highest slot that has had a log here, plus 1."""
         self.reservations = Reservations(
-            lambda: drain.rows[: self.slots_used], self._dirs, most, self.get, self.failures.log_failed
+            lambda: drain.rows[: self.slots_used], self._dirs, max_bytes, self.get, self.failures.log_failed
         )
         self.failures.no_room_listeners.append(self.reservations.free)
         self.deletions = Deletions()
@@ -98,7 +98,7 @@ class Logs:
             return
         words = self._shared.slots[slot]
         opening = Opening(message, [call_id])
-        if slot in self._partitions:  # control restarted and asks again
+        if slot in self._partitions:  # control has restarted and calls again
             self.configure(self._partitions[slot], message.config)
             self._openings.finished(opening)
             return

@@ -112,7 +112,7 @@ class Openings:
             opening.call_ids.clear()
 
     def finished(self, opening: Opening) -> None:
-        """The log is loaded, could not be loaded, or does not need it: `take` returns it."""
+        """The log is loaded, could not be loaded, or is open already: `take` returns it."""
         self._done.append(opening)
         self._notify()
 

@@ -134,7 +134,7 @@ class ReadAheadPool:
         self._executor.submit(self._read, stream)
 
     def take(self) -> list[ReadAhead]:
-        """Results since the last call."""
+        """Ranges that were finished since the last call."""
         done = []
         while self._done:
             done.append(self._done.popleft())

@@ -138,9 +138,9 @@ class LogReader:
     def views(
         self, offset: int, end_base: int, end_position: int, version: int = -1
     ) -> Iterator[SegmentView]:
-        """Segments that may hold `offset` or more, up to the end. A file that vanished meanwhile
-        means a new list: when compaction has put its records into an earlier segment, that one
-        comes (again)."""
+        """Segments that may hold `offset` or a later one, up to the end. If a file has vanished
+        meanwhile, the segments are listed again; if compaction has put its records into an earlier
+        segment, that segment is yielded, perhaps for the second time."""
         bases = self.base_offsets(version)
         if end_base != WHOLE_LOG[0] and not self._knows(end_base):
             self.refresh(version)
@@ -171,8 +171,8 @@ class LogReader:
 
     def _open_index(self, base_offset: int, suffix: str) -> OpenFile:
         """Raises FileNotFoundError, also when compaction has replaced the segment since its .log
-        was opened: the new .log comes between the going of the old indexes and the coming of the
-        new ones."""
+        was opened: the new .log appears after the old indexes are removed, and before the new ones
+        exist."""
         known = self.open_files.known(self.folder, base_offset, suffix)
         if known is not None:
             return known
@@ -187,15 +187,15 @@ class LogReader:
         return index
 
     def find_position(self, base_offset: int, offset: int) -> int:
-        """A batch start at or before an offset of the segment, by its index; a damaged one may say
-        anything >= 0."""
+        """A batch start at or before an offset of the segment, by its index. A damaged index may
+        give any position >= 0."""
         index = self.index(base_offset, files.INDEX)
         return max(search.find_position(index.fd, index.size(), base_offset, offset), 0) if index else 0
 
     def offset_after(self, base_offset: int, position: int) -> int | None:
-        """The base offset of a batch of the segment that begins at a byte position or later, near
-        it, by the index; None if that has none, or one that points between batches. Batches before
-        the position have lower offsets."""
+        """The base offset of a batch of the segment that begins at a byte position, or soon after
+        it, by the index. None if the index has no such entry, or one that points between batches.
+        Batches before the position have lower offsets."""
         index = self.index(base_offset, files.INDEX)
         if index is None:
             return None
@@ -236,8 +236,8 @@ class LogReader:
         return log
 
     def _locate_at_once(self, offset: int, end_base: int, end_position: int, version: int) -> Place | None:
-        """The common case in a few microseconds: the offset lies in the segment that its number
-        says, files are as listed. None when there is anything else to consider."""
+        """The common case in a few microseconds: the offset lies in the segment that the list
+        names, and the files are those of the list. None in every other case."""
         bases = self._bases if version == self._version else self.base_offsets(version)
         i = bisect_right(bases, offset) - 1
         if i < 0 or bases[i] > end_base:

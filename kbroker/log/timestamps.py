@@ -82,8 +82,8 @@ def max_timestamp(
 
 
 def _reaches(reader: LogReader, view: SegmentView, timestamp: int) -> bool:
-    """Whether a segment holds that timestamp or a later one; the active one mostly says so by its
-    .timeindex."""
+    """Whether a segment holds that timestamp or a later one; of the active segment the
+    .timeindex usually shows it."""
     if view.last and (indexed := _last_indexed(reader, view)) is not None and indexed[0] >= timestamp:
         return True
     return largest_in(reader, view)[0] >= timestamp

@@ -93,6 +93,6 @@ def walk(
         start = reader.find_position(view.base_offset, offset) if offset > view.base_offset else 0
         for placed in batches_of(view, start):
             if placed.batch.last_offset >= offset:
-                # a segment that compaction replaced meanwhile may come again
+                # a segment that compaction has replaced meanwhile may be yielded again
                 offset = placed.batch.last_offset + 1
                 yield placed

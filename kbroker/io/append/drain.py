@@ -57,7 +57,7 @@ class MarkerAppend(Struct, frozen=True):
 
 
 class ReadAhead(Struct, frozen=True):
-    """A network process wants [position, position + length) of a segment in the page cache."""
+    """A network process requests [position, position + length) of a segment in the page cache."""
 
     client: int
     token: int
@@ -68,10 +68,9 @@ class ReadAhead(Struct, frozen=True):
 
 
 class Drain:
-    """Owns rows[max_partitions, AppendRow.WORDS], the producer table and the scratch of the drain
-    kernel (env).
+    """Owns the append rows, the producer table and the scratch of the drain kernel (env).
 
-    producers: room in the table at first."""
+    producers: the first capacity of the producer table."""
 
     def __init__(self, shared: Shared, worker: int, producers: int = 1024) -> None:
         partitions = shared.sizes.max_partitions
@@ -137,7 +136,7 @@ class Drain:
         self._delayed_room = count - Batch.ROWS - 1
 
     def run(self) -> int:
-        """One kernel call; returns how many entries it took. ``out`` holds the rest."""
+        """One kernel call; returns how many entries it took. ``out`` holds its other results."""
         producers = self.producers
         if producers.room <= 0:
             producers.make_room(Batch.ROWS)

@@ -283,16 +283,16 @@ class ActiveSegment:
         return bool(self.row[AppendRow.STATE] == AppendState.DISK_FULL)
 
 
-def begin_reserving(row: Words, most: int) -> None:
-    """No blocks are reserved after the end; the next append reserves the first chunk
-    (`write_kernel`)."""
+def begin_reserving(row: Words, max_bytes: int) -> None:
+    """No blocks are reserved after the end; the next append reserves the first chunk, of at most
+    max_bytes (`write_kernel`). 0: none is reserved."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
-    row[AppendRow.RESERVE_MAX] = most
-    row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER
+    row[AppendRow.RESERVE_MAX] = max_bytes
+    row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if max_bytes else AppendRow.NEVER
 
 
 def new_jitter(config: TopicConfig) -> int:
     """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll at
     different times."""
-    most = min(config.segment_jitter_ms, config.segment_ms)
-    return random.randrange(most) if most > 0 else 0
+    max_jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+    return random.randrange(max_jitter_ms) if max_jitter_ms > 0 else 0

@@ -33,7 +33,7 @@ class ProducerStateManager:
         self._open = OpenTransactions(table, slot)
 
     def entries(self) -> list[ProducerEntry]:
-        """All of them, by producer id."""
+        """All producers, by producer id."""
         return self._table.entries(self._slot)
 
     def states(self, after: int, limit: int) -> list[list[int]]:
@@ -41,13 +41,13 @@ class ProducerStateManager:
         return self._table.states(self._slot, after, limit)
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Replace them."""
+        """Replace all producers by these."""
         self.drop()
         for entry in entries:
             self._table.put(self._slot, entry)
 
     def drop(self) -> None:
-        """Forget all."""
+        """Forget all producers."""
         self._open.forget()
         self._table.drop(self._slot)
 
@@ -90,7 +90,7 @@ class ProducerStateManager:
         The producer keeps its sequences unless the marker carries a newer epoch: then they start
         again. Raises OSError: the transaction stays open, so that nothing of it is read; its next
         marker ends it."""
-        if marker.producer_id < 0:  # as in Kafka it is no producer's
+        if marker.producer_id < 0:  # as in Kafka, no producer has such an id
             return -1
         active, end = self._segments.active, marker.offset
         self._open.note(active.row)
@@ -116,9 +116,9 @@ class OpenTransactions:
     """The open transactions of one log, by their first offset.
 
     Runs in: io. Owner: the log's ProducerStateManager. The heap has (first offset, producer id) of
-    all open transactions but those in the row, and some that have ended; None: not known. A walk
-    over all producers of the IO worker, of which clients may make very many, would delay all others
-    at each end of a transaction. So the kernels note the transactions that begin in the log's row.
+    all open transactions but those in the row, and some that have ended; None: not known. Clients
+    may make very many producers, so a walk over all of them at each end of a transaction would
+    delay all others. So the kernels note the transactions that begin in the log's row.
     """
 
     def __init__(self, table: ProducerTable, slot: int) -> None:

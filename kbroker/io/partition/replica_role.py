@@ -128,7 +128,7 @@ class ReplicaRole:
         """(segment base, byte position) of an offset or, in a gap, of the next one. None if the
         segment is damaged there, or cannot be opened for lack of descriptors: readers see the
         records before the last known place until the high watermark is elsewhere. Other logs of the
-        IO worker do not suffer from it, and no restart mends it. Raises OSError."""
+        IO worker are not affected; a restart would not repair it. Raises OSError."""
         active = self._segments.active
         end = active.base_offset, active.position
         if offset >= active.next_offset:

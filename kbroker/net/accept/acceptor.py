@@ -74,7 +74,7 @@ class Acceptor:
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
         self._sites: list[int] = []  # of each listening socket
-        self._prepared: list[bool] = []  # whether what it accepts has its options already
+        self._prepared: list[bool] = []  # whether sockets that it accepts have their options already
         self._next_id = 1
         self._open: dict[int, tuple[int, int, str]] = {}  # id -> network process, listener, host
         self._load = Counter(dict.fromkeys(range(len(self._handoffs)), 0))
@@ -163,7 +163,7 @@ class Acceptor:
                 time.sleep(FULL_SECONDS)  # new connections stay in the backlog until the loop returns
                 break
             try:
-                # without a socket object, which costs as much again
+                # without a socket object, which would double the cost
                 fd, address = listening._accept()  # type: ignore[attr-defined]
             except (BlockingIOError, ConnectionAbortedError):
                 break
@@ -295,5 +295,5 @@ def _port(listening: socket.socket) -> int:
 
 
 def _plain(host: str) -> str:
-    """An IPv4 address in its own form, even if it came through an IPv6 socket."""
+    """A host without the IPv6 prefix that an IPv4 address has on an IPv6 socket."""
     return host.removeprefix("::ffff:")

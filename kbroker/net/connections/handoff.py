@@ -1,4 +1,4 @@
-"""The channel to the acceptor: new connections are received by it, and closed ones are reported."""
+"""The channel to the acceptor: it brings new connections, and takes reports of closed ones."""
 
 import asyncio
 import socket

@@ -72,7 +72,7 @@ class ReceivedFrames:
             serve(connection, frame)
 
     def _release(self, chunk: int) -> None:
-        """Requests that wait for room have a turn."""
+        """Release a chunk; request a turn if requests wait for room."""
         release_chunk(self._tables.address, chunk)
         if self._tables.words[Context.STALLED] >= 0:
             self._process.request_turn()

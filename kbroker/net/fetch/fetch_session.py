@@ -37,7 +37,7 @@ class FetchedPartition(Struct):
     reported_high_watermark: int = -1
     reported_log_start: int = -1
     refused: bool = False  # the client has no permission to read it
-    by_replica: bool = False  # the client says that it is another broker
+    by_replica: bool = False  # the client presents itself as another broker
     by_id: bool = False  # the request has topic ids, of which the zero id is one
 
     def update_request_params(self, part: FetchPartition) -> None:

@@ -88,7 +88,7 @@ class RequestCounts:
         connection.on_answer_sent = self._count_sent_late
 
     def answer_sent(self, connection: Connection) -> None:
-        """The socket has taken all of the answer, or will take no more."""
+        """All bytes of the answer are sent, or the connection is closed."""
         count, connection.on_answer_sent = connection.on_answer_sent, None
         if count is not None:
             count(connection)
