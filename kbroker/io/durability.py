@@ -19,6 +19,7 @@ import numpy as np
 from kbroker.io.append.drain import Drain, HeldAppend
 from kbroker.io.append.rows import AppendRow, Environment, SyncRow, SyncState
 from kbroker.io.group_commit import GroupCommit, LogSync
+from kbroker.io.late_answers import LateAnswers
 from kbroker.io.logs import Logs
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
@@ -63,7 +64,7 @@ class Durability:
         self._left: dict[int, str] = {}
         """By slot, the folder that a sync in progress began in, if the log has left it since for
         another log dir."""
-        self._unanswered: list[tuple[HeldAppend, int]] = []
+        self._answers = LateAnswers(drain.complete)
         self._postponed = set[int]()  # slots whose syncs found no descriptors
         self._synced = synced
         logs.failures.offline_listeners.append(self.went_offline)
@@ -92,7 +93,7 @@ class Durability:
     def unanswered(self) -> bool:
         """Whether a client's ring was too full for an answer; then ``answer_late`` must be called
         soon."""
-        return self._drain.unanswered or bool(self._unanswered)
+        return self._drain.unanswered or self._answers.waiting
 
     def hold(self, held: HeldAppend) -> None:
         """Answer when the slot's durable offset allows it; now, for a slot that does not wait for
@@ -237,17 +238,13 @@ class Durability:
     def _answer(self, held: HeldAppend, error: int) -> None:
         """Answer without waking the client: the worker wakes each client once for all answers, as
         each wake-up costs the client a turn of its loop."""
-        if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
-            self._unanswered.append((held, error))
+        self._answers.answer(held, error)
 
     def answer_late(self) -> None:
         """Retry the answers for which a client's ring was full."""
         if self._drain.unanswered:
             self._drain.answer_late()
-        if self._unanswered:
-            unanswered, self._unanswered = self._unanswered, []
-            for held, error in unanswered:
-                self._answer(held, error)
+        self._answers.retry()
 
     def forget(self, slot: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """The slot is closed: appends that wait for it get an error, as after a change of

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kbroker.io.append.drain import Drain, MarkerAppend, ReadAhead
 from kbroker.io.durability import Durability
+from kbroker.io.late_answers import LateAnswers
 from kbroker.io.logs import Logs
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.ipc.crash_point import crash_point
@@ -26,14 +27,13 @@ class HeldEntries:
         self._logs = logs
         self._durability = durability
         self._read_ahead = ReadAheadPool(notify)
-        self._unanswered: list[tuple[int, int, int, int]] = []
-        """Arguments of `_answer` for which a client's ring had no room."""
+        self._answers = LateAnswers(drain.complete_token)
 
     @property
     def unanswered(self) -> bool:
         """Whether a client's ring was too full for an answer; then ``answer_read`` must be called
         soon."""
-        return bool(self._unanswered)
+        return self._answers.waiting
 
     def take(self) -> None:
         """Complete the entries that the last run of the drain left, or begin to read their
@@ -61,21 +61,15 @@ class HeldEntries:
     def _read(self, entry: ReadAhead) -> None:
         file = self._logs.segment_file(entry.slot, entry.segment_base)
         if file is None:
-            self._answer(entry.client, entry.token, entry.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._answers.answer(entry.client, entry.token, entry.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             self._read_ahead.ask(entry, file)
-
-    def _answer(self, client: int, token: int, slot: int, error: int) -> None:
-        if not self._drain.complete_token(client, token, slot, error):
-            self._unanswered.append((client, token, slot, error))
 
     def answer_read(self) -> None:
         """Answer the ranges that were read, and count their bytes; retry the answers for which a
         client's ring was full. The caller then calls ``wake`` of the drain."""
         metrics = self._drain.metrics
-        unanswered, self._unanswered = self._unanswered, []
-        for each in unanswered:
-            self._answer(*each)
+        self._answers.retry()
         for slot, error in self._read_ahead.take_failed():
             self._logs.failures.read_failed(slot, error)
         for slot, count in self._read_ahead.take_from_disk():
@@ -83,7 +77,7 @@ class HeldEntries:
             self._drain.counters[slot, Counter.COLD_BYTES_OUT] += count
         for request in self._read_ahead.take():
             metrics.words[READ_AHEADS] += 1
-            self._answer(request.client, request.token, request.slot, 0)
+            self._answers.answer(request.client, request.token, request.slot, 0)
 
     def close(self) -> None:
         """End the threads that read."""
