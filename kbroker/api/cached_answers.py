@@ -20,7 +20,7 @@ Answer = TypeVar("Answer", bound=Struct)
 TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicPartitionsResponse)
 UNLIMITED: Final = 1 << 62
 MAX_LOGS: Final = 256
-"""Of a cached answer: whether it is valid is checked for each request."""
+"""Maximum of logs of a cached answer: each request checks all of them."""
 
 
 def cached_answers(

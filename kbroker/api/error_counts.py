@@ -25,7 +25,7 @@ REFUSALS = frozenset(
 LAST = max(ErrorCode)
 Plan = tuple[tuple[str, bool], ...]
 ONE_CODE: Plan = ((CODE, False),)
-"""Of an answer that has one code, and none in nested structs."""
+"""Plan of an answer that has one code, and none in nested structs."""
 _PLANS: dict[type[Struct], Plan] = {}
 
 

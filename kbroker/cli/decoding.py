@@ -17,7 +17,7 @@ from kbroker.http.registry.formats.decode import Decode
 _PREFIX = struct.Struct(">BI")
 _MAGIC = 0
 MAX_VALUES = 10_000_000
-"""Of one Avro datum: more than any record can hold, but not endless."""
+"""Maximum of one Avro datum: more than any record can hold, but not endless."""
 
 
 class Decoder:

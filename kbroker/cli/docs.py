@@ -16,7 +16,7 @@ from kbroker.cli.record_format import FORMAT_HELP
 
 PROGRAMS = {"tune": "tuning.cli", "loadtest": "loadtest.cli"}
 PLACEHOLDERS = {"int": "N", "float": "NUMBER", "path": "FILE"}
-"""Of a value, by the parser's name of its type."""
+"""Placeholder of a value, by the parser's name of its type."""
 JUDGE = "spark_validation.options"
 WITH_CODES_OF_THEIR_OWN = {"tune": "tuning.cli", "loadtest": "loadtest.exit_codes", "judge": JUDGE}
 

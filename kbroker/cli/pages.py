@@ -15,7 +15,7 @@ PACKAGE: Final = Path(__file__).parents[1]
 PLACES: Final = (PACKAGE / "pages", PACKAGE.parent / "docs")
 """In a wheel (release/hatch_build.py), and in a source tree."""
 _FORM: Final = "0000-template.md"
-"""Of a new decision: no page for a reader."""
+"""The template of a decision: no page for a reader."""
 EXAMPLES = examples("kbroker docs", "kbroker docs backup", "kbroker docs lab/durable-acks")
 
 

@@ -280,5 +280,5 @@ INERT_TOPIC_GROUPS = (
 # fmt: on
 
 INERT_REASON = {row.name: group.reason for group in INERT_GROUPS for row in group.rows}
-"""Of the broker's settings."""
+"""Reasons why settings of the broker have no effect, by name."""
 INERT_TOPIC_REASON = {row.name: group.reason for group in INERT_TOPIC_GROUPS for row in group.rows}

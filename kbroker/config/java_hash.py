@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 Key = TypeVar("Key")
 Sort = Callable[[Iterable[tuple[int, int]]], list[tuple[int, int]]]
-"""Of (place in a map, place among the keys); one for long lists lets others have their turn."""
+"""Sorts (place in a map, place among the keys). That of long lists lets other work run between."""
 MAX_READY: Final = 256
 """Characters of a text with ready factors."""
 _FACTORS: Final = tuple(pow(31, power, 1 << 32) for power in reversed(range(MAX_READY)))

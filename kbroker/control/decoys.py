@@ -21,7 +21,7 @@ HASHES: Final = {each.number: each.hash_name for each in SCRAM_MECHANISMS.values
 MAX_FORMS: Final = 64
 MAX_SALT_LENGTH: Final = 1024
 _CHARACTERS: Final = (string.digits + string.ascii_lowercase).encode()
-"""Of salts as Apache Kafka makes them, in the order of digits."""
+"""Characters of Apache Kafka's salts, in the order of digits."""
 NUMBER_BITS: Final = 130
 NUMBER_LENGTHS: Final = (25, 26)
 """Apache Kafka's salts are random numbers of NUMBER_BITS with base 36
@@ -38,7 +38,7 @@ class Form(NamedTuple):
 
 
 KAFKAS: Final = Form(4096, None, True)
-"""Of credentials that Apache Kafka's tools make, and of delegation tokens."""
+"""Form of credentials that Apache Kafka's tools make, and of delegation tokens."""
 
 
 class Decoys:

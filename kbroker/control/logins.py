@@ -40,7 +40,7 @@ MESSAGES: Final = (
     AuditEvents,
 )
 MAX_KEPT: Final = 4096
-"""Of the credentials of tokens."""
+"""Maximum of credentials of tokens that are kept."""
 MAX_RELAYED: Final = 1024
 RELAYED_NS: Final = 30 * NS
 """The http process logs in within this time after it has announced a login."""

@@ -13,7 +13,8 @@ from kbroker.http.tls import HttpTls, end_writing, shake_hands
 log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 1
-"""Of each 503: its request has waited for some seconds already, or its connection may give way."""
+"""Retry-After of each 503: its request has waited for some seconds, or its connection may be closed
+in favour of others."""
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 ) % RETRY_AFTER_S

@@ -23,7 +23,7 @@ from kbroker.log.cachestat import STATES, page_counts
 log = logging.getLogger(__name__)
 
 PARTITIONS_PER_SAMPLE = 128
-"""Of those that no client reads."""
+"""Partitions without readers in one sample."""
 READ_S = 300.0
 """A partition keeps its series for so long after its last read."""
 READ_BEFORE_OTHER = 8

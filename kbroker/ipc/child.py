@@ -35,7 +35,7 @@ waiting requests of a rebalancing group a dozen times."""
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_CANNOT_START = 3
-"""Of a child that has logged why it cannot start, and would fail again."""
+"""Exit code of a child that has logged why it cannot start, and would fail again."""
 
 log = logging.getLogger(__name__)
 

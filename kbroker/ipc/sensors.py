@@ -12,7 +12,7 @@ from kbroker.ipc.sensor_kernel import sensor_add, sensor_total
 from kbroker.ipc.shared import Shared
 
 NS_PER_PERCENT = 1e7
-"""Of a second: the unit of request_percentage."""
+"""Nanoseconds in one percent of a second, the unit of request_percentage."""
 
 
 class Sensor(NamedTuple):

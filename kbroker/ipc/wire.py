@@ -30,7 +30,7 @@ from kbroker.ipc.messages import LongRequest, Reply
 LENGTH: Final = struct.Struct("<I")
 BLOCK: Final = 1 << 31
 MAX_BYTES: Final = PIECE - 1
-"""Of a frame: an image of all topics is by far the largest."""
+"""Maximum of a frame: an image of all topics is by far the largest."""
 
 REPLIES: Final[dict[type, Any]] = {
     m.ClientRequest: bytes | None,

@@ -20,8 +20,8 @@ ENTRY = struct.Struct(">hqqqq")
 ENTRIES = np.dtype([("version", ">i2"), *((name, ">i8") for name in ("producer", "first", "last", "stable"))])
 VERSION = 0
 LONG_BYTES = 1 << 12
-"""Of a file whose entries are chosen before they are parsed: it may have a million, and each fetch
-looks them up."""
+"""Bytes of a file whose entries are chosen before they are parsed: it may have a million, and each
+fetch looks them up."""
 SEAL = "user.kbroker.crc32c"
 """Extended attribute of a finished .txnindex: the format has no checksum."""
 

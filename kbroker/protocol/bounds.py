@@ -3,6 +3,7 @@
 from typing import Final
 
 MAX_STRING_BYTES: Final = 32_767
-"""Of a string: its length is an int16."""
+"""Maximum of a string: its length is an int16."""
 MAX_TOPIC_CHARACTERS: Final = 249
-"""Of a topic's name: its log's folder, with partition and suffix, is a file name of 255 bytes."""
+"""Maximum of a topic's name: a file name has at most 255 bytes, and a log's folder adds to the name
+a partition and a suffix."""

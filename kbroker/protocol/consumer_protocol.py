@@ -18,7 +18,7 @@ _VERSION = struct.Struct(">h")
 _LENGTH = struct.Struct(">i")
 _NEWEST = 3
 MAX_TOPICS = 50_000
-"""Of all members of a group: they are read at once, when a rebalance ends."""
+"""Maximum for all members of a group: they are read at once, when a rebalance ends."""
 
 
 def version_of(data: bytes) -> int:

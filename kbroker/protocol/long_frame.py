@@ -4,7 +4,7 @@ import struct
 from typing import Any, Final
 
 MAX_SLICED_BYTES: Final = 128 << 20
-"""Of the answer to a request that is served in slices."""
+"""Maximum of the answer to a request that is served in slices."""
 PART_BYTES: Final = 1 << 17
 """Bytes of an encoded message that are kept in one piece."""
 _SIZE: Final = struct.Struct(">i")

@@ -15,7 +15,7 @@ from tuning.bench.disk import Clock, in_threads
 BLOCK = 4096
 CHUNK = 1 << 20
 MAX_BYTES = 1 << 28
-"""Of the test file."""
+"""Maximum of the test file."""
 THREADS = (1, 4, 16)
 """The interpreter's lock is free in each call; beyond some 60,000 operations a second it is the
 limit itself."""

@@ -13,7 +13,7 @@ from tuning.verify.decision import Comparison
 WIDTH, LEFT, RIGHT, TOP, ROW = 620, 70, 20, 16, 24
 HEIGHT = TOP + 2 * ROW + 22
 CHART, NAMES, LINE = 260, 150, 14
-"""Of the plot of lines: its height, the width of the names, the height of a name."""
+"""Sizes of the plot of lines: its height, the width of the names, the height of a name."""
 
 
 def plot(comparison: Comparison) -> str:

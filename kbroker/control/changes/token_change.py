@@ -21,7 +21,7 @@ from kbroker.protocol.slices import paced
 log = logging.getLogger(__name__)
 
 MAX_PRINCIPALS_CHARACTERS: Final = 1 << 14
-"""Of all names in one token."""
+"""Maximum of all names in one token together."""
 MAX_TOKENS_OF_REQUESTER: Final = 10_000
 """Each is held in memory until it expires."""
 REMOVED_AT_ONCE: Final = 1000

@@ -30,7 +30,7 @@ Words = NDArray[np.int64]
 WINDOW_BYTES: Final = 16 << 20
 WINDOW_ROWS: Final = 1 << 18
 FIRST_BYTES: Final = 1 << 20
-"""Of the first window, so that a small log takes little memory."""
+"""Size of the first window: a small log takes little memory."""
 INDEX_SHARE: Final = 2
 """Index words for each row."""
 PORTION: Final = 1024

@@ -18,8 +18,8 @@ UNKNOWN_MEMBER = ""
 KNOWN_MEMBER_ID_FROM = 4
 """JoinGroup version from which a dynamic member must join with the id it was given (KIP-394)."""
 MAX_PROTOCOLS = 10_000
-"""Of one member. A group looks through them at each rebalance, in one piece; Kafka has no bound,
-and clients send a handful."""
+"""Maximum of one member. A group reads all of them at each rebalance, without a pause; Kafka has no
+bound, and clients send a handful."""
 SKIP_ASSIGNMENT_FROM = 9
 """First JoinGroup version with SkipAssignment, for a static leader that returns (KIP-814)."""
 

@@ -15,9 +15,9 @@ from kbroker.protocol.schema import ZERO_UUID
 from kbroker.protocol.slices import in_order, paced
 
 STEP_BYTES: Final = 1 << 18
-"""Of the keys that one operation removes."""
+"""Maximum of the keys that one operation removes."""
 KEY_BYTES: Final = 256
-"""Of a key besides the group's id, at most: the topic's name, and lengths."""
+"""Maximum of a key besides the group's id: the topic's name, and lengths."""
 
 
 def steps(group_id: str, offsets: int) -> int:

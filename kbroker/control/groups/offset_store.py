@@ -62,7 +62,7 @@ class StoredOffset:
 
     @property
     def offset(self) -> CommittedOffset:
-        """The offset of the record, which was checked when it came."""
+        """The offset of the record, which was checked when it was replayed."""
         self._settle()
         if self._offset is None:
             self._offset = decode_offset(self._value)

@@ -100,14 +100,14 @@ class GroupService:
         self._sweeps.repeat("expire-offsets", self._expiring, self._expiry_of)
 
     def _expiring(self) -> Iterator[str]:
-        """All groups, each as often as there may be operations that remove something of it."""
+        """All groups, each once for every operation that may be needed to expire its offsets."""
         self._expired.clear()
         for group_id in self.shard.group_ids():
             yield from repeat(group_id, steps(group_id, self.shard.table.offsets.count_of(group_id)))
 
     def _expiry_of(self, group_id: str) -> Operation | None:
-        """Nothing for a group of which nothing is expired: most never are. Very many offsets are
-        checked by the operation, which runs in slices."""
+        """None for a group without expired offsets, as most groups are. If a group has very many
+        offsets, the operation checks them, in slices."""
         if group_id in self._expired or (
             self.shard.table.offsets.count_of(group_id) <= FEW_OFFSETS
             and not self.shard.expire_offsets(group_id, self._broker.now_ms()).records
@@ -116,8 +116,8 @@ class GroupService:
         return lambda now_ms: self._expire(group_id, now_ms)
 
     def _expire(self, group_id: str, now_ms: int) -> Outcome:
-        """One of several operations on a group; nothing is left to those after the last that
-        removed as much as one does."""
+        """One of several operations on a group. After one that has removed less than the maximum,
+        the others have nothing to do."""
         if group_id in self._expired:
             return Outcome()
         outcome = self.shard.expire_offsets(group_id, now_ms)

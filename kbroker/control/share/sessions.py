@@ -14,7 +14,7 @@ _LAST_EPOCH = 2**31 - 1
 LONG = 1024
 """Partitions of a session; requests of a longer session are long work, even if they are short."""
 MAX_PARTITIONS = 250_000
-"""Of all sessions together. Tables of a million take tens of milliseconds to grow."""
+"""Maximum of all sessions together. Tables of a million take tens of milliseconds to grow."""
 
 TopicPartition = tuple[bytes, int]
 

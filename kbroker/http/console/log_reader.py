@@ -26,7 +26,7 @@ BATCH_HEADERS = 500_000
 """Maximum number of headers of its records."""
 MAX_RECORDS = 10_000
 HELD_BYTES = 32 << 20
-"""Of the records of one fetch, from where on the rest is left to the next one: a fetch of a
+"""Bytes of records of one fetch after which the rest is left to the next fetch: a fetch of a
 megabyte may hold a gigabyte of records, or a hundred million of them."""
 EARLIEST, LATEST = -2, -1
 

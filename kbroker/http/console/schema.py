@@ -20,7 +20,7 @@ NUMBERS: Schema = {"type": "object", "additionalProperties": NUMBER}
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_VALUE_CHARACTERS = 8192
-"""Of a value in a map."""
+"""Maximum length of a value in a map."""
 _DIGITS = re.compile(r"-?[0-9]{1,19}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NO_CONTROL = r"^[^\u0000-\u001F\u007F]*$"

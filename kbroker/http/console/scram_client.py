@@ -11,7 +11,7 @@ from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
 HASHES = {name: SCRAM_MECHANISMS[name].hash_name for name in ("SCRAM-SHA-512", "SCRAM-SHA-256")}
 """By mechanism, the preferred one first."""
 NAMES = {each.number: name for name, each in SCRAM_MECHANISMS.items()}
-"""Of mechanisms, by number."""
+"""Names of mechanisms, by number."""
 MAX_ITERATIONS = 1_000_000
 
 

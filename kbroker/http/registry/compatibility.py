@@ -15,9 +15,9 @@ MAX_S = 10.0
 """Time limit for the comparisons of one request."""
 TOO_LONG = f"Comparing with all versions takes more than {MAX_S:.0f} s"
 MAX_DEPTH = 100
-"""Of references that lead to one another."""
+"""Maximum length of a chain of references."""
 MAX_FOLLOWED = 10 * MAX_REFERENCES
-"""Of all references of a schema and of those that they lead to, also where many have one name."""
+"""Maximum of references that are followed from a schema, even if many have the same name."""
 
 References = tuple[tuple[str, str], ...]
 _PARSED: SchemaCache[tuple[str, str, References], Parsed] = SchemaCache()

@@ -27,7 +27,7 @@ from kbroker.ipc.child import ChildContext, die_with_parent
 log = logging.getLogger(__name__)
 
 HEAD = struct.Struct(">BI")
-"""Of a request and of an answer: its kind, and its bytes."""
+"""The head of a request or an answer: its kind, and its bytes."""
 QUESTION, DESCRIPTOR, INVALID, FAILED = range(4)
 """Kinds: JSON of a schema; the answers, a descriptor, a text, or JSON of a Failure."""
 FIRST_FD = 3

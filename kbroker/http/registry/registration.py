@@ -28,8 +28,8 @@ from kbroker.http.registry.topic import NotWritten, Row, SchemaTopic
 from kbroker.http.registry.topic_records import Reference, SchemaRow, dump
 
 MAX_CONTEXTS_BYTES: Final = 256 << 10
-"""Of the names of all contexts with the highest id of each, which have to fit one record: a context
-keeps its entry when its last schema is removed."""
+"""Maximum for the names of all contexts with the highest id of each, which have to fit one record:
+a context keeps its entry when its last schema is removed."""
 TRIES: Final = 20
 """Ids that other registries may give to other schemas at the same time."""
 

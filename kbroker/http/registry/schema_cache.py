@@ -9,7 +9,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_CHARACTERS = 8 << 20
-"""Of the schemas of all cached values. The worst values take 25 bytes a character."""
+"""Maximum for the schemas of all cached values. The worst values take 25 bytes a character."""
 OVERHEAD = 500
 """Characters that each schema counts for, besides its own."""
 

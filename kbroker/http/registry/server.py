@@ -39,8 +39,8 @@ NEEDED = ("avro", "grpc_tools", "jsonschema")
 TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 8 << 20
 MAX_FREE_BODY_BYTES = 64 << 10
-"""Of a body that is read before the login of its request, where logins are required, and without a
-turn."""
+"""Maximum of a body that is read without waiting for a turn and, where logins are required, before
+the login of its request."""
 WAIT_S = 5.0
 """A large request waits so long for its turn, then it is refused."""
 ANSWER_S = 60.0
@@ -55,13 +55,12 @@ _CODES = {
 }
 """Error codes of the API for refused logins."""
 MAX_VALUES = 100_000
-"""Of a body's JSON, names included. Three bytes may be a value of eighty in memory."""
+"""Maximum of a body's JSON, names included. Three bytes may be a value of eighty in memory."""
 _TEXT = re.compile(rb'"[^"]*"')
 _PARSING = threading.Lock()
 """A body of 8 MiB takes several times as much while it is parsed."""
 MAX_DEPTH = 100
-"""Of a body's JSON. What is nested more deeply might be written to the topic and not be read
-again."""
+"""Maximum of a body's JSON: a deeper value might be written to the topic and then be unreadable."""
 _CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
 _ALL_SCHEMAS = re.compile(r"(/contexts/[^/]+)?/schemas/*")
 """The path whose answer may be as long as all schemas."""

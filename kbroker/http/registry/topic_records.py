@@ -12,10 +12,10 @@ from msgspec import Struct
 from kbroker.http import finite_json
 
 LAST_IDS_KEY = b'{"keytype":"NOOP", "magic":0}'
-"""Of the record that keeps the highest ids when no schema has them any more. Confluent's registry
-and Karapace ignore it, and their own NOOP, which has no space, does not replace it: compaction
-compares bytes. After a key whose members are in another order, Karapace would write all its keys
-in another order, and its removals would not cover the records of ours."""
+"""Key of the record that keeps the highest ids when no schema has them any more. Confluent's
+registry and Karapace ignore it, and their own NOOP, which has no space, does not replace it:
+compaction compares bytes. After a key whose members are in another order, Karapace would write all
+its keys in another order, and its removals would not cover our records."""
 LAST_IDS = "lastIds"
 SCHEMA_MEMBERS = ("metadata", "ruleSet")
 """Members of a schema besides its type, text and references."""

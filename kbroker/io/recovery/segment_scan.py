@@ -30,10 +30,10 @@ BUFFER_BYTES = 1 << 20
 HEADER_BUFFER_BYTES = 1 << 16
 ROWS = 4096
 MAX_KNOWN_ROWS: Final = 1 << 13
-"""Of one log, 0.9 MB. The headers of a larger log are read again: that takes much less time than
-its CRCs, and logs are loaded side by side."""
+"""Maximum of one log, 0.9 MB. The headers of a larger log are read again: that takes much less time
+than its CRCs, and logs are loaded side by side."""
 OLD_HEAD: Final = struct.Struct(">iI")
-"""Of a record of format 0 or 1, after its offset: length, and CRC-32 of all that follows it."""
+"""Head of a record of format 0 or 1 after its offset: length, and CRC-32 of the bytes after it."""
 TORN = "the file ends within a batch"
 FAULTS = {
     ScanStop.TORN: TORN,

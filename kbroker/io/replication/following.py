@@ -36,7 +36,7 @@ from kbroker.log.reader import LogReader
 log = logging.getLogger(__name__)
 
 PAUSE_NS = 1_000_000_000  # after a failure that may be temporary
-BREATH_NS = 20_000_000  # after a condition that is over in a moment
+SHORT_PAUSE_NS = 20_000_000  # after a condition that ends soon
 HELD_NS = 50_000_000  # while the throttle of replication holds
 TRIES = 100  # attempts to read a slot while its writer changes it
 PULLS = 8  # buffers of one partition in a turn
@@ -178,7 +178,7 @@ class Following:
             self._pause(followed)
             return False
         if partition.role.paused:
-            self._pause(followed, BREATH_NS)
+            self._pause(followed, SHORT_PAUSE_NS)
             return False
         words = self._leader(followed)
         if words is None:
@@ -197,7 +197,7 @@ class Following:
             if not gone:
                 log.error("%s cannot be copied: %s", partition.folder, error)
                 self._errors.report(followed.body.leader_folder, error)
-            self._pause(followed, BREATH_NS if gone else PAUSE_NS)
+            self._pause(followed, SHORT_PAUSE_NS if gone else PAUSE_NS)
         return False
 
     def _pause(self, followed: Followed, nanoseconds: int = PAUSE_NS) -> None:
@@ -214,12 +214,12 @@ class Following:
             before = int(line[Slot.SEQUENCE])
             words: list[int] = line.tolist()
             if not before & 1 and int(line[Slot.SEQUENCE]) == before == words[Slot.SEQUENCE]:
-                there = (
+                leads = (
                     words[Slot.STATE] == SlotState.ONLINE
                     and words[Slot.GENERATION] == followed.body.leader_generation
                     and words[Slot.LEADER_EPOCH] == followed.body.leader_epoch
                 )
-                return words if there else None
+                return words if leads else None
         return None
 
     def _agree(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> None:
@@ -274,7 +274,7 @@ class Following:
                 self._pause(followed, HELD_NS)
                 break
             if not self._copy_some(followed, partition, words, limits):
-                self._pause(followed, BREATH_NS)
+                self._pause(followed, SHORT_PAUSE_NS)
                 break
             copied = True
         mark = words[Slot.HIGH_WATERMARK]

@@ -16,7 +16,7 @@ from kbroker.protocol.schema import ProtocolError
 HEAD_BYTES: Final = 40
 """Enough for size, attributes, timestamp, offset and length of the key, as varints."""
 PREFIX_BYTES: Final = 5
-"""Of a key or value, where it names its schema."""
+"""First bytes of a key or value, which name its schema."""
 
 
 class Head(NamedTuple):

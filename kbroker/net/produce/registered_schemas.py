@@ -36,7 +36,7 @@ BATCH_BYTES: Final = 8 << 20
 """Decompressed; a larger batch is ignored. All clients of the process wait while a text of it is
 parsed, and those of topics with schemas until all of it is."""
 BATCH_HEADERS: Final = 10_000
-"""Of its records; a batch with more is ignored, too."""
+"""Maximum of headers of the records of a batch; a batch with more is ignored, too."""
 REBUILD_S: Final = 3600.0
 """The topic is read from its start after so long, because compaction may have removed
 tombstones."""

@@ -15,7 +15,7 @@ RECORD_HEAD: Final = 5
 HANDSHAKE: Final = b"\x16\x03"
 """The first byte of a TLS client; OpenSSL refuses anything else at once."""
 MAX_FIRST_BYTES: Final = 16 << 10
-"""Of a message that is waited for; OpenSSL reads a longer one as it comes."""
+"""Maximum size of a first message that is awaited whole; OpenSSL reads a longer one in parts."""
 _LENGTH: Final = struct.Struct(">H")
 
 

@@ -24,9 +24,9 @@ MAX_KEPT: Final = 4096
 """Numbers of client ids that may be in use before unused numbers are freed: closed connections keep
 theirs until the next report."""
 MAX_CLIENT_ID: Final = 128
-"""Of a client id in a report."""
+"""Maximum length of a client id in a report."""
 WEIGHT: Final = 0.3
-"""Of the last second in a rate: a rate follows a change within some five seconds."""
+"""Weight of the last second in a rate: a rate follows a change within some five seconds."""
 WORDS: Final = [int(ConnectionRow.BYTES_IN), int(ConnectionRow.BYTES_OUT)]
 
 

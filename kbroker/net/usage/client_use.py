@@ -21,7 +21,7 @@ UNKNOWN: Final = "unknown"
 MAX_SOFTWARE: Final = 64
 """Names with version and listener in a report; the rest is reported as OTHER."""
 MAX_SOFTWARE_LENGTH: Final = 64
-"""Of a name or version as it is kept."""
+"""Characters of a name or version that are kept."""
 
 NOTHING: Final = ClientReport()
 

@@ -14,7 +14,7 @@ from kbroker.net.connections.connection import Connection
 AT_ONCE: Final = 250
 """Connections that are read between two turns of the event loop: some 0.3 ms."""
 MAX_PRINCIPAL: Final = 256
-"""Of a principal in a report."""
+"""Maximum length of a principal in a report."""
 
 Rates = Callable[[Sequence[int]], NDArray[np.float64]]
 """Bytes per second of rows, received and sent."""

@@ -9,7 +9,7 @@ from kbroker.ipc.client_messages import Throttled
 MAX_CLIENTS: Final = 1000
 """Clients, and quotas, in a report."""
 MAX_TEXT: Final = 255
-"""Of a user or client id in a report; clients with longer ones are left out."""
+"""Maximum length of a user or client id in a report; clients with longer ones are left out."""
 
 
 class QuotaUse:

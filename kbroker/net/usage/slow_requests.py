@@ -34,7 +34,7 @@ from kbroker.protocol.frame import parse_request
 log = logging.getLogger(__name__)
 
 MAX_A_SECOND: Final = 10
-"""Of a client id in a line."""
+"""Maximum of lines that a network process logs in a second."""
 NOT_SLOW: Final = ("total", "purgatory")
 Fields = dict[str, str | int | float | bool]
 

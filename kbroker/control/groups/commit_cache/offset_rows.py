@@ -2,7 +2,7 @@
 find and write.
 
 Runs in: control. Owner: the OffsetStore. A row holds the key of its records and the last value that
-the cache wrote; the store's own `Commit` takes it over on the next read (`offset_store.py`).
+the cache wrote; the store's `StoredOffset` takes it over on the next read (`offset_store.py`).
 """
 
 from typing import Final

@@ -10,7 +10,7 @@ from kbroker.http.console.visible import Visible
 SHOWN = 8
 GROUPS = 10
 ASKED = 32
-"""Of the busiest topics, among which are those that the client may see."""
+"""Busiest topics that are requested: the client may see some of them."""
 
 STAGE = fields(count=INT, p50_ms=NUMBER, p99_ms=NUMBER)
 STAGES: Schema = {"type": "object", "additionalProperties": STAGE}

@@ -8,7 +8,7 @@ from kbroker.http.registry.failure import unprocessable
 
 MODULES = {"AVRO": "avro_format", "JSON": "json_format", "PROTOBUF": "protobuf_format"}
 MAX_CHARACTERS = 1 << 20
-"""Of one schema. As a record it has to fit max.message.bytes of the topic, 1 MiB by default."""
+"""Maximum of one schema: its record has to fit max.message.bytes of the topic, by default 1 MiB."""
 MAX_REFERENCED = 4 << 20
 """Characters of all schemas that one refers to."""
 EXTRA = "kbroker[registry]"

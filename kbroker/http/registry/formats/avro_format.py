@@ -16,7 +16,7 @@ MAX_PAIRS = 100_000
 """Maximum number of compared pairs of types, which take at most four seconds. The library compares
 each branch of a union with each branch of the other."""
 MAX_FIELDS = 5000
-"""Of one record. The library compares the name of each field with all before it."""
+"""Maximum of one record. The library compares the name of each field with all before it."""
 _NAMED = ("record", "error", "enum", "fixed")
 
 

@@ -10,7 +10,7 @@ from kbroker.http.registry.deadline import Deadline
 Decode = Callable[[bytes], Any]
 _MAX_INDEXES = 100
 MAX_VALUES = 20_000
-"""Of one Avro datum in an answer of the console: reading them takes a tenth of a second."""
+"""Maximum of one Avro datum in an answer of the console: reading them takes a tenth of a second."""
 
 
 MAX_PARSING_S = 5.0

@@ -9,7 +9,7 @@ from kbroker.http.registry.formats import InvalidSchema
 
 MAX_DEPTH = 100
 MAX_STEPS = 100
-"""Of a reference that leads to another one, which leads to another one."""
+"""Maximum length of a chain of references."""
 
 
 class Document:

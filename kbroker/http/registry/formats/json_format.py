@@ -16,8 +16,8 @@ from kbroker.http.registry.formats.json_values import value_text
 LISTS_OF_TEXTS = ("type", "disallow", "required")
 MAPS_OF_TEXTS = ("dependencies", "dependentRequired")
 MAX_TYPES = 300
-"""Of a list of types or of required names that holds anything but texts. The library compares the
-values of such a list one by one, and makes an error of each."""
+"""Maximum of a list of types or of required names with values that are no texts. The library
+compares the values of such a list one by one, and makes an error of each."""
 
 
 class JsonSchema:

@@ -35,7 +35,7 @@ from kbroker.http.registry.formats.protobuf_text import normal_text
 
 MAIN = "schema.proto"
 LIMIT_S = 20
-"""Of the parsing of one schema, with all that it refers to."""
+"""Maximum time to parse one schema, with all schemas that it refers to."""
 MAX_PROTOC_BYTES = 1 << 30
 MAX_DESCRIPTOR_BYTES = 8 << 20
 """A descriptor has the whole name of a type at each field: a short text may have a very long

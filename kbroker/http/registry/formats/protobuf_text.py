@@ -19,7 +19,7 @@ from kbroker.http.registry.formats import MAX_CHARACTERS
 
 _KIND = FieldDescriptorProto
 MAX_BYTES = 256 << 10
-"""Of a descriptor. Each of its names is in the text."""
+"""Maximum of a descriptor. Each of its names is in the text."""
 _MAX_FIELD, _MAX_VALUE = (1 << 29) - 1, (1 << 31) - 1
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _LABELS = {_KIND.LABEL_REPEATED: "repeated ", _KIND.LABEL_REQUIRED: "required "}
