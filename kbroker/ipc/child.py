@@ -47,7 +47,7 @@ class ChildContext(Struct, frozen=True):
     control_sockets: how the others reach control. handoff: the end of the acceptor's socket pair on
     which a network process receives connections, else None. log_dirs: absolute paths of those that
     are online. clean_dirs: those that were stopped cleanly before this start. same_boot_dirs: those
-    that have the mark of this run of the kernel (`log/boot_mark.py`). first_start: no earlier
+    that have the mark of this boot of the host (`log/boot_mark.py`). first_start: no earlier
     process of this place has run since the broker started. closed_logs: what that stop left of the
     logs, by log dir, for IO workers that start first. directory_ids: of meta.properties, by log
     dir. ports: bound port of each listener by listener name. http_listener, registry_listener:

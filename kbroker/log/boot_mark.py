@@ -1,8 +1,8 @@
 """The mark of a log dir whose logs are whole in the kernel's page cache.
 
 kill -9 of every process of a broker loses nothing that it had written, synced or not; a crash of
-the host does. Control marks a log dir with the run of the kernel (its boot id) once all logs there
-have been opened, and so checked. A later start in the same run need not check again what was
+the host does. Control marks a log dir with the boot of the host (its boot id) once all logs there
+have been opened, and so checked. A later start in the same boot need not check again what was
 checked, or written, since. A start that finds another mark removes it before anything is written,
 and so do an IO worker when the log dir fails (after an error the kernel drops dirty pages) and a
 clean stop, because another broker may change the log dir before the next start.
@@ -20,7 +20,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def take(log_dir: str) -> bool:
-    """Whether the log dir has the mark of this run of the kernel; another one is removed. Raises
+    """Whether the log dir has the mark of this boot of the host; another one is removed. Raises
     OSError."""
     path = Path(log_dir, files.BOOT_MARK)
     try:
@@ -36,7 +36,7 @@ def take(log_dir: str) -> bool:
 
 
 def write(log_dir: str) -> None:
-    """Mark a log dir all of whose logs have been checked in this run of the kernel. Raises
+    """Mark a log dir all of whose logs have been checked in this boot of the host. Raises
     OSError."""
     if mark := _mark(log_dir):
         replace_file(f"{log_dir}/{files.BOOT_MARK}", mark, sync=False)

@@ -91,7 +91,7 @@ class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, if another one can be used.
 
     online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean.
-    same_boot: those of them that have the mark of this run of the kernel (`log/boot_mark.py`).
+    same_boot: those of them that have the mark of this boot of the host (`log/boot_mark.py`).
     closed_logs: the logs' state saved by that stop, for the IO workers' first start. cluster_id: of
     meta.properties, new in new log dirs.
     """
@@ -154,7 +154,7 @@ class LogDirs:
         except those in log dirs that failed or were not checked. broker_epoch: of this broker in
         Apache Kafka's metadata.
 
-        A clean stop ends the mark of this run of the kernel: another broker, which does not know
+        A clean stop ends the mark of this boot of the host: another broker, which does not know
         it, or a copy may be next to change the log dir."""
         for folder in self._dirs:
             try:

@@ -52,7 +52,7 @@ class LoadRequest(Struct, frozen=True):
     it.
 
     clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start:
-    checkpointed log start. same_boot: all of it was written or checked in this run of the kernel.
+    checkpointed log start. same_boot: all of it was written or checked in this boot of the host.
     progress: called with scanned bytes. known_mark: the high watermark is not below it at the
     beginning; None: it is the log's end.
     """
