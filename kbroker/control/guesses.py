@@ -43,7 +43,7 @@ class Guesses:
         self._of_user = of_user
         self._of_address = of_address
         self._buckets: dict[Key, TokenBucket] = {}
-        """Those that are not full, the oldest first."""
+        """Buckets that are not full, the oldest first."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "Guesses":

@@ -30,7 +30,7 @@ MAX_OPEN_S: Final = 300.0
 """The longest wait for logs, whatever timeout a client names."""
 
 AGAIN_S: Final = 1.0
-"""The same while logs of an earlier request are not open yet. Changes of topics run one after the
+"""OPEN_S while logs of an earlier request are not open yet. Changes of topics run one after the
 other, so each creation adds its wait to that of all later changes."""
 
 NewLogs = tuple[Topic, Sequence[Partition]]

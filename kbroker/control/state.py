@@ -114,7 +114,7 @@ def build(
 
 
 def _claim_slots(broker: Broker, store: Store) -> None:
-    """A slot for each replica, the stored one where it is free."""
+    """Assign a slot to each replica: the stored one, if it is free."""
     moved = broker.slots.claim(broker.catalogue.replicas(), (one.partition.slot for one in broker.orphans))
     if moved:
         whole = [p for p in broker.catalogue.partitions() if any(r in moved for r in p.replicas)]

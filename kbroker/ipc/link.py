@@ -36,8 +36,8 @@ TOGETHER = 16
 """Maximum of messages in one frame: the other side begins with them while this one makes the next
 ones."""
 MAX_TOGETHER = 64
-"""The same for answers, once so many were sent in this turn of the loop: the other side has work
-then, and each write costs both sides as much as several answers."""
+"""Maximum of answers in one frame, once this number of them was sent in this turn of the loop: the
+other side has work then, and each write costs both sides as much as several answers."""
 TOGETHER_BYTES = 1 << 16
 """Maximum of answers that an answer waits for."""
 

@@ -154,7 +154,7 @@ class _Errors:
         self._count[log_dir] += 1
 
     def report(self) -> None:
-        """Log them."""
+        """Log the failures, a line for each log dir."""
         for log_dir, text in self._first.items():
             more = self._count[log_dir] - 1
             log.error("%s%s", text, f"; and {more} others of {log_dir}" if more else "")

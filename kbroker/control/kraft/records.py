@@ -297,7 +297,7 @@ TYPES: Final[dict[int, type[Struct]]] = {
     22: RemoveUserScramCredentialRecord,
     26: RemoveDelegationTokenRecord,
 }
-"""Those that are read."""
+"""Records that are read, by type."""
 _KINDS: Final = {message: kind for kind, message in TYPES.items()} | {
     RegisterBrokerRecord: 0,
     PartitionRecord: 3,

@@ -92,7 +92,7 @@ def write(folder: Path, snapshot: SnapshotId, data: bytes) -> Path:
 
 
 def _private(path: str, flags: int) -> int:
-    """Credentials are in it."""
+    """Open a file that only its owner may read: it has credentials."""
     return os.open(path, flags, 0o600)
 
 

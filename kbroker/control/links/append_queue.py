@@ -161,7 +161,7 @@ class ArenaQueue:
         """The bytes set aside, in order and joined; None: to be listed again."""
 
     def may_hold(self, length: int) -> bool:
-        """Whether so many bytes fit into the arena when it is empty."""
+        """Whether this number of bytes fits into the arena when it is empty."""
         return _aligned(length) <= self._size
 
     def take(self, length: int) -> Space | None:

@@ -71,7 +71,7 @@ class Appender:
         self._pending: dict[int, Pending] = {}
         self._futures: set[asyncio.Future[int]] = set()
         self._queues: dict[int, AppendQueue] = {}
-        """Those with appends, by id() of the partition."""
+        """Queues that have appends, by id() of the partition."""
         self._timers: dict[AppendQueue, asyncio.TimerHandle] = {}
         self._workers = [
             IoWorker(

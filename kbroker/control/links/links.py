@@ -51,7 +51,7 @@ class Links:
         self._workers = {index: other for index, other in self._workers.items() if other is not link}
 
     def worker(self, index: int) -> AsyncLink | None:
-        """The link of an IO worker that is ready, if it is."""
+        """The link of an IO worker; None if the worker is not ready."""
         return self._workers.get(index)
 
     async def announce(self, image: Image) -> None:

@@ -45,9 +45,9 @@ class Nodes:
         return [site.log_dirs for site in self.sites]
 
     def log_dirs_beside(self) -> dict[str, tuple[str, ...]]:
-        """The log directories of its site, by log directory: a log moves between them."""
+        """All log directories of the same site, by log directory: a log moves between them."""
         return {path: site.log_dirs for site in self.sites for path in site.log_dirs}
 
     def workers(self, count: int) -> dict[str, tuple[int, ...]]:
-        """Those of `count` IO workers that may write to each log directory."""
+        """The IO workers, of `count`, that may write to each log directory."""
         return workers_of_sites(self.log_dirs(), count)

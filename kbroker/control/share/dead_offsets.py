@@ -34,7 +34,7 @@ class DeadOffsets:
         self._dead.append(new)
 
     def take(self) -> list[Dead]:
-        """Remove and return all of them."""
+        """Remove and return all dead offsets."""
         dead, self._dead = self._dead, []
         return dead
 

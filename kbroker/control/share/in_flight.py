@@ -107,7 +107,7 @@ class InFlight:
             self.end_offset = last
 
     def put(self, new: Range, persisted: bool = True) -> None:
-        """Change the state of some offsets. persisted: it is written."""
+        """Change the state of some offsets. persisted: the change is written to the log, too."""
         self.ranges.put(new)
         self.end_offset = max(self.end_offset, new.last)
         if persisted:

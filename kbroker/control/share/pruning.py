@@ -18,9 +18,10 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 RECORDS_PER_STATE = 4
-"""A partition is pruned when it has more records for each state, on average..."""
+"""A partition is pruned when it has more records than this for each state, on average, and more
+than FEW_RECORDS."""
 FEW_RECORDS = 1000
-"""... and more than these in all."""
+"""A partition with so few records is not pruned."""
 SYNC_S: Final = 30.0
 """Seconds until the snapshots are on disk; afterwards nothing is deleted before the next time."""
 CHECK_S: Final = 0.05

@@ -39,16 +39,16 @@ class Range(Struct):
 
     @property
     def is_free(self) -> bool:
-        """Whether a member may acquire it now."""
+        """Whether a member may acquire the offsets now."""
         return self.state is DeliveryState.AVAILABLE and not self.deadline_ms
 
     @property
     def is_new(self) -> bool:
-        """Whether it is available and no member has had it."""
+        """Whether the offsets are available and no member has had them."""
         return self.state is DeliveryState.AVAILABLE and not self.delivery_count
 
     def part(self, first: int, last: int) -> "Range":
-        """The same state for some of the offsets."""
+        """A range of some of the offsets, in the same state."""
         return Range(first, last, self.state, self.delivery_count, self.member_id, self.deadline_ms)
 
     def like(self, other: "Range") -> bool:

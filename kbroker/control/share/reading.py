@@ -19,7 +19,8 @@ from kbroker.protocol.schema import ProtocolError
 COPIED_BYTES = 1 << 27
 """Batches that take more decompressed are not copied to dead letters."""
 COPIED_RECORDS = COPIED_HEADERS = 100_000
-"""Those with more, neither: they take hundreds of bytes of memory each."""
+"""Batches with more records or headers are not copied, either: each takes hundreds of bytes of
+memory."""
 TRIES: Final = 3
 """Reads of a log whose segments change meanwhile."""
 

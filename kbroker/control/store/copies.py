@@ -72,7 +72,7 @@ class StoreCopies:
 
     @property
     def first(self) -> Store:
-        """One of them."""
+        """The store of a current copy."""
         return next(iter(self._copies.values())).store
 
     def complete(self) -> None:

@@ -132,11 +132,11 @@ class Instances:
             self.remove(instance_id)
 
     def used(self, instance: ClientInstance, now_ms: int) -> None:
-        """It has sent a request."""
+        """An instance has sent a request."""
         instance.expires_ms = now_ms + max(EXPIRY_MS, INTERVALS * instance.subscription.interval_ms)
 
     def sweep(self, now_ms: int) -> None:
-        """Forget those that have been silent for too long; checks every SWEEP_MS."""
+        """Forget instances that have been silent for too long; checks every SWEEP_MS."""
         if now_ms - self._swept_ms < SWEEP_MS:
             return
         self._swept_ms = now_ms

@@ -134,7 +134,7 @@ class FetchSessionCache:
         return session
 
     def _count(self, session: FetchSession) -> None:
-        """Its number of partitions has changed."""
+        """Count the partitions of a session again."""
         if self._sessions.get(session.id) is not session:  # closed meanwhile
             return
         self.partitions += len(session.partitions) - session.counted

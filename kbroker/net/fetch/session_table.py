@@ -52,7 +52,7 @@ class SessionTable:
         self._free.append(row)
 
     def used_ms(self, session: FetchSession) -> int:
-        """The time of its last use, by the kernel or by Python."""
+        """The time of a session's last use, by the kernel or by Python."""
         return max(session.last_used_ms, int(self._row(session)[SessionRow.USED_MS]))
 
     def _row(self, session: FetchSession) -> Words:
@@ -60,7 +60,7 @@ class SessionTable:
         return row
 
     def lend(self, session: FetchSession) -> None:
-        """Let the kernel serve it, if it can."""
+        """Let the kernel serve a session, if it can."""
         partitions = list(session.partitions.values())
         if not 0 < len(partitions) <= MAX_PARTITIONS:
             return
@@ -97,8 +97,7 @@ class SessionTable:
         row[SessionRow.ID] = session.id
 
     def take_back(self, session: FetchSession) -> None:
-        """Copy back the kernel's changes since the session was lent; the kernel no longer serves
-        it."""
+        """Copy the changes that the kernel made to a session; the kernel no longer serves it."""
         lent = self._lent.pop(session.id, None)
         if lent is None:
             return

@@ -63,11 +63,11 @@ class ControlLink:
         """Called with the call and the answer of a request that left in a block, if the answer is
         long."""
         self.list_clients: Callable[[], Awaitable[ConnectedClients]] = _no_clients
-        """The clients of this process."""
+        """Returns the clients of this process."""
         self.first_image = asyncio.Event()
 
     async def connect(self) -> None:
-        """Connect and say hello, trying until it works."""
+        """Connect and send Hello; tries again until it succeeds."""
         loop = asyncio.get_running_loop()
         while not self._closed:
             link = AsyncLink(self._on_message, self._on_lost, self._on_answers, of_requests=False)

@@ -64,7 +64,8 @@ class Access:
     # --- connections ----------------------------------------------------------------------------------
 
     def know(self, connection: Connection) -> None:
-        """Apply a changed principal or changed permissions from now on."""
+        """Look up the permissions of a connection whose principal is new, or has other permissions
+        now."""
         self.forget(connection)
         authorizer = self._authorizer
         connection.answer_scope = 0

@@ -67,7 +67,7 @@ class ClientBytes:
         self._of_row[connection.row] = number
 
     def closed(self, connection: Connection) -> None:
-        """Keep the bytes that it has moved."""
+        """Keep the bytes that a closed connection has moved."""
         self._settle(connection.row, connection.bytes_of or "")
         self._of_row[connection.row] = 0
 

@@ -77,7 +77,7 @@ class RequestCounts:
             connection.queued_ns = connection.began_ns - int(self._tables.words[Context.NOW_NS])
 
     def answered(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Its answer is ready, and sending begins."""
+        """The answer to a connection's request is ready, and sending begins."""
         connection.answer_bytes = sum(len(part) for part in parts)
         connection.answered_ns = time.monotonic_ns()
         connection.on_answer_sent = self._count_sent

@@ -76,7 +76,7 @@ def update_regex(
 def _changed(
     group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember, out: list[Record]
 ) -> tuple[RegexChange, bool]:
-    """(what changed, whether a resolution is needed for it)"""
+    """The change of a member's expression, and whether the new expression must be resolved."""
     if old.regex == new.regex:
         return RegexChange.NONE, False
     if old.regex and group.subscribers_of(old.regex) == 1:
