@@ -120,8 +120,8 @@ def _consumer_member(member: Any) -> Member:
 
 
 def _streams_member(group: Any, member: Any) -> Member:
-    """Its active tasks read these partitions of the topics of their subtopologies, as far as the
-    topics have so many."""
+    """A member of a streams group. Each of its active tasks reads the partition with the task's
+    number of the topics of its subtopology, if they have such a partition."""
     sources = {
         each.subtopology_id: [
             *each.source_topics,

@@ -23,7 +23,7 @@ _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
 HTTP_AFTER_S = 2.0
-"""After so long a silence, or half of the time that is left, the listener gets a request of
+"""After this time without an answer, or half of the time that is left, the probe sends a request of
 HTTP."""
 TRIES = 2
 """A stopping broker also closes connections, but it refuses the next one."""

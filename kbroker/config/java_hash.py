@@ -29,8 +29,8 @@ def string_hash(text: str) -> int:
 def map_order(
     keys: Iterable[Key], hash_code: Callable[[Key], int], buckets: int = 16, sort: Sort = sorted
 ) -> list[Key]:
-    """The keys as a HashMap iterates that began with so many buckets: by bucket, then as they
-    came."""
+    """The keys in the order in which a HashMap iterates over them that began with `buckets`: by
+    bucket, then in their own order."""
     given = list(keys)
     while len(given) > buckets * 3 // 4:
         buckets *= 2

@@ -37,8 +37,9 @@ def io_workers() -> int:
 
 
 def default_counts(available: int) -> tuple[int, int]:
-    """Network processes and IO workers for so many cores: half of them, since parsing and sending
-    is most of the work; and a quarter, since one worker appends for several network processes."""
+    """Network processes and IO workers by the number of cores: half of it, since parsing and
+    sending is most of the work; and a quarter, since one worker appends for several network
+    processes."""
     return max(1, min(_MAX_DEFAULT, available // 2)), max(1, min(_MAX_DEFAULT, available // 4))
 
 

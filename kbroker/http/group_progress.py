@@ -39,7 +39,7 @@ MAX_UNCOMMITTED = 5000
 it is no longer among twice as many: it is not lost and read again as lags change."""
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
-"""Nothing is read when there was no scrape for so long."""
+"""After this time without a scrape nothing is read."""
 OPEN_FILES = 64
 
 Key = tuple[str, str, int]

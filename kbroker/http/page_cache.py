@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 PARTITIONS_PER_SAMPLE = 128
 """Partitions without readers in one sample."""
 READ_S = 300.0
-"""A partition keeps its series for so long after its last read."""
+"""Time for which a partition keeps its series after its last read."""
 READ_BEFORE_OTHER = 8
-"""After so many that are read, one of the others is sampled: they are reached also if a second is
-never enough for those that are read."""
+"""After this number of partitions with readers, one without is sampled: these are reached even if a
+second is never enough for all partitions with readers."""
 MAX_SAMPLING_S = 1.0
-"""Then the rest waits for the next refresh."""
+"""After this time the rest waits for the next refresh."""
 REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
 
 

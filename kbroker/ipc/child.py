@@ -29,9 +29,9 @@ SIGINT to all processes at once. Children ignore these; otherwise they would end
 before the parent knew why."""
 PARENT_ONLY = (signal.SIGTERM, signal.SIGINT)
 NEW_OBJECTS, GENERATIONS = 20_000, 2
-"""Thresholds of the garbage collector: it examines so many new objects at once, in a millisecond;
-the other two numbers are those of the older generations. With Python's 700 it would examine the
-waiting requests of a rebalancing group a dozen times."""
+"""Thresholds of the garbage collector: it examines this number of new objects at once, in a
+millisecond; the other two numbers are those of the older generations. With Python's 700 it would
+examine the waiting requests of a rebalancing group a dozen times."""
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_CANNOT_START = 3

@@ -52,8 +52,8 @@ class ClientReport(Struct, frozen=True, array_like=True, tag=True):
 
 
 class QuotaUse(Struct, frozen=True, array_like=True):
-    """A quota and its use. used: in the quota's unit; None: it is a default, which each client has
-    for itself. throttled_requests, throttled_ms: since control started."""
+    """A quota and its use. used: in the quota's unit; None: it is a default, which each client uses
+    separately. throttled_requests, throttled_ms: since control started."""
 
     quota: str
     user: str

@@ -35,7 +35,7 @@ class TokenBucket:
         self.tokens -= count
 
     def wait_s(self, count: float = 1.0) -> float:
-        """Seconds until the bucket has so many tokens."""
+        """Seconds until the bucket has this number of tokens."""
         return max(0.0, (count - self.tokens) / self.per_second)
 
     def wait_ms(self) -> int:

@@ -22,7 +22,7 @@ from kbroker.net.usage.request_counts import SHORT
 GRACE_NS = 2_000_000_000  # a request that is sent at once never gets this old
 EMPTY_GRACE_NS = 900_000_000  # when there is no room for small requests either
 STALLED_GRACE_NS = 5_000_000_000  # of a request that waits for room itself
-FREE_SHARE = 8  # the share of the arena's chunks that is free afterwards: one in so many
+FREE_SHARE = 8  # one in eight of the arena's chunks is free afterwards
 
 
 class UnfinishedRequests:

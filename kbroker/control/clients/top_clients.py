@@ -12,7 +12,7 @@ MAX_OTHERS: Final = 1000
 """Maximum of client ids without a counter whose bytes are compared."""
 ROUND_MS: Final = 60_000
 MARGIN: Final = 2
-"""A client takes the counter of another when it moved so many times its bytes in a round."""
+"""A client takes the counter of another if it moved this many times its bytes in a round."""
 
 
 class Moved(Struct):

@@ -30,7 +30,7 @@ Settled = Callable[[int, int], None]
 """Called with the error of an append, 0 for none, and its base offset."""
 
 ALIGN = 64
-"""A batch in the arena begins at a multiple of so many bytes."""
+"""A batch in the arena begins at a multiple of this number of bytes."""
 
 
 class Append(Struct, eq=False):
@@ -187,7 +187,7 @@ class ArenaQueue:
         return space
 
     def _fit(self, start: int, end: int, length: int) -> int:
-        """The first place between start and end for so many bytes, none of them set aside; -1
+        """The first place between start and end for `length` bytes, none of them set aside; -1
         without one."""
         if self._blocks is None:
             self._blocks = _joined(self._aside)

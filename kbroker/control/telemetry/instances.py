@@ -15,7 +15,7 @@ from kbroker.protocol.errors import ErrorCode
 MAX_INSTANCES: Final = 16_384
 EXPIRY_MS: Final = 60_000
 INTERVALS: Final = 3
-"""An instance that is silent for so many of its intervals, and for EXPIRY_MS, is forgotten."""
+"""An instance that is silent for this number of its intervals, and for EXPIRY_MS, is forgotten."""
 SWEEP_MS: Final = 5_000
 ALL: Final = "*"
 NEVER: Final = -(1 << 62)

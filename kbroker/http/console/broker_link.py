@@ -37,8 +37,8 @@ class LoginRefused(Exception):
 
 class BrokerLink:
     """Runs in: http. Owner: the caller's pool; used by one thread at a time. tls: None on a plain
-    listener. delay_ms: since it was opened the broker reads nothing for so long, because a quota is
-    used up."""
+    listener. delay_ms: throttle time of the link, because a quota is used up: the broker reads
+    nothing for this time after it was opened."""
 
     def __init__(self, address: tuple[str, int], tls: ssl.SSLContext | None, deadline_s: float) -> None:
         self.delay_ms = 0

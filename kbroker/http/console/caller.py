@@ -26,7 +26,7 @@ from kbroker.protocol.schema import Struct
 IDLE_LINKS = 4
 IDLE_S = 30.0
 WAIT_S = 5.0
-"""A request waits so long for its turn, then it is refused."""
+"""Maximum time that a request waits for its turn; then it is refused."""
 
 _IN_HURRY: ContextVar[bool] = ContextVar("in_hurry", default=False)
 _READY: ContextVar["_Ready | None"] = ContextVar("ready", default=None)

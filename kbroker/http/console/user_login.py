@@ -15,7 +15,7 @@ from kbroker.ipc.login_messages import FindScramCredential, LoginForClient
 from kbroker.ipc.messages import SCRAM_MECHANISMS
 
 CHECK_S: Final = 2.0
-"""A deleted user, or one whose password has changed, has access for so long."""
+"""Maximum time for which a deleted user, or one whose password has changed, still has access."""
 
 
 class UserLogin:

@@ -9,8 +9,8 @@ from time import monotonic
 from kbroker.http.registry.failure import busy
 
 WAIT_S = 10.0
-"""A request waits so long for those of others, then it is refused: its thread continues to wait
-after its client has left."""
+"""Maximum time that a request waits for others; then it is refused: its thread would continue to
+wait after its client has left."""
 
 
 class Deadline:

@@ -85,8 +85,8 @@ class AnswerDecoder:
         self._left_s = BUDGET_S
 
     def __call__(self, data: bytes, cut_at: int) -> tuple[str, bool, dict[str, Any]] | None:
-        """JSON of at most so many characters, whether it is cut, id and type of the schema; None
-        where the data is not of a schema."""
+        """JSON of at most cut_at characters, whether it is cut, id and type of the schema; None if
+        the data was written without a schema."""
         if not _PREFIX.size <= len(data) <= MAX_DATA_BYTES or data[0] != _MAGIC or self._left_s <= 0:
             return None
         if not self._is_read:

@@ -42,7 +42,7 @@ MAX_FREE_BODY_BYTES = 64 << 10
 """Maximum of a body that is read without waiting for a turn and, where logins are required, before
 the login of its request."""
 WAIT_S = 5.0
-"""A large request waits so long for its turn, then it is refused."""
+"""Maximum time that a large request waits for its turn; then it is refused."""
 ANSWER_S = 60.0
 """Within this time a client reads the whole answer of a request that holds a turn."""
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150

@@ -75,9 +75,9 @@ class ProducerTable:
         return [_entry(self.rows[row]) for row in self._rows_of(slot)]
 
     def states(self, slot: int, after: int = -1, limit: int = 1 << 62) -> list[list[int]]:
-        """The fields of ProducerState of a partition's producers with ids after one, by producer
-        id, so many at most. From the second call on, an index replaces the scan of all rows, until
-        a row is added or removed."""
+        """The fields of ProducerState of a partition's producers with ids above `after`, by
+        producer id; at most `limit` of them. From the second call on, an index replaces the scan of
+        all rows, until a row is added or removed."""
         if self._by_slot is None and self._is_listed:
             keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)

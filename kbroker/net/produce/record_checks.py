@@ -27,7 +27,7 @@ from kbroker.protocol.streamed_compression import TooLarge, compress_pieces
 
 NO_TIMESTAMP = -1
 SHOWN_ERRORS = 3
-MANY_RECORDS = 10_000  # Python checks each of so many in some 50 milliseconds
+MANY_RECORDS = 10_000  # Python checks them in some 50 milliseconds
 AT_ONCE_RECORDS = 100  # maximum records whose schemas the loop looks up: a fifth of a millisecond
 MAX_ERRORS = 10_000  # that an answer names
 MAX_RECORDS = 1_000_000  # that are checked for errors of their own

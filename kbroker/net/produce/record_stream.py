@@ -98,7 +98,7 @@ class _Plain:
         self.at = 0
 
     def ensure(self, count: int) -> None:
-        """Read until there are so many bytes, or no more."""
+        """Read until this number of bytes is present, or no more follow."""
         while len(self.data) - self.at < count:
             more = next(self._pieces, None)
             if more is None:

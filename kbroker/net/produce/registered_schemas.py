@@ -38,7 +38,7 @@ parsed, and those of topics with schemas until all of it is."""
 BATCH_HEADERS: Final = 10_000
 """Maximum of headers of the records of a batch; a batch with more is ignored, too."""
 REBUILD_S: Final = 3600.0
-"""The topic is read from its start after so long, because compaction may have removed
+"""After this time the topic is read from its start again, because compaction may have removed
 tombstones."""
 DEFAULT_CONTEXT = ":.:"
 _ESCAPE = re.compile(r"\\[\\\"']")

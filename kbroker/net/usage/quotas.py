@@ -143,8 +143,8 @@ class Quotas:
         return self._hold(connection, {"request": spent_ms, "produce": bytes_ms})
 
     def fetched(self, connection: Connection, size: int) -> int:
-        """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then the
-        answer has no records, and these bytes do not count."""
+        """A Fetch is about to be answered. size: bytes of the answer. Returns ms to throttle: then
+        the answer has no records, and these bytes do not count."""
         limits = self._of(connection)
         spent_ms = self._spent(limits.request, self._time_of(connection))
         bytes_ms = self._used(limits.fetch, size)

@@ -70,7 +70,7 @@ class _Quota:
         self.limit = -(-tasks // members)
 
     def reached(self, count: int) -> None:
-        """A member has so many tasks now."""
+        """A member has this number of tasks now."""
         if count == self.limit and self._members > 1:
             self._tasks -= count
             self._members -= 1
