@@ -95,13 +95,13 @@ class FullDisks:
             partition.folder, partition.config, partition.recovery_point, end, mark, expiration_ms
         )
         partition.bring_online(loaded, epoch, mark, wall_clock_ms())
-        # the in-sync set is as it was; a sync that began before counts for nothing
+        # the in-sync set is as before; a sync that began earlier does not count
         row[AppendRow.TOO_FEW], row[AppendRow.CUTS] = too_few, cuts + 1
 
     def _reopen(self, partition: UnifiedLog) -> None:
         self._reload(partition)
         self._slots.discard(partition.slot)
-        self._drain.notify(partition.slot)  # a fetch of that moment has got nothing
+        self._drain.notify(partition.slot)  # a fetch that came meanwhile has got no records
         log.info("%s: there is room again, produce requests are accepted", partition.folder)
 
     def _count(self) -> None:

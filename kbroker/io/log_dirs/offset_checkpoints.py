@@ -31,11 +31,11 @@ class OffsetCheckpoints:
     """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with an unwritable log
     dir. written: called by a thread when the log starts of `begin_starts` are written.
 
-    A thread writes the checkpoints of all logs, another one for each log dir the log starts of
-    deleted records: that one waits while the first, or another IO worker, has the log dir's
-    checkpoints locked and waits for the disk. They read the offsets while the checkpoints are
-    locked. So an offset that was written meanwhile, because of a deletion or a truncation, is not
-    replaced by an older one.
+    One thread writes the checkpoints of all logs. Another thread of each log dir writes the log
+    starts of deleted records; it waits while the first thread, or another IO worker, has locked the
+    log dir's checkpoints and waits for the disk. The threads read the offsets while the checkpoints
+    are locked. So an offset that was written meanwhile, because of a deletion or a truncation, is
+    not replaced by an older one.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class OffsetCheckpoints:
         self._to_collect: list[UnifiedLog] = []
         """Logs of the checkpoint that `begin` has begun, until the thread writes it."""
         self._collected: dict[int, int] = {}
-        """Base offsets of the first segments of the others, by slot."""
+        """Base offsets of the first segments of the collected logs, by slot."""
         self._all: list[UnifiedLog] = []
         self._thread = CheckpointThread("checkpoints", failed)
         self._starts_threads = {path: CheckpointThread("log-starts", failed, written) for path in dirs}
@@ -349,8 +349,8 @@ class DeletedEntries:
         """By log dir: CLOCK_MONOTONIC when its checkpoints were read, and their entries."""
 
     def drop(self, log_dir: str, key: TopicPartition, asked_ns: int) -> None:
-        """Drop those of a log. asked_ns: CLOCK_MONOTONIC when its folder was already gone; older
-        readings do not count. Raises OSError."""
+        """Drop the entries of a log. asked_ns: CLOCK_MONOTONIC when its folder was already gone;
+        what was read before does not count. Raises OSError."""
         folder = LogDir(log_dir)
         with self._lock:
             read_ns, entries = self._read.get(log_dir, (-1, {}))

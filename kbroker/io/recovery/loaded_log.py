@@ -37,7 +37,7 @@ Segments = list[tuple[int, int, int, int | None, int | None]]
 
 
 class TrustedEnd(NamedTuple):
-    """End of a log as its last writer published it, in the same run of the machine: every byte
+    """End of a log as its last writer published it, in the same boot of the host: every byte
     before it is whole (in the page cache, if not on disk). From Slot.ACTIVE_BASE,
     ACTIVE_END, LOG_END and LOG_START."""
 

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 Rows = NDArray[np.int64]
 UNSURE_BYTES = 16 << 20
-"""At the end of a segment: their CRCs are checked even if the kernel has lost nothing. A killed
+"""Bytes at the end of a segment whose CRCs are checked even if the host has lost nothing. A killed
 process may leave a part of its last write, and small logs cost nothing."""
 
 
@@ -216,8 +216,8 @@ class LogLoader:
         """A scan of a segment, and the state that it rebuilt.
 
         A killed process leaves part of a batch at the end of a file. Any other fault shows that the
-        kernel has lost something (as when a device fails): then CRCs are checked as after a power
-        cut. Else a batch with a lost end, whose header is there, would stay before the fault."""
+        host has lost data (as when a device fails): then CRCs are checked as after a power cut.
+        Otherwise a batch with a header but a lost end would stay before the fault."""
         flushed = self._flushed_position(fds, base, size)
         sure = max(flushed, size - UNSURE_BYTES) if self.request.same_boot else flushed
         for crc_from in dict.fromkeys((sure, flushed)):
