@@ -22,7 +22,7 @@ from kbroker.net.upkeep import Upkeep
 from kbroker.net.upkeep_failures import UpkeepFailures
 
 TICK_SECONDS = 1.0
-RELEASE_PAUSE_SECONDS = 0.02  # between two released chunks of memory
+GIVE_BACK_SECONDS = 0.02  # between two released chunks of memory
 OLD_ENTRIES_SECONDS = 0.001
 DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
@@ -103,9 +103,9 @@ async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:
             await asyncio.sleep(0)
         while (
             failures.run(RELEASE, upkeep.release_memory)
-            and loop.time() < due + TICK_SECONDS - RELEASE_PAUSE_SECONDS
+            and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS
         ):
-            await asyncio.sleep(RELEASE_PAUSE_SECONDS)
+            await asyncio.sleep(GIVE_BACK_SECONDS)
 
 
 async def _drain(upkeep: Upkeep, fetches: Fetches) -> None:

@@ -90,7 +90,7 @@ class ProducerStateManager:
         The producer keeps its sequences unless the marker carries a newer epoch: then they start
         again. Raises OSError: the transaction stays open, so that nothing of it is read; its next
         marker ends it."""
-        if marker.producer_id < 0:  # as in Kafka, no producer has such an id
+        if marker.producer_id < 0:  # as in Kafka it is no producer's
             return -1
         active, end = self._segments.active, marker.offset
         self._open.note(active.row)
