@@ -188,7 +188,7 @@ def test_a_copy_continues_after_its_log_was_away_or_paused(scene: Make) -> None:
     case.follow()
     assert case.end == 0
     case.own.partition.role.resume()
-    case.check(later_ns=module.BREATH_NS)
+    case.check(later_ns=module.SHORT_PAUSE_NS)
     assert case.end == 1
 
 
