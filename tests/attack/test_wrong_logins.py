@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -58,7 +57,8 @@ def test_wrong_logins_are_refused_and_do_not_affect_others(broker_factory: Broke
                 assert threads.submit(wrong_logins, sasl, COUNT // TURNS).result() == 0
             beside.append(p99(steady.trips))
     assert asyncio.run(logs_in(sasl, "b", "b"))
-    # a busy host disturbs turns of both kinds; on a quiet one they hardly differ
-    assert min(beside) < statistics.median(quiet) + NOTICED_S, (quiet, beside)
+    # the attacker's own work keeps a processor busy in all turns beside it, and other work of the
+    # host does so in some quiet ones: those are comparable; on a quiet host all hardly differ
+    assert min(beside) < max(quiet) + NOTICED_S, (quiet, beside)
     print(f"p99 without {min(quiet) * 1e3:.1f} ms, beside wrong logins {min(beside) * 1e3:.1f} ms")
     assert "Traceback" not in broker.logs()
