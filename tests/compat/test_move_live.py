@@ -36,6 +36,7 @@ ACLS = (
     Acl(acls.USER, "User:etl", acls.LITERAL, "User:ops", "*", acls.CREATE_TOKENS, acls.ALLOW),
 )
 LARGE = 3 << 20
+OTHER_SIDE = {"move": "--to", "import": "--from"}
 SWITCHED = 500
 """Records of each producer, and for each consumer, on either side of a switch."""
 LOAD = Settings(
@@ -189,18 +190,22 @@ def identities(table: dict[str, Any], which: Any) -> list[tuple[int, int]]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(1100)
+@pytest.mark.parametrize("way", ["move", "import"])
 def test_clients_of_a_load_test_switch_and_its_whole_history_is_clean(
-    cluster: KafkaCluster, broker_factory: BrokerFactory, tmp_path: Path
+    way: str, cluster: KafkaCluster, broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
-    """The consumers leave in the middle of the log: at the cluster their group continues with the
-    next record, and gets each record once. kbroker is stopped before the clients start there. The
-    judge of `make prove` reads the log of the cluster."""
+    """The consumers leave in the middle of the log: at the target their group continues with the
+    next record, and gets each record once. A kbroker that was the source is stopped before the
+    clients start at the target. The judge of `make prove` reads the log of the target."""
     pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
     broker = broker_factory(KAFKAS_AUTHORIZER)
-    load = PlayedLoad(tmp_path / "run", broker.bootstrap, LOAD)
+    source, target = (broker, cluster) if way == "move" else (cluster, broker)
+    load = PlayedLoad(tmp_path / "run", source.bootstrap, LOAD)
     try:
         load.start()
-        words = ("move", "--bootstrap", broker.bootstrap, "--to", cluster.bootstrap)
+        words = [way, "--bootstrap", broker.bootstrap, OTHER_SIDE[way], cluster.bootstrap]
+        for topic in load.conductor.run.topics:  # the cluster has more
+            words += ["--topic", topic.name]
         mover = Mover(tmp_path, *words)
         assert mover.in_step.wait(200)
         eventually(lambda: load.seen() > SWITCHED)
@@ -209,8 +214,9 @@ def test_clients_of_a_load_test_switch_and_its_whole_history_is_clean(
         eventually(lambda: load.acknowledged() > unread + SWITCHED)
         load.stop("produce")
         outcome = mover.outcome()
-        broker.stop()
-        load.go_to(cluster.bootstrap)
+        if way == "move":
+            broker.stop()
+        load.go_to(target.bootstrap)
         load.start()
         eventually(lambda: load.acknowledged() > SWITCHED)
         load.stop("produce")
@@ -226,5 +232,5 @@ def test_clients_of_a_load_test_switch_and_its_whole_history_is_clean(
     members = [one.consumer for one in load_consumers(load.folder) if one.group]
     acknowledged = identities(sends, sends["status"] == SendStatus.ACKED)
     assert identities(reads, np.isin(reads["consumer"], members)) == acknowledged
-    figures = clean_verdict(load.folder, "--bootstrap", cluster.bootstrap)
+    figures = clean_verdict(load.folder, "--bootstrap", target.bootstrap)
     assert figures["records"]["sends"] == len(acknowledged) > 2 * SWITCHED
