@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loadtest.shape import SHAPES, Schedule, steady
+from loadtest.shape import SHAPES, Schedule, peaks, ramp, spike, steady
 
 SECOND = 1_000_000_000
 
@@ -40,3 +40,55 @@ def test_without_a_rate_everything_is_due_now() -> None:
     schedule = Schedule(0.0, steady, 0, 60.0)
     schedule.advance(SECOND)
     assert schedule.take(5, 42).tolist() == [42] * 5
+
+
+def test_each_shape_has_its_share_at_each_moment() -> None:
+    assert [steady(at_s, 60.0) for at_s in (0.0, 30.0, 60.0)] == [1.0, 1.0, 1.0]
+    assert [ramp(at_s, 60.0) for at_s in (-1.0, 0.0, 15.0, 30.0, 60.0, 61.0)] == [
+        0.0,
+        0.0,
+        0.5,
+        1.0,
+        2.0,
+        2.0,
+    ]
+    assert [spike(at_s, 60.0) for at_s in (0.0, 24.9, 25.0, 29.9, 30.0, 55.0)] == [
+        1.0,
+        1.0,
+        4.0,
+        4.0,
+        1.0,
+        4.0,
+    ]
+    assert [peaks(at_s, 600.0) for at_s in (0.0, 15.0, 30.0, 60.0)] == pytest.approx([0.0, 1.0, 2.0, 0.0])
+
+
+def test_parts_of_a_record_are_kept_until_it_is_whole() -> None:
+    schedule = Schedule(1.0, steady, 0, 60.0)
+    waiting = []
+    for quarter in range(1, 9):
+        schedule.advance(quarter * SECOND // 4)
+        waiting.append(schedule.waiting)
+    assert waiting == [0, 0, 0, 1, 1, 1, 1, 2]
+
+
+def test_records_are_taken_oldest_first_and_once() -> None:
+    schedule = Schedule(4.0, steady, 0, 60.0)
+    schedule.advance(SECOND)
+    schedule.advance(2 * SECOND)
+    quarter = SECOND // 4
+    assert schedule.take(3, 0).tolist() == [quarter, 2 * quarter, 3 * quarter]
+    assert schedule.waiting == 5
+    assert schedule.take(2, 0).tolist() == [SECOND, SECOND + quarter]
+    assert schedule.take(9, 0).tolist() == [SECOND + part * quarter for part in (2, 3, 4)]
+    assert schedule.take(9, 0).tolist() == []
+    assert schedule.waiting == 0
+
+
+def test_a_schedule_begins_at_its_begin() -> None:
+    schedule = Schedule(4.0, ramp, 10 * SECOND, 60.0)
+    schedule.advance(10 * SECOND)
+    assert schedule.waiting == 0
+    schedule.advance(40 * SECOND)
+    assert schedule.waiting == 120
+    assert schedule.take(1, 0).tolist() == [10 * SECOND + SECOND // 4]
