@@ -101,3 +101,66 @@ def test_tls_costs_cores_in_both_directions_by_the_hosts_own_tls(tmp_path: Path)
     assert sum(demand.cpu_cores(slow)) - sum(demand.cpu_cores(tls)) == pytest.approx(sum(more))
     assert "over TLS" in demand.cores(tls, SUPPLY).how
     assert "over TLS" not in demand.cores(plain, SUPPLY).how
+
+
+def test_lagging_groups_read_ahead_in_as_many_partitions_as_are_read_at_a_time(tmp_path: Path) -> None:
+    config = BrokerConfig({"num.network.threads": "2"})
+    base = replace(situation(tmp_path), config=config)
+    few = carrying(base, write_rate=0.0, lagging_groups=3, partitions=5)
+    many = carrying(few, partitions=100)
+    assert demand.cache_bytes(few) == 3 * 5 * demand.READ_AHEAD
+    assert demand.cache_bytes(many) == 3 * 8 * demand.READ_AHEAD
+
+
+def test_arenas_take_a_tenth_of_a_second_of_requests_as_far_as_they_reach(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=0.0)
+    fixed = demand.process_bytes(base)
+    assert demand.process_bytes(carrying(base, write_rate=10e6)) - fixed == pytest.approx(1e6)
+    endless = demand.process_bytes(carrying(base, write_rate=1e18)) - fixed
+    assert endless == pytest.approx(base.arena_bytes)
+
+
+def test_memory_may_be_used_to_nine_tenths(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=100e6)
+    needed = demand.process_bytes(base) + demand.cache_bytes(base)
+    assert demand.memory(base, SUPPLY).share == pytest.approx(needed / (64e9 * 0.9))
+    assert demand.memory(base, Supply()).share is None
+
+
+def test_no_consumer_has_a_horizon_without_writes_or_memory(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=100e6)
+    assert demand.cache_horizon_s(base, Supply()) is None
+    assert demand.cache_horizon_s(carrying(base, write_rate=0.0), SUPPLY) is None
+    assert demand.cache_horizon_s(base, Supply(memory_bytes=1.0)) == 0.0
+
+
+def test_clients_of_this_host_need_a_core_on_each_side_of_loopback(tmp_path: Path) -> None:
+    base = replace(situation(tmp_path), coefficients=Coefficients("m", loopback_rate=1e9))
+    load = carrying(base, write_rate=100e6, groups=1, remote_clients=False)
+    assert demand.network(load, Supply(cores=4.0)).share == pytest.approx(100e6 / (2e9 * 0.7))
+    without = carrying(load, groups=0)
+    assert demand.network(without, Supply(cores=4.0)).share == pytest.approx(100e6 / (2e9 * 0.7))
+
+
+def test_requests_are_shared_between_both_directions_by_their_bytes(tmp_path: Path) -> None:
+    base = replace(situation(tmp_path), coefficients=Coefficients("m", send_cpu=LOOP_CPU, receive_cpu=1e-12))
+    load = carrying(base, write_rate=1e6, groups=3, batch_bytes=1000)
+    costs = base.costs
+    each = 4000 * costs.request_cpu
+    expected = (1e-3 * costs.in_cpu + each / 4, 3e-3 * costs.out_cpu + each * 3 / 4)
+    assert demand.cpu_cores(load) == pytest.approx(expected)
+    assert demand.cpu_cores(carrying(load, write_rate=0.0)) == (0.0, 0.0)
+    assert demand.cores(load, Supply(cores=2.0)).share == pytest.approx(sum(expected) / 1.4)
+
+
+def test_descriptors_may_be_used_up(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    need = demand.descriptors(base, Supply(files=base.files_needed))
+    assert (need.share, need.needed) == (1.0, str(base.files_needed))
+    assert demand.descriptors(base, Supply()).share is None
+
+
+def test_a_share_is_of_the_usable_part() -> None:
+    assert demand.share_of(4.0, 10.0, 0.8) == 0.5
+    assert demand.share_of(4.0, 0.0, 0.8) == math.inf
+    assert demand.share_of(4.0, None, 0.8) is None
