@@ -96,3 +96,55 @@ def test_a_table_changes_in_place() -> None:
     assert not table.has(KEY)
     assert table.has(KEY, "x")
     assert table == QuotaTable({other: {"x": 3.0}})
+
+
+def test_an_entity_has_each_type_once_in_the_order_of_their_names() -> None:
+    assert entity_of([("user", "u"), ("client-id", None), ("user", "v")]) == (
+        ("client-id", None),
+        ("user", "v"),
+    )
+    assert entity_of([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "why"),
+    [
+        ([], "Invalid empty client quota entity"),
+        ([("group", "g")], "Unhandled client quota entity type: group"),
+        ([("user", "u"), ("client-id", "")], "Empty client-id not supported"),
+        ([("ip", None), ("client-id", None)], "Invalid quota entity combination"),
+    ],
+)
+def test_a_refusal_has_kafkas_text(pairs: list[tuple[str, str | None]], why: str) -> None:
+    with pytest.raises(QuotaError, match=why):
+        check_entity(entity_of(pairs))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("connection_creation_rate", 1.0, "Invalid configuration key connection_creation_rate"),
+        (KEY, 0.0, f"Quota {KEY} must be greater than 0"),
+        (KEY, 9.3e18, f"Proposed value for {KEY} is too large for a LONG."),
+        (KEY, 5.5, f"{KEY} cannot be a fractional value."),
+        (KEY, 5.00001, f"{KEY} cannot be a fractional value."),
+        ("request_percentage", -0.5, "Quota request_percentage must be greater than 0"),
+    ],
+)
+def test_a_refused_value_has_kafkas_text(key: str, value: float, why: str) -> None:
+    with pytest.raises(QuotaError) as refused:
+        check_value(USER_KEYS, key, value)
+    assert str(refused.value) == why
+
+
+def test_rates_of_connections_are_ints_and_percentages_any_number() -> None:
+    rate = "connection_creation_rate"
+    check_value(IP_KEYS, rate, float((1 << 31) - 1))
+    check_value(IP_KEYS, rate, 1.0)
+    with pytest.raises(QuotaError, match="too large for an INT"):
+        check_value(IP_KEYS, rate, float(1 << 31))
+    with pytest.raises(QuotaError, match="Invalid configuration key"):
+        check_value(IP_KEYS, KEY, 1.0)
+    check_value(USER_KEYS, "request_percentage", 0.001)
+    check_value(USER_KEYS, "controller_mutation_rate", 1e300)
+    check_value(USER_KEYS, KEY, 5.0000001)

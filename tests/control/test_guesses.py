@@ -2,7 +2,16 @@
 the password is not held up."""
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.control.guesses import MAX_KEYS, MAX_NAME, MAX_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses
+from kbroker.control.guesses import (
+    MAX_KEYS,
+    MAX_NAME,
+    MAX_WAIT_S,
+    NS,
+    OF_ADDRESS,
+    OF_USER,
+    Allowance,
+    Guesses,
+)
 
 
 def checked(guesses: Guesses, seconds: int, users: int, a_second: int = 200) -> int:
@@ -82,3 +91,31 @@ def test_long_names_of_users_are_not_kept() -> None:
     assert max(len(user or "") for _, user in guesses._buckets) <= MAX_NAME
     guesses.succeeded("::1", long, 0)
     assert guesses.attempt("::1", long, 0) == 0
+
+
+def test_an_attempt_waits_for_its_turn_up_to_the_maximum() -> None:
+    guesses = Guesses(Allowance(1, 1), Allowance(1000, 1000))
+    waits = [guesses.attempt("::1", "a", 0) for _ in range(13)]
+    assert waits == [*range(11), None, None]
+    assert guesses.attempt("::1", "a", 1 * NS) == MAX_WAIT_S
+    assert guesses.attempt("::1", "a", 1 * NS) is None
+
+
+def test_a_refused_attempt_takes_no_token() -> None:
+    guesses = Guesses(Allowance(1, 1), Allowance(1000, 1000))
+    for _ in range(1000):
+        guesses.attempt("::1", "a", 0)
+    assert guesses.attempt("::1", "a", 11 * NS) == 0
+
+
+def test_the_longer_of_two_waits_counts() -> None:
+    guesses = Guesses(Allowance(1, 1), Allowance(2, 0.5))
+    waits = [guesses.attempt("::1", user, 0) for user in ("a", "b", "c", "a")]
+    assert waits == [0, 0, 2, 4]
+
+
+def test_a_success_returns_one_token_of_the_address() -> None:
+    guesses = Guesses(Allowance(100, 1), Allowance(2, 1))
+    assert [guesses.attempt("::1", "a", 0) for _ in range(4)] == [0, 0, 1, 2]
+    guesses.succeeded("::1", "b", 0)
+    assert guesses.attempt("::1", "a", 0) == 2

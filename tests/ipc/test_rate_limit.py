@@ -34,3 +34,31 @@ def test_a_rate_above_the_limit_is_waited_for_until_it_is_the_limit() -> None:
     assert excess_ms(100, 10, elapsed_ms) == 0
     assert excess_ms(150, 10, elapsed_ms) == 5000  # 150 in 15 s are 10 a second
     assert samples_ms(1, 1000, 0) == 1
+
+
+def test_a_bucket_is_refilled_once_for_each_moment() -> None:
+    bucket = TokenBucket(10, 2, now_s=100)
+    bucket.take(8)
+    assert [bucket.refill(101), bucket.refill(101), bucket.refill(101.5)] == [4, 4, 5]
+    bucket.take()
+    assert bucket.tokens == 4
+
+
+def test_a_wait_is_rounded_to_whole_milliseconds() -> None:
+    bucket = TokenBucket(1, 3, now_s=0)
+    bucket.take(2)
+    assert bucket.wait_ms() == 333
+    assert bucket.wait_s(0) == 1 / 3
+    bucket.add(1)
+    assert (bucket.wait_ms(), bucket.wait_s()) == (0, 1 / 3)
+
+
+def test_samples_cover_their_windows_and_the_beginning_of_the_last() -> None:
+    assert samples_ms(11, 1000, 999) == 10_999
+    assert samples_ms(1, 1000, 700) == 700
+    assert samples_ms(2, 500, 0) == 500
+
+
+def test_a_rate_at_the_limit_is_not_waited_for() -> None:
+    assert [excess_ms(total, 10, 1000) for total in (9, 10, 11, 20)] == [0, 0, 100, 1000]
+    assert excess_ms(0, 0.5, 1000) == 0
