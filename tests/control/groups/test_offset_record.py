@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kbroker.control.groups.offset_record import (
     CommittedOffset,
+    check_offset,
     decode_offset,
     decode_offset_key,
     encode_offset,
@@ -80,3 +81,48 @@ def test_damage_is_reported(data: bytes) -> None:
 def test_damaged_values_have_no_offset() -> None:
     with pytest.raises(ProtocolError):
         decode_offset(b"\0\4\0")
+
+
+@given(OFFSETS, st.integers(0, 3))
+def test_a_check_refuses_nothing_that_can_be_read(offset: CommittedOffset, version: int) -> None:
+    check_offset(encode_offset(offset))
+    check_offset(encode_value(value_of(offset), version))
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16_382, 16_383])
+def test_metadata_of_every_length_is_written_and_checked(size: int) -> None:
+    offset = CommittedOffset(7, 3, "m" * size, 9)
+    value = encode_offset(offset)
+    assert value == encode_value(value_of(offset), 4)
+    check_offset(value)
+    for damaged in (value[:-1], value[:-2], value[:14], value[:2]):
+        with pytest.raises(ProtocolError):
+            check_offset(damaged)
+
+
+A, B = b"a" * 16, b"b" * 16
+
+
+@pytest.mark.parametrize(
+    ("own", "topic", "another"),
+    [
+        (A, A, False),
+        (A, B, True),
+        (A, None, False),
+        (A, ZERO_UUID, False),
+        (ZERO_UUID, B, False),
+        (ZERO_UUID, ZERO_UUID, False),
+        (ZERO_UUID, None, False),
+    ],
+)
+def test_an_offset_is_of_another_topic_only_where_both_ids_are_known(
+    own: bytes, topic: bytes | None, another: bool
+) -> None:
+    assert CommittedOffset(1, -1, "", 2, topic_id=own).is_of_another(topic) is another
+
+
+@pytest.mark.parametrize(("group", "topic"), [("g" * 32_768, "t"), ("g", "t" * 32_768)])
+def test_names_that_no_record_can_hold_are_refused(group: str, topic: str) -> None:
+    with pytest.raises(ProtocolError):
+        encode_offset_key(group, topic, 0)
+    assert decode_offset_key(encode_offset_key(group[:32_767], topic[:32_767], 0))[2] == 0
