@@ -3,7 +3,7 @@
 import numpy as np
 
 from loadtest.players.values import Keys, Values, bodies
-from loadtest.record import MEANT_TO_ABORT, TRANSACTIONAL, header_of, intact, key_number
+from loadtest.record import MEANT_TO_ABORT, TRANSACTIONAL, header_of, header_sum, intact, key_number
 
 PARTITIONS = 6
 
@@ -46,3 +46,32 @@ def test_skew_follows_zipf() -> None:
     assert drawn[0] / drawn[9] > 8
     even = np.bincount(Keys(100, 0.0, 3).draw(200_000), minlength=100)
     assert even.max() / even.min() < 1.3
+
+
+def test_one_record_in_eight_has_headers_in_an_order_of_its_own() -> None:
+    block = values().make(np.zeros(40, np.int64))
+    assert [at for at, listed in enumerate(block.headers) if listed] == [0, 8, 16, 24, 32]
+    assert [[name for name, _ in block.headers[at]] for at in (0, 8, 16, 24, 32)] == [
+        ["seq", "null", "seq", "n"],
+        ["null", "seq", "n", "seq"],
+        ["seq", "n", "seq", "null"],
+        ["n", "seq", "null", "seq"],
+        ["seq", "null", "seq", "n"],
+    ]
+    assert dict(block.headers[8])["null"] is None
+    assert ("seq", b"8") in block.headers[8]
+    assert ("seq", b"") in block.headers[8]
+    assert block.header_sums.tolist() == [header_sum(listed) for listed in block.headers]
+    assert np.flatnonzero(block.header_sums).tolist() == [0, 8, 16, 24, 32]
+
+
+def test_given_keys_are_kept_and_counted_by_partition() -> None:
+    made = values()
+    block = made.make(np.arange(5), keys=np.array([7, 1, 13, 2, 7]))
+    assert block.keys.tolist() == [7, 1, 13, 2, 7]
+    assert block.partitions.tolist() == [1, 1, 1, 2, 1]
+    assert block.partition_seqs.tolist() == [0, 1, 2, 0, 3]
+    again = made.make(np.arange(2), keys=np.array([8, 1]))
+    assert (again.partition_seqs.tolist(), again.seqs.tolist()) == ([1, 4], [5, 6])
+    assert made.next_seq == 7
+    assert [int(header_of(value)["intended_ns"]) for value in again.values] == [0, 1]
