@@ -105,3 +105,28 @@ def test_one_ipv4_and_one_ipv6_address_may_share_a_port() -> None:
 
 def test_the_name_is_known_before_the_rest_is_read() -> None:
     assert listener_name("Controller://x:1") == "CONTROLLER"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "allowed"),
+    [
+        (("127.0.0.1", "[::1]"), True),
+        (("[::1]", "127.0.0.1"), True),
+        (("127.0.0.1", "10.0.0.1"), False),
+        (("127.0.0.1", "localhost"), False),
+        (("", "[::1]"), False),
+        (("", "127.0.0.1"), False),
+        (("127.0.0.1.x", "[::1]"), False),
+        (("127.0.0.1", "[::1]", "[::2]"), False),
+        (("127.0.0.1", "10.0.0.1", "[::1]"), False),
+    ],
+)
+def test_a_port_is_shared_by_exactly_two_families(hosts: tuple[str, ...], allowed: bool) -> None:
+    names = {f"L{number}": SecurityProtocol.PLAINTEXT for number in range(len(hosts))}
+    entries = [f"{name}://{host}:9092" for name, host in zip(names, hosts, strict=True)]
+    endpoints = parse_listeners(entries, names)
+    if allowed:
+        check_distinct("k", endpoints, ports=True)
+    else:
+        with pytest.raises(ConfigError, match="different port"):
+            check_distinct("k", endpoints, ports=True)

@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.config import processes
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.processes import cpu_quota
+from kbroker.config.processes import _share, cgroup_path, cpu_quota, default_counts
 
 
 def host(root: Path, cgroup: str, **files: str) -> float | None:
@@ -69,3 +69,46 @@ def test_defaults_keep_within_the_quota(
     monkeypatch.setattr(processes, "_quota", lambda: quota)
     config = BrokerConfig()
     assert (config.get_int("num.network.threads"), config.get_int("num.io.threads")) == (network, io)
+
+
+@pytest.mark.parametrize(
+    ("cores", "counts"),
+    [
+        (1, (1, 1)),
+        (3, (1, 1)),
+        (4, (2, 1)),
+        (7, (3, 1)),
+        (8, (4, 2)),
+        (16, (8, 4)),
+        (31, (8, 7)),
+        (32, (8, 8)),
+        (256, (8, 8)),
+    ],
+)
+def test_half_of_the_cores_parse_and_a_quarter_append(cores: int, counts: tuple[int, int]) -> None:
+    assert default_counts(cores) == counts
+
+
+@pytest.mark.parametrize(
+    ("words", "share"),
+    [
+        (["150000", "100000"], 1.5),
+        (["max", "100000"], None),
+        (["-1", "100000"], None),
+        (["0", "100000"], None),
+        (["100000", "0"], None),
+        (["100000"], None),
+        ([], None),
+        (["1", "2", "3"], None),
+    ],
+)
+def test_a_quota_is_a_share_of_a_period(words: list[str], share: float | None) -> None:
+    assert _share(words) == share
+
+
+def test_a_cgroup_is_that_of_its_controller(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "cgroup").write_text("4:memory:/m\n3:cpu,cpuacct:/c/d\n1:name=systemd:/s\n0::/u/v\n")
+    found = [cgroup_path(controller, tmp_path) for controller in ("", "cpu", "cpuacct", "memory", "io")]
+    assert found == ["u/v", "c/d", "c/d", "m", None]
+    assert cgroup_path("", tmp_path / "none") is None

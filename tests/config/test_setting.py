@@ -23,6 +23,7 @@ from kbroker.config.setting import (
     Type,
     Value,
     java_double,
+    java_int,
     parse_type,
     render,
     table,
@@ -170,3 +171,19 @@ def test_a_name_listed_twice_is_found_at_once() -> None:
 
 def test_only_passwords_are_sensitive() -> None:
     assert [kind for kind in Type if Setting("k", kind, None).sensitive] == [PASSWORD]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("-0", 0), ("+7", 7), ("007", 7), ("2147483647", 2**31 - 1), ("-2147483648", -(2**31))],
+)
+def test_an_int_is_read_as_java_does(text: str, number: int) -> None:
+    assert java_int(text) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["", "+", " 1", "1 ", "1_0", "٣", "2147483648", "-2147483649", "1.0", "9" * 30]
+)
+def test_another_text_is_no_int_of_java(text: str) -> None:
+    with pytest.raises(ValueError):
+        java_int(text)
