@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.cleaner import key_map_kernel as km
-from kbroker.cleaner.offset_map import ENTRY_BYTES, OffsetMap, usable_load
+from kbroker.cleaner.offset_map import ENTRY_BYTES, MIN_SLOTS, OffsetMap, usable_load
 from kbroker.cleaner.rows import CleanStop, KeyMap
 from kbroker.protocol.records import build_batch
 from tests.log.batch_bytes import padded_record
@@ -87,3 +87,34 @@ def test_any_load_factor_makes_a_map_that_takes_keys(factor: float, usable: floa
     made = OffsetMap(1 << 20, usable_load(factor))
     made.begin(0, 1000)
     assert made.state[KeyMap.LIMIT] >= 1
+
+
+@pytest.mark.parametrize(
+    ("first", "upper", "load", "slots", "limit"),
+    [
+        (0, 10, 0.5, MIN_SLOTS, MIN_SLOTS // 2),
+        (100, 612, 0.5, 1025, 512),
+        (100, 1124, 0.5, 2049, 1024),
+        (0, 1_000_000, 0.5, 5000, 2500),
+        (0, 10, 1.0, MIN_SLOTS, MIN_SLOTS - 1),
+        (0, 1_000_000, 1.0, 5000, 4999),
+    ],
+)
+def test_as_many_slots_are_used_as_the_dirty_part_can_fill(
+    first: int, upper: int, load: float, slots: int, limit: int
+) -> None:
+    offset_map = OffsetMap(5000 * ENTRY_BYTES, load)
+    offset_map.begin(first, upper)
+    words = KeyMap.SLOTS, KeyMap.LIMIT, KeyMap.START, KeyMap.LATEST
+    assert [int(offset_map.state[word]) for word in words] == [slots, limit, first, first - 1]
+    assert (offset_map.latest, offset_map.count, offset_map.utilization) == (first - 1, 0, 0.0)
+
+
+def test_the_last_offset_of_a_map_never_falls() -> None:
+    offset_map = OffsetMap(1 << 14, 0.9)
+    offset_map.begin(7, 100)
+    found = []
+    for offset in (5, 9, 8):
+        offset_map.raise_latest(offset)
+        found.append(offset_map.latest)
+    assert found == [6, 9, 9]
