@@ -12,7 +12,7 @@ from loadtest.clock import Clock
 from loadtest.history import SendStatus
 from loadtest.page import Page, Slot, Times
 from loadtest.players.inbox import Inbox
-from loadtest.players.outbox import RING, Intents, Outbox
+from loadtest.players.outbox import INTENT_ROWS, RING, Intents, Outbox
 from loadtest.players.values import Keys, Values, bodies
 from loadtest.run import load_intents
 from loadtest.writer import HistoryWriter
@@ -132,3 +132,54 @@ def test_altered_and_foreign_values_are_not_intact(tmp_path: Path, page: Page) -
     assert reads["key"].tolist() == [1, 1, 1, 1, -1]
     assert reads["assignment"].tolist() == [9] * 5
     assert inbox.next_offsets == {1: 5}
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, SendStatus.FAILED),
+        (KafkaError.INVALID_RECORD, SendStatus.FAILED),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SendStatus.FAILED),
+        (KafkaError.NOT_LEADER_FOR_PARTITION, SendStatus.UNKNOWN),
+        (KafkaError.REQUEST_TIMED_OUT, SendStatus.UNKNOWN),
+        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, SendStatus.UNKNOWN),
+        (KafkaError._MSG_TIMED_OUT, SendStatus.UNKNOWN),
+        (KafkaError._PURGE_INFLIGHT, SendStatus.UNKNOWN),
+        (KafkaError._PURGE_QUEUE, SendStatus.UNKNOWN),
+    ],
+)
+def test_only_a_record_that_no_attempt_can_have_written_has_surely_failed(
+    code: int, status: SendStatus
+) -> None:
+    outbox: Any = object.__new__(Outbox)
+    last = KafkaError(code)
+    found, codes = outbox._failures([None, last, None])
+    assert found.tolist() == [SendStatus.ACKED, status, SendStatus.ACKED]
+    assert codes.tolist() == [0, code, 0]
+    assert outbox.last_error is last
+
+
+def test_numbers_are_announced_in_ranges_without_gaps(tmp_path: Path) -> None:
+    intents = Intents(tmp_path, 5, Clock())
+    for next_seq in (1, INTENT_ROWS, INTENT_ROWS, INTENT_ROWS + 1, 4 * INTENT_ROWS):
+        intents.announce(next_seq)
+    intents.close()
+    found = [
+        (intent["producer"], intent["first_seq"], intent["last_seq"]) for intent in load_intents(tmp_path)
+    ]
+    assert found == [(5, n * INTENT_ROWS, (n + 1) * INTENT_ROWS - 1) for n in range(4)]
+
+
+def test_a_deleted_value_is_known_by_its_first_header(tmp_path: Path, page: Page) -> None:
+    history = HistoryWriter(tmp_path, "c000001")
+    inbox = Inbox(RUN, 1, page, Clock(), history)
+    (value,) = values().make(np.zeros(1, np.int64)).values
+    headers = [[("kl", value)], [("other", value)], [("other", b"x"), ("kl", value)], [("kl", None)], None]
+    messages = [message("t", 0, offset, b"k0000001", None, listed) for offset, listed in enumerate(headers)]
+    inbox.take("t", messages, lambda partition: 9, seen=list(range(100, 105)))
+    history.close()
+    reads = rows(tmp_path, "reads")
+    assert reads["intact"].tolist() == [True, False, False, False, False]
+    assert reads["producer"].tolist() == [5, -1, -1, -1, -1]
+    assert reads["seen_ns"].tolist() == [100, 101, 102, 103, 104]
+    assert [bool(each) for each in reads["header_sum"].tolist()] == [True, True, True, True, False]
