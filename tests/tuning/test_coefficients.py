@@ -32,7 +32,7 @@ def test_numbers_within_the_bounds_are_taken(tmp_path: Path, value: float) -> No
 
 
 @pytest.mark.parametrize("value", [0, -1, 1e-19, 1.1e18, float("nan"), float("inf"), True, "1", None, [1]])
-def test_what_no_formula_can_use_is_refused_by_name(tmp_path: Path, value: object) -> None:
+def test_a_number_that_no_formula_can_use_is_refused_by_name(tmp_path: Path, value: object) -> None:
     path = tmp_path / "host.json"
     path.write_text(json.dumps({"write_rate": value}))
     with pytest.raises(WrongFile, match="write_rate cannot be"):

@@ -105,7 +105,7 @@ def test_a_member_keeps_its_epoch_until_it_has_revoked(claimed: TaskSet | None) 
     assert shown(after) == (5, 5, MemberState.UNREVOKED_TASKS, kept, revoked)
 
 
-def test_what_the_member_has_given_up_already_is_not_waited_for() -> None:
+def test_tasks_that_the_member_has_given_up_already_are_not_waited_for() -> None:
     after = step(member(tasks=OwnedTasks({"a": {0: 3, 1: 4}})), active(1, 2), active(1))
     assert shown(after) == (8, 5, MemberState.STABLE, OwnedTasks({"a": {1: 4, 2: 8}}), NONE_OWNED)
 
