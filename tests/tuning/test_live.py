@@ -11,7 +11,7 @@ import pytest
 import tuning
 from kbroker.metrics.catalog import CATALOG
 from tests.certificates import certificate
-from tuning.live import SERIES, NoMetrics, parse, scrape
+from tuning.live import SERIES, Live, NoMetrics, parse, scrape
 
 PAGE = """\
 # TYPE kbroker_requests_total counter
@@ -188,3 +188,27 @@ def test_an_unknown_certificate_names_the_variable_that_trusts_it(tmp_path: Path
         with pytest.raises(NoMetrics, match=r"self.signed certificate; SSL_CERT_FILE=FILE names"):
             scrape(f"https://127.0.0.1:{server.server_port}/metrics")
         thread.join()
+
+
+def test_totals_are_those_since_an_earlier_reading_and_gauges_stay() -> None:
+    def page(total: int, gauge: int) -> str:
+        return (
+            'kbroker_info{version="1"} 1\n'
+            f'kbroker_requests_total{{api="Fetch"}} {total}\n'
+            f"kbroker_connections {gauge}\n"
+        )
+
+    found = parse(page(17, 4)).since(parse(page(10, 9)), 3.0)
+    assert (found.total("kbroker_requests_total"), found.total("kbroker_connections")) == (7, 4)
+    assert found.seconds == 3.0
+    restarted = parse(page(5, 4)).since(parse(page(10, 9)), 3.0)
+    assert restarted.total("kbroker_requests_total") == 5
+    quiet = parse(page(10, 4)).since(parse(page(10, 9)), 3.0)
+    assert quiet.total("kbroker_requests_total") == 0
+    new = parse(page(8, 4)).since(Live(), 3.0)
+    assert new.total("kbroker_requests_total") == 8
+
+
+@pytest.mark.parametrize(("share", "bound"), [(0.0, 0.1), (0.98, 0.1), (0.981, 0.2), (1.0, 0.2)])
+def test_a_bucket_that_reaches_the_share_is_its_quantile(share: float, bound: float) -> None:
+    assert parse(PAGE).quantile("kbroker_flush_seconds", share) == bound
