@@ -59,3 +59,52 @@ def test_the_lowest_and_the_highest_code_have_slots() -> None:
             slots.words[bind("kbroker_request_errors_total", api="ApiVersions", error=ErrorCode(code).name)]
             == 1
         )
+
+
+REFUSED = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+def test_an_answer_that_the_authorizer_refused_is_known_as_such() -> None:
+    counts = ErrorCounts(private())
+    alone = {code for code in ErrorCode if counts.count(client(18), ApiVersionsResponse(error_code=code))}
+    assert alone == REFUSED
+    parts = {
+        code
+        for code in ErrorCode
+        if counts.count(
+            client(19),
+            CreateTopicsResponse(topics=[CreatableTopicResult(error_code=code), CreatableTopicResult()]),
+        )
+    }
+    assert parts == REFUSED
+    assert not counts.count(client(3), b"frame")
+
+
+def test_a_code_that_this_version_does_not_know_is_counted_as_the_last_one() -> None:
+    slots = private()
+    ErrorCounts(slots).count(client(18), ApiVersionsResponse(error_code=max(ErrorCode) + 7))
+    name = ErrorCode(max(ErrorCode)).name
+    assert slots.words[bind("kbroker_request_errors_total", api="ApiVersions", error=name)] == 1
+
+
+def test_an_answer_without_a_list_has_no_codes_in_it() -> None:
+    assert list(error_codes(CreateTopicsResponse(topics=[]))) == []
+    assert list(error_codes(MetadataResponse(topics=[]))) == [0]
+
+
+def test_answers_without_an_error_are_counted_by_their_api() -> None:
+    slots = private()
+    counts = ErrorCounts(slots)
+    for api_key in (3, 18, 18):
+        counts.count_none(api_key)
+    found = [
+        slots.words[bind("kbroker_request_errors_total", api=api, error="NONE")]
+        for api in ("Metadata", "ApiVersions", "Fetch")
+    ]
+    assert found == [1, 2, 0]
