@@ -7,7 +7,7 @@ Runs in: network. Owner: the Fetches.
 from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc.clock import monotonic_ms
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.net.connections.connection import Connection
 from kbroker.net.fetch.answer import Selected
 from kbroker.net.fetch.fetch_session import (
@@ -56,7 +56,8 @@ class Fetch(Struct):
 
 class FetchManager:
     """Python takes a session back from the kernel for a request (`new_fetch`), and lends it again
-    before the answer (`update` or `leave_unchanged`)."""
+    before the answer (`update` or `leave_unchanged`). Sessions are used at times of the wall clock,
+    as in Kafka: the kernel notes those."""
 
     def __init__(self, tables: NetworkTables, config: BrokerConfig, topics: Topics) -> None:
         slots = config.get_int("max.incremental.fetch.session.cache.slots")
@@ -91,7 +92,7 @@ class FetchManager:
         known = self.cache.find(request.session_id)
         if known is not None:
             self._table.take_back(known)
-        session = self.cache.use(request, version, monotonic_ms())
+        session = self.cache.use(request, version, wall_clock_ms())
         if isinstance(session, ErrorCode) and known is not None and self.cache.find(known.id) is known:
             self._table.lend(known)
         return session
@@ -106,7 +107,7 @@ class FetchManager:
             uses_ids = fetch.header.api_version >= FetchVersion.TOPIC_IDS
             for partition, reading in paced(readings):
                 partition.maybe_update_response_data(*reading.reported)
-            fetch.session = self.cache.create(fetch.partitions, uses_ids, monotonic_ms())
+            fetch.session = self.cache.create(fetch.partitions, uses_ids, wall_clock_ms())
             if fetch.session is not None:
                 self._table.lend(fetch.session)
         return readings

@@ -1,0 +1,51 @@
+"""Sessions of fetches that Python and the kernel serve in turn."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.net.fetch import fetch_manager as module
+from kbroker.net.fetch.fetch_manager import Fetch, FetchManager
+from kbroker.net.fetch.fetch_session import EVICTION_MS, FetchedPartition, Key
+from kbroker.net.rows import Context
+from tests.net.fetch.kernel_scene import EPOCH, KernelScene
+
+HEADER: Any = SimpleNamespace(api_version=11)
+CLIENT: Any = None
+
+
+def manager_of(scene: KernelScene, slots: int) -> FetchManager:
+    config = BrokerConfig({"max.incremental.fetch.session.cache.slots": str(slots)})
+    return FetchManager(scene.tables, config, scene.topics)
+
+
+def begun(scene: KernelScene, manager: FetchManager, *numbers: int) -> Fetch:
+    """A fetch of partitions that is answered, with the session that it got."""
+    partitions: dict[Key, FetchedPartition] = {
+        ("t", number): FetchedPartition("t", bytes(16), number, scene.logs[number].start, 100, -1, -1)
+        for number in numbers
+    }
+    fetch = Fetch(CLIENT, HEADER, partitions, 0, 0, 1 << 20, create=True)
+    manager.update(fetch, [])
+    return fetch
+
+
+def test_a_session_that_the_kernel_served_is_evicted_when_it_was_unused_for_long(
+    scene: KernelScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [wall_clock_ms()]
+    monkeypatch.setattr(module, "wall_clock_ms", lambda: times[-1])
+    scene.show()
+    manager = manager_of(scene, 1)
+    session = begun(scene, manager, 0, 1).session
+    assert session is not None
+    scene.tables.words[Context.NOW_MS] = times[0] + 1  # as the pump, by the wall clock
+    scene.answer(11, partitions={0: scene.logs[0].start}, session=(session.id, 1), epoch=EPOCH, min_bytes=0)
+    times.append(times[0] + 1 + EVICTION_MS)
+    assert begun(scene, manager, 0).session is None, "it is not unused for so long"
+    times.append(times[-1] + 1)
+    assert begun(scene, manager, 0).session is not None
+    assert manager.cache.evictions == 1
