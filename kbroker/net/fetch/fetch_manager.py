@@ -102,20 +102,26 @@ class FetchManager:
         includes."""
         if fetch.session is not None:
             readings = self._changed(fetch.session, readings)
-            self._table.lend(fetch.session)
+            self._lend(fetch.session)
         elif fetch.create:
             uses_ids = fetch.header.api_version >= FetchVersion.TOPIC_IDS
             for partition, reading in paced(readings):
                 partition.maybe_update_response_data(*reading.reported)
             fetch.session = self.cache.create(fetch.partitions, uses_ids, wall_clock_ms())
             if fetch.session is not None:
-                self._table.lend(fetch.session)
+                self._lend(fetch.session)
         return readings
 
     def leave_unchanged(self, fetch: Fetch) -> None:
         """The answer returns no partitions: the fetch's session stays as it is."""
         if fetch.session is not None:
-            self._table.lend(fetch.session)
+            self._lend(fetch.session)
+
+    def _lend(self, session: FetchSession) -> None:
+        """Let the kernel serve a session, unless it was closed while its fetch waited: then its row
+        is free, or that of another session."""
+        if self.cache.find(session.id) is session:
+            self._table.lend(session)
 
     @staticmethod
     def _changed(session: FetchSession, readings: Selected) -> Selected:

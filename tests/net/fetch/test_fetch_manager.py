@@ -49,3 +49,20 @@ def test_a_session_that_the_kernel_served_is_evicted_when_it_was_unused_for_long
     times.append(times[-1] + 1)
     assert begun(scene, manager, 0).session is not None
     assert manager.cache.evictions == 1
+
+
+@pytest.mark.parametrize("throttled", [False, True])
+def test_a_session_that_is_closed_while_its_fetch_waits_stays_closed(
+    scene: KernelScene, throttled: bool
+) -> None:
+    manager = manager_of(scene, 10)
+    session = begun(scene, manager, 0).session
+    assert session is not None
+    waiting = Fetch(CLIENT, HEADER, session.partitions, 0, 1, 1 << 20, session=session)
+    manager.cache.close(session.id)
+    if throttled:
+        manager.leave_unchanged(waiting)
+    else:
+        manager.update(waiting, [])
+    assert not manager._table._lent
+    assert not manager._table._rows.any(), "its row may be another session's"
