@@ -134,7 +134,6 @@ class NetworkProcess:
             count = pump(self.tables.address)
             if words[Context.LINK_USED]:
                 self.forwarding.flush()
-            self._served_events = count
             self._serve_events(0, count)
             late = self.checks.undecided and self.checks.waiting and self.checks.process(wall_clock_ms())
             if self.transactions.held and self.transactions.waiting:
@@ -150,6 +149,7 @@ class NetworkProcess:
 
     def _serve_events(self, first: int, end: int) -> None:
         """A bug in the service of one client closes the connection of that client only."""
+        self._served_events = end  # also of a block of answers, which begins the table again
         events = self.tables.events[first:end, :5]
         if len(events) > TAKEN_AT_ONCE:
             events = self.checks.take_many(events)
@@ -165,9 +165,7 @@ class NetworkProcess:
     def kernel_answered(self, connection: Connection) -> None:
         """The kernel has answered a request out of turn: take the bytes that it could not send,
         then resume the connection."""
-        count = int(self.tables.words[Context.EVENT_COUNT])
-        first, self._served_events = self._served_events, count
-        self._serve_events(first, count)
+        self._serve_events(self._served_events, int(self.tables.words[Context.EVENT_COUNT]))
         if connection.state is not State.CLOSED:
             self.answers.clear_busy(connection.row)
 

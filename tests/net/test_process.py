@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.net.connections.connection import State
 from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
 from kbroker.net.produce.checks import TAKEN_AT_ONCE
 from kbroker.net.rows import Context, Event, EventKind
@@ -59,6 +60,26 @@ def test_the_batches_of_a_turn_are_taken_together_only_when_it_has_many_events(c
     process._handlers = {0: lambda _, number, *__: served.append(number)}
     process._serve_events(0, count)
     assert served == list(range(count if count == TAKEN_AT_ONCE else 1))
+
+
+def test_an_event_of_a_fetch_that_waited_is_served_once_after_a_block_of_answers() -> None:
+    """The block begins the table of events again."""
+    served: list[int] = []
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    words = Context.row()
+    process.tables = SimpleNamespace(events=Event.table(8), words=words)
+    process.tables.events[:, Event.A] = range(8)
+    process._handlers = {0: lambda _, number, *__: served.append(number)}
+    process.answers = SimpleNamespace(clear_busy=lambda _: None)
+    connection = SimpleNamespace(state=State.READY, row=1)
+    process._serve_events(0, 5)  # of a turn
+    for count in (2, 0):
+        process._serve_events(0, count)  # of a block
+        served.clear()
+        for number in (count, count + 1):
+            words[Context.EVENT_COUNT] = number + 1
+            process.kernel_answered(connection)
+        assert served == [count, count + 1]
 
 
 def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypatch: Any) -> None:
