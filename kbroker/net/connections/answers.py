@@ -99,6 +99,8 @@ class Answers:
             then, connection.on_sent = connection.on_sent, None
             if then is not None:
                 then()
+            else:
+                self._disarm(row)
 
     # --- bytes ----------------------------------------------------------------------------------------
 
@@ -128,6 +130,13 @@ class Answers:
         connection.on_sent = then
         self._tables.connections[connection.row, ConnectionRow.FLAGS] |= Flag.OUT_BLOCKED
         arm_row(self._tables.address, connection.row, Epoll.OUT)
+
+    def _disarm(self, row: int) -> None:
+        """All bytes are sent and the connection is not read yet, because it is throttled or busy:
+        else epoll would report the whole time that its socket takes bytes."""
+        words = self._tables.connections[row]
+        if words[ConnectionRow.ARMED] & Epoll.OUT and not words[ConnectionRow.FLAGS] & Flag.SENDING:
+            arm_row(self._tables.address, row, 0)
 
     def _unblock(self, row: int, keep: int = -1) -> None:
         """Let the kernel send again, unless older bytes still wait here. keep: flags that remain

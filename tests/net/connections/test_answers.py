@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from kbroker.kernels.libc import Epoll
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, State
 from kbroker.net.rows import Connection as ConnectionRow
@@ -84,6 +85,24 @@ def test_an_answer_to_a_produce_keeps_the_kernel_from_sending_until_it_is_sent(s
     assert scene.calls == [("resume", scene.connection.row)]
     assert scene.words[ConnectionRow.FLAGS] & Flag.BUSY, "another request may be in Python"
     assert not scene.words[ConnectionRow.FLAGS] & Flag.OUT_BLOCKED
+
+
+def test_a_throttled_client_is_not_reported_writable_after_its_answer(scene: Scene) -> None:
+    scene.words[ConnectionRow.FLAGS] |= Flag.MUTED
+    scene.answers.send(scene.connection, [LONG])
+    assert scene.words[ConnectionRow.ARMED] == Epoll.OUT
+    assert scene.receive(len(LONG)) == LONG
+    scene.answers.on_writable(scene.connection.row)
+    assert scene.words[ConnectionRow.ARMED] == 0
+
+
+@pytest.mark.parametrize(("flag", "armed"), [(Flag.SENDING, Epoll.OUT), (Flag.OPEN, Epoll.READING)])
+def test_a_connection_that_the_kernel_uses_stays_armed(scene: Scene, flag: int, armed: int) -> None:
+    """It may have begun with a further answer, or read again, since the socket was reported."""
+    scene.words[ConnectionRow.FLAGS] |= flag
+    scene.words[ConnectionRow.ARMED] = armed
+    scene.answers.on_writable(scene.connection.row)
+    assert scene.words[ConnectionRow.ARMED] == armed
 
 
 def test_a_client_that_has_disconnected_is_closed(scene: Scene) -> None:
