@@ -129,8 +129,10 @@ class Quotas:
 
     def _mark(self, connection: Connection, produce: bool, fetch: bool) -> None:
         words = self._tables.connections[connection.row]
-        flags = int(words[ConnectionRow.FLAGS]) & ~(Flag.QUOTA | Flag.FETCH) | Flag.AUTHENTICATED
-        words[ConnectionRow.FLAGS] = flags | (Flag.QUOTA if produce else 0) | (0 if fetch else Flag.FETCH)
+        flags = int(words[ConnectionRow.FLAGS]) & ~(Flag.QUOTA | Flag.FETCH)
+        if connection.login is None or not connection.login.expired:  # else it must log in again first
+            flags |= Flag.AUTHENTICATED | (0 if fetch else Flag.FETCH)
+        words[ConnectionRow.FLAGS] = flags | (Flag.QUOTA if produce else 0)
 
     # --- use -----------------------------------------------------------------------------
 

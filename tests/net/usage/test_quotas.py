@@ -60,7 +60,7 @@ class Scene:
         self.quotas = Quotas(tables, config, self.let_go.append)
         self.connection: Any = SimpleNamespace(
             row=ROW, state=State.READY, user="u", client_id="", quota_known=False, api_key=-1, api_version=4,
-            began_ns=0, purgatory_ns=0, cold_ns=0, earlier_ns=0,
+            began_ns=0, purgatory_ns=0, cold_ns=0, earlier_ns=0, login=None,
         )  # fmt: skip
         self.change(**limits)
 
@@ -277,6 +277,20 @@ def test_quotas_do_not_open_a_connection_that_has_not_logged_in(scene: Make) -> 
     kbroker.connection.state = State.READY
     kbroker.quotas.client_known(kbroker.connection, "c")
     assert kbroker.has(Flag.AUTHENTICATED)
+
+
+def test_quotas_do_not_renew_a_session_that_has_expired(scene: Make) -> None:
+    kbroker = scene()
+    kbroker.rows[ROW] = 0
+    kbroker.connection.login = SimpleNamespace(expired=True)
+    kbroker.change(**{PRODUCER_BYTE_RATE: 100})
+    assert not kbroker.has(Flag.AUTHENTICATED | Flag.FETCH)
+    kbroker.change()
+    assert not kbroker.has(Flag.AUTHENTICATED | Flag.FETCH | Flag.QUOTA)
+    kbroker.connection.login.expired = False
+    kbroker.change()
+    assert kbroker.has(Flag.AUTHENTICATED)
+    assert kbroker.has(Flag.FETCH)
 
 
 def test_a_throttle_time_ends_with_its_quota(scene: Make) -> None:
