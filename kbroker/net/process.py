@@ -188,7 +188,12 @@ class NetworkProcess:
         os.set_blocking(fd, False)
         outer, inner = fd, None
         if tls:
-            fd, inner = self.tls.pair()
+            try:
+                fd, inner = self.tls.pair()
+            except OSError as error:  # too many open files: else its descriptor would remain, too
+                os.close(outer)
+                self.handoff.lose(accepted, error.strerror or str(error))
+                return
             os.set_blocking(fd, False)
         flags = 0 if sasl else Flag.AUTHENTICATED | Flag.FETCH
         row = self.tables.take_row(fd, flags, time.monotonic_ns())

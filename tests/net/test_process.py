@@ -1,10 +1,13 @@
 """A bug in the service of one client stays with that client."""
 
+import errno
+import socket
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kbroker.ipc.fds import Accepted
 from kbroker.net.connections.connection import State
 from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
 from kbroker.net.produce.checks import TAKEN_AT_ONCE
@@ -80,6 +83,24 @@ def test_an_event_of_a_fetch_that_waited_is_served_once_after_a_block_of_answers
             words[Context.EVENT_COUNT] = number + 1
             process.kernel_answered(connection)
         assert served == [count, count + 1]
+
+
+def test_a_connection_without_descriptors_for_its_tls_is_closed_and_reported() -> None:
+    def pair() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    lost: list[Any] = []
+    process._listeners = [(None, True, False)]
+    process.tls = SimpleNamespace(pair=pair)
+    process.handoff = SimpleNamespace(lose=lambda *arguments: lost.append(arguments))
+    client, served = socket.socketpair()
+    accepted = Accepted(7, 0, "10.0.0.1", 1)
+    with client:
+        process._open(accepted, served.detach())
+        client.settimeout(5)
+        assert client.recv(1) == b""
+    assert lost == [(accepted, "Too many open files")]
 
 
 def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypatch: Any) -> None:

@@ -54,11 +54,15 @@ class Handoff:
 
     def _take_one(self, accepted: Accepted, fd: int) -> None:
         if fd == LOST:
-            self._warn("the connection from %s is lost: too many open files", accepted.host)
-            self.closed_ids.append(accepted.connection_id)
-            self._request_turn()
+            self.lose(accepted, "too many open files")
         else:
             self._opened(accepted, fd)
+
+    def lose(self, accepted: Accepted, why: str) -> None:
+        """A new connection cannot be served: report it as closed."""
+        self._warn("the connection from %s is lost: %s", accepted.host, why)
+        self.closed_ids.append(accepted.connection_id)
+        self._request_turn()
 
     def report(self) -> None:
         """Report closed connections, as many as the channel takes."""
