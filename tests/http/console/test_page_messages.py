@@ -141,3 +141,30 @@ def test_records_of_open_and_aborted_transactions_are_left_out(page: Page, node:
     producer.commit_transaction(30)
     page.browser.wait(f"{ongoing}.includes('CompleteCommit')")
     assert page.browser.run(page.cell("pays", "Open for")) == "–"
+
+
+def test_numbers_of_a_record_are_shown_as_they_were_written(page: Page, node: KBroker) -> None:
+    """JavaScript would round those of more than 53 bits."""
+    name = "numbers"
+    client = {"bootstrap.servers": node.bootstrap}
+    admin = AdminClient(client)  # one that is gone answers nothing
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    producer = Producer(client)
+    value = r'{"id": 12345678901234567891, "price":1.10,"none": [ ], "deep":{"text":"a, b: {\u00e9}"}}'
+    producer.produce(name, value)
+    assert producer.flush(30) == 0
+    page.show(f"topics/{name}")
+    page.browser.wait("document.querySelector('.message')")
+    page.browser.run("document.querySelector('.message').open = true")
+    shown = "document.querySelector('.message .body pre')?.textContent"
+    page.browser.wait(shown)
+    assert page.browser.run(shown).splitlines() == [
+        "{",
+        '  "id": 12345678901234567891,',
+        '  "price": 1.10,',
+        '  "none": [],',
+        '  "deep": {',
+        '    "text": "a, b: {é}"',
+        "  }",
+        "}",
+    ]

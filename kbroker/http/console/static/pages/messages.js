@@ -7,6 +7,7 @@ const LIMIT = 50;
 const ALL_AT_MOST = 256; // as the API
 const SCROLLS = 1000; // characters of a text that may be higher than its place
 const COLORED = 200_000; // characters of JSON that are formatted
+const DEEPEST = 64; // levels of formatted JSON
 const SCHEMAS = { AVRO: "Avro", JSON: "JSON", PROTOBUF: "Protobuf" };
 
 // Returns the element, and a function that takes the topic as it is now and offers its new records.
@@ -151,9 +152,25 @@ function pretty(data, title) {
   const scrolls = data?.text.length > SCROLLS ? { tabindex: "0", role: "group", "aria-label": title } : {};
   if (data === null) return h("pre", {}, h("span", { class: "muted" }, "null"));
   if (data.encoding === "utf-8" && !data.cut && data.text.length < COLORED && /^\s*[[{]/.test(data.text)) {
-    try { return h("pre", scrolls, colored(JSON.stringify(JSON.parse(data.text), null, 2))); } catch { /* text that only begins like JSON */ }
+    try { JSON.parse(data.text); return h("pre", scrolls, colored(indented(data.text))); } catch { /* text that only begins like JSON, or nests too deeply */ }
   }
   return h("pre", scrolls, data.text);
+}
+
+// A line for each member of valid JSON. Numbers stay as they are written: those of JavaScript have 53 bits.
+function indented(json) {
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  return json.replace(/"(?:\\.|[^"\\])*"|[{[]\s*[}\]]|[{}[\],:]|\s+/g, (token) => {
+    if (token[0] === '"') return JSON.stringify(JSON.parse(token)); // readable escapes
+    if (token.trim() === "") return "";
+    if (token.length > 1) return token[0] + token.at(-1);
+    if (token === ":") return ": ";
+    if (token === ",") return token + line();
+    depth += "{[".includes(token) ? 1 : -1;
+    if (depth > DEEPEST) throw new RangeError("too deep");
+    return "{[".includes(token) ? token + line() : line() + token;
+  });
 }
 
 function colored(json) {
