@@ -34,6 +34,9 @@ from kbroker.protocol.records import HEADER
 log = logging.getLogger(__name__)
 
 MAX_PARTITIONS = 500
+MAX_READING_S = 2.0
+"""Then the rest waits for the next refresh. A busy disk may need longer for all of them than the
+http process may go without a heartbeat."""
 MAX_UNCOMMITTED = 5000
 """Partitions without a committed offset, those with the largest lag. Once read, one is kept until
 it is no longer among twice as many: it is not lost and read again as lags change."""
@@ -133,11 +136,14 @@ class GroupProgress:
         self._lags = lags
         self.lagging_folders = frozenset(image.folder for _, _, image in lagging)
         places = {key: place for key, place in self._places.items() if key in kept}
-        chosen = self._next(lagging)
-        for key, offset, image in chosen:
+        began_s = self._clock_s()
+        for key, offset, image in self._next(lagging):
             place = self._place(places.get(key), offset, image, now_s)
             if place is not None:
                 places[key] = place
+            self._last = key
+            if self._clock_s() - began_s > MAX_READING_S:
+                break
         self._places = places
 
     def _next(self, lagging: Iterable[Lagging]) -> list[Lagging]:
@@ -145,10 +151,7 @@ class GroupProgress:
         are new or have no more lag, do not affect the turn of the others."""
         ordered = sorted(lagging, key=itemgetter(0))
         first = 0 if self._last is None else bisect_right(ordered, self._last, key=itemgetter(0))
-        chosen = (ordered[first:] + ordered[:first])[:MAX_PARTITIONS]
-        if chosen:
-            self._last = chosen[-1][0]
-        return chosen
+        return (ordered[first:] + ordered[:first])[:MAX_PARTITIONS]
 
     def _place(self, known: Place | None, offset: int, image: PartitionImage, now_s: float) -> Place | None:
         reader = LogReader(image.folder, self._open_files)

@@ -5,6 +5,7 @@ import time
 from math import inf
 from mmap import PAGESIZE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,6 +153,28 @@ def test_a_place_that_was_read_stays_while_lags_change(
     assert read([17, 16, 19, 18, 3, 2]) == [0, 1, 2, 3]
     assert read([17, 16, 15, 14, 19, 18]) == [0, 1, 4, 5]
     assert read([0, 16, 15, 14, 19, 18]) == [1, 4, 5]
+
+
+def test_places_on_a_slow_disk_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the parts the http process has a heartbeat: a probe would report that it is hung."""
+    scene = Scene(tmp_path)
+    scene.shared.slots[scene.topic("wide", 6), Slot.HIGH_WATERMARK] = 20
+    for number in range(6):
+        (tmp_path / f"wide-{number}" / LOG).write_bytes(batch(base_offset=0, values=[b"x"] * 20))
+    scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {}, {}, ("wide",)),)
+    scene.collector.text()
+    progress = scene.collector.progress
+    place = progress._place
+
+    def slow(*arguments: Any) -> Any:
+        scene.now += 1
+        return place(*arguments)
+
+    monkeypatch.setattr(progress, "_place", slow)
+    for expected in ([0, 1, 2], [0, 1, 2, 3, 4, 5]):
+        progress.refresh(scene.view.directory, scene.view.groups)
+        read = [number for number in range(6) if progress.lag_of("billing", "wide", number) is not None]
+        assert read == expected
 
 
 def test_groups_are_not_read_without_scrapes(scene: Scene) -> None:
