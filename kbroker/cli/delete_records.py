@@ -8,7 +8,7 @@ import typer
 
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
+from kbroker.cli.failures import CommandFailed, UsageFailed, raise_first, result_of
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table
 from kbroker.cli.partitions import Partition, before_time, parse_scope, scoped
@@ -63,20 +63,27 @@ def delete_records(
     limits = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
     answers = broker.admin().delete_records(limits, request_timeout=broker.timeout_s)
     rows = []
+    failures = []
     for partition, future in answers.items():
         try:
             answer = result_of(future, f"{partition.topic}-{partition.partition}")
         except CommandFailed as failure:
-            if failure.error is not ErrorCode.POLICY_VIOLATION:
-                raise
-            raise CommandFailed(f"{failure.message}: its cleanup.policy has no delete") from None
-        rows.append((partition.topic, partition.partition, answer.low_watermark))
-    if not rows:
+            failures.append(_with_reason(failure))
+        else:
+            rows.append((partition.topic, partition.partition, answer.low_watermark))
+    if not (rows or failures):
         raise CommandFailed("the broker answered for no partition")
     if json:
         print_json([{"topic": t, "partition": p, "log_start_offset": o} for t, p, o in rows])
-    else:
+    elif rows:
         print_table(("TOPIC", "PARTITION", "LOG-START-OFFSET"), rows)
+    raise_first(failures)
+
+
+def _with_reason(failure: CommandFailed) -> CommandFailed:
+    if failure.error is not ErrorCode.POLICY_VIOLATION:
+        return failure
+    return CommandFailed(f"{failure.message}: its cleanup.policy has no delete")
 
 
 def _limits(texts: list[str]) -> dict[Partition, int]:

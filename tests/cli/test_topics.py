@@ -115,6 +115,15 @@ def test_deleted_records_move_the_start_of_the_log(cli: Shell, topic: str) -> No
     assert "expected TOPIC:PARTITION:OFFSET" in cli("topics", "delete-records", topic, code=2).stderr
 
 
+def test_a_partition_that_is_refused_hides_no_other(cli: Shell, topic: str) -> None:
+    cli("produce", topic, "-p", 0, stdin=b"a\nb\nc\n")
+    delete = ("topics", "delete-records", f"{topic}:1:99", f"{topic}:0:2", "--yes")
+    done = cli(*delete, "--json", code=1)
+    assert done.json == [{"topic": topic, "partition": 0, "log_start_offset": 2}]
+    assert f"kbroker: {topic}-1: OFFSET_OUT_OF_RANGE" in done.stderr
+    assert cli(*delete, code=1).lines[1].split() == [topic, "0", "2"]
+
+
 def test_records_are_deleted_by_their_time(cli: Shell, topic: str) -> None:
     for partition in (0, 1):
         lines = "".join(f'{{"value": "t{n}", "timestamp": {1_000_000 + n * 1000}}}\n' for n in range(4))
