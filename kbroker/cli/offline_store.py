@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -59,5 +60,7 @@ def _apply(server_properties: Path, change: Change) -> None:
             raise CommandFailed(str(error)) from error
         try:
             chosen.store.apply(change)
+        except sqlite3.Error as error:  # such as a full disk
+            raise CommandFailed(f"{chosen.store.path}: {error}") from error
         finally:
             chosen.store.close()

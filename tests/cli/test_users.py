@@ -1,10 +1,14 @@
 """`kbroker users`, of a running broker and before its first start."""
 
+import os
+import sqlite3
 import uuid
 from pathlib import Path
 
 import pytest
 
+from kbroker.control.store.change import Change
+from kbroker.control.store.store import FILE_NAME, Store
 from tests.cli.conftest import Shell
 from tests.conftest import BrokerFactory
 from tests.peer.ports import free_port
@@ -38,6 +42,22 @@ def test_a_name_that_http_basic_cannot_carry_is_reported(cli: Shell) -> None:
 
 def test_an_empty_password_is_refused(shell: Shell) -> None:
     assert "empty" in shell("users", "add", "ann", "--password-file", "-", stdin=b"\n", code=2).stderr
+
+
+def test_a_store_that_cannot_be_written_is_reported_in_a_line(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path / 'data'}\n")
+
+    def full(_store: Store, _change: Change) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Store, "apply", full)
+    monkeypatch.setattr(os, "umask", lambda _: 0)  # that of this process stays
+    add = ("users", "add", "ann", "--offline", file, "--password-file", "-")
+    done = shell(*add, stdin=WORD, code=1)
+    assert done.stderr.endswith(f"/data/{FILE_NAME}: database or disk is full\n")
 
 
 @pytest.mark.compat
