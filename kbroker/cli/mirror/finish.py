@@ -16,7 +16,7 @@ from kbroker.config.counts import counted
 
 
 class Outcome(Struct):
-    """The result of a move."""
+    """The result of a move. groups: those with their offsets at the target."""
 
     differences: list[Difference] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[st
     outcome.remarks += apply_settings(target, plan, copied=True)
     if outcome.clean:
         outcome.remarks += groups.commit(target)
-        outcome.groups = sorted(groups.groups)
+        outcome.groups = sorted(groups.moved)
     return outcome
 
 

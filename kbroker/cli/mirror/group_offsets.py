@@ -23,10 +23,12 @@ LAST_BY_NAME = 9
 
 
 class GroupOffsets(Struct):
-    """Groups of the source by name. translated: (group, partition) -> the target's offset."""
+    """Groups of the source by name. translated: (group, partition) -> the target's offset. moved:
+    groups that have these offsets at the target."""
 
     groups: dict[str, Group] = field(default_factory=dict)
     translated: dict[tuple[str, Partition], int] = field(default_factory=dict)
+    moved: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, source: Connection, names: Iterable[str]) -> "GroupOffsets":
@@ -54,15 +56,18 @@ class GroupOffsets(Struct):
         with GroupCoordinators(target) as coordinators:
             for name, group in self.groups.items():
                 new_offsets = {p: offset for (of, p), offset in self.translated.items() if of == name}
-                there = read_group(target, admin, name)
-                if not new_offsets or _holds(there.offsets, new_offsets):
+                if not new_offsets:
                     continue
-                if there.active:
+                there = read_group(target, admin, name)
+                holds = _holds(there.offsets, new_offsets)
+                if there.active and not holds:
                     remarks.append(
                         f"group {name} already has members at the target: its offsets stay unchanged"
                     )
                     continue
-                _commit(coordinators, group, new_offsets)
+                if not holds:
+                    _commit(coordinators, group, new_offsets)
+                self.moved.append(name)
         return remarks
 
 

@@ -111,6 +111,7 @@ def test_only_groups_without_members_at_the_target_get_offsets(
     coordinators = Coordinators()
     monkeypatch.setattr("kbroker.cli.mirror.group_offsets.GroupCoordinators", lambda _: coordinators)
     groups = GroupOffsets({name: group(name, offset=2) for name in at_target})
+    groups.groups["elsewhere"] = group("elsewhere")  # its offsets are in topics that stay
     groups.groups["works"].state = "Stable"
     groups.groups["new"].metadata[PLACE] = "AgAAAZq"
     groups.translate(PLACE, reading([1, 2, 3]), reading([1, 2, 3]))
@@ -119,6 +120,7 @@ def test_only_groups_without_members_at_the_target_get_offsets(
         "group works already has members at the target: its offsets stay unchanged"
     ]
     assert coordinators.committed == {"new": {PLACE: (2, "AgAAAZq")}}
+    assert groups.moved == ["done", "new"]
 
 
 def test_an_offset_that_is_refused_ends_the_move(
