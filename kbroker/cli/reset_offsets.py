@@ -1,6 +1,7 @@
 """`kbroker groups reset-offsets`: move the committed offsets of groups that have no members."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from msgspec.structs import astuple
 
 from kbroker.cli.completion import complete_topic
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
+from kbroker.cli.failures import CommandFailed, UsageFailed, raise_first, result_of
 from kbroker.cli.group_description import Group, read_group, require
 from kbroker.cli.offset_strategies import LogRange, Saved, csv_lines, read_csv, shift
 from kbroker.cli.options import AsJson, GroupIds, connected, examples
@@ -132,12 +133,15 @@ def reset_offsets(
     saved = None if from_file is None else read_csv(from_file, groups[0] if len(groups) == 1 else None)
     admin = broker.admin()
     moves = [move for name in groups for move in _plan(broker, admin, name, saved, strategy, topic or [])]
+    failures: dict[str, CommandFailed] = {}
     if execute:
-        for name in groups:
-            _commit(broker, admin, name, [move for move in moves if move.group == name])
-    _show(moves, several=len(groups) > 1, export=export, json=json)
+        failures = _commit_each(broker, admin, groups, moves)
+        moves = [move for move in moves if move.group not in failures]
+    if moves or json or not failures:
+        _show(moves, several=len(groups) > 1, export=export, json=json)
     if not execute and not export:
         say("nothing was changed: --execute makes the changes")
+    raise_first(list(failures.values()))
 
 
 def _check(strategy: Strategy, topics: list[str], all_topics: bool) -> None:
@@ -208,6 +212,19 @@ def _targets(
         return {partition: shift(group.offsets, partition, strategy.shift_by) for partition in ranges}
     assert strategy.to_timestamp_ms is not None
     return at_time(broker, admin, list(ranges), strategy.to_timestamp_ms)
+
+
+def _commit_each(
+    broker: Connection, admin: "AdminClient", groups: Sequence[str], moves: Sequence[Move]
+) -> dict[str, CommandFailed]:
+    """Make the changes of each group. Returns the failures by group."""
+    failures = {}
+    for name in groups:
+        try:
+            _commit(broker, admin, name, [move for move in moves if move.group == name])
+        except CommandFailed as failure:
+            failures[name] = failure
+    return failures
 
 
 def _commit(broker: Connection, admin: "AdminClient", group: str, moves: list[Move]) -> None:

@@ -3,9 +3,12 @@ member."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbroker.cli import reset_offsets
+from kbroker.cli.failures import CommandFailed
 from tests.cli.conftest import Shell, Target
 from tests.cli.member import member
 
@@ -58,6 +61,24 @@ def test_each_strategy_goes_where_it_says(
     assert committed(cli, read) == {0: 4, 1: 1}
     cli("groups", "reset-offsets", read, "--all-topics", *strategy, "--execute")
     assert committed(cli, read) == expected
+
+
+def test_a_group_that_is_refused_hides_no_other(
+    cli: Shell, topic: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = reset_offsets._commit
+
+    def refused(broker: Any, admin: Any, group: str, moves: Any) -> None:
+        if group != read:
+            raise CommandFailed(f"group {group}: NON_EMPTY_GROUP")
+        commit(broker, admin, group, moves)
+
+    monkeypatch.setattr(reset_offsets, "_commit", refused)
+    reset = ("groups", "reset-offsets", f"{read}-b", read, "--topic", f"{topic}:0", "--execute")
+    done = cli(*reset, "--to-offset", 7, code=1)
+    assert [line.split() for line in done.lines[1:]] == [[read, topic, "0", "4", "7"]]
+    assert done.stderr == f"kbroker: group {read}-b: NON_EMPTY_GROUP\n"
+    assert committed(cli, read) == {0: 7, 1: 1}
 
 
 def test_targets_outside_the_log_take_its_nearest_end_and_say_so(cli: Shell, topic: str, read: str) -> None:
