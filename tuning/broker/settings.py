@@ -29,11 +29,11 @@ def _shared_disks(situation: Situation) -> Iterator[Finding]:
 
 def _shared_sites(situation: Situation) -> Iterator[Finding]:
     sites = sites_of(situation.config)
-    places: dict[str, set[int]] = {}
+    places: dict[str, tuple[str, set[int]]] = {}
     for site in sites if len(sites) > 1 else ():
         for mount in mounts_of(situation.host.roots, site.log_dirs):
-            places.setdefault(mount.point, set()).add(site.number)
-    for point, numbers in places.items():
+            places.setdefault(mount.device, (mount.point, set()))[1].add(site.number)
+    for point, numbers in places.values():
         if len(numbers) > 1:
             yield Finding(
                 "kbroker.replica.sites",

@@ -9,8 +9,9 @@ from tuning.host.roots import Roots
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One file system that holds log dirs. device: `major:minor`, as sysfs names it. bytes and
-    inodes: of statvfs; inodes are 0 where the file system counts none."""
+    """One file system that holds log dirs. point: where the first of them finds it mounted. device:
+    `major:minor`, as sysfs names it. options: of all its mounts with log dirs. bytes and inodes: of
+    statvfs; inodes are 0 where the file system counts none."""
 
     point: str
     kind: str
@@ -36,14 +37,17 @@ class _Line:
 
 
 def mounts_of(roots: Roots, dirs: tuple[str, ...]) -> tuple[Mount, ...]:
-    """The mounts that hold these folders, in order of first appearance; a folder need not exist
-    yet."""
+    """The file systems that hold these folders, in order of first appearance; a folder need not
+    exist yet. One that is mounted at several points, as for the volumes of a container, is one: its
+    space is there once."""
     lines = _lines(roots.proc / "self" / "mountinfo")
     held: dict[str, tuple[_Line, list[str]]] = {}
     for name in dirs:
         line = _holding(lines, os.path.realpath(name))
         if line is not None:
-            held.setdefault(line.point, (line, []))[1].append(name)
+            first, names = held.setdefault(line.device, (line, []))
+            first.options |= line.options
+            names.append(name)
     return tuple(_mount(line, tuple(names)) for line, names in held.values())
 
 

@@ -21,6 +21,15 @@ def test_sites_of_one_file_system_are_serious(tmp_path: Path) -> None:
     assert [each.knob for each in found if each.severity is Severity.SERIOUS] == ["kbroker.replica.sites"]
 
 
+def test_sites_of_one_file_system_that_is_mounted_twice_are_serious(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    mounts = "27 1 254:0 /a /none/a rw - ext4 /dev/vda rw\n28 1 254:0 /b /none/b rw - ext4 /dev/vda rw\n"
+    FakeRoots(tmp_path).proc("self/mountinfo", mounts)
+    config = BrokerConfig({"log.dirs": "/none/a,/none/b", "kbroker.replica.sites": "/none/a;/none/b"})
+    found = look(replace(base, config=config))
+    assert [each.knob for each in found if each.severity is Severity.SERIOUS] == ["kbroker.replica.sites"]
+
+
 def test_processes_beyond_the_cores_are_advised_against(tmp_path: Path) -> None:
     base = situation(tmp_path)
     few = on(base, processors=replace(base.host.processors, cores=2))

@@ -9,6 +9,11 @@ INFO = """\
 40 27 259:2 / {data} rw,noatime shared:1 - xfs /dev/nvme0n1p2 rw,attr2
 41 27 259:3 / {data}/with\\040blank rw - ext4 /dev/nvme1n1 rw,nobarrier
 """
+VOLUMES = """\
+40 27 259:2 /volumes/one {data}/one rw,noatime - xfs /dev/nvme0n1p2 rw
+41 27 259:2 /volumes/two {data}/two ro,relatime - xfs /dev/nvme0n1p2 rw
+42 27 259:3 /volumes/three {data}/three rw - xfs /dev/nvme1n1 rw
+"""
 
 
 def test_the_longest_mount_point_above_a_folder_holds_it(tmp_path: Path) -> None:
@@ -22,6 +27,16 @@ def test_the_longest_mount_point_above_a_folder_holds_it(tmp_path: Path) -> None
     assert found[0].dirs == (str(data / "a"), str(data / "b"))
     assert {"noatime", "attr2"} <= found[0].options
     assert "nobarrier" in found[1].options
+
+
+def test_a_file_system_that_is_mounted_twice_has_its_space_once(tmp_path: Path) -> None:
+    """As the volumes of a container that are folders of one disk of its host."""
+    data = tmp_path / "data"
+    fake = FakeRoots(tmp_path / "root").proc("self/mountinfo", VOLUMES.format(data=data))
+    dirs = tuple(str(data / name) for name in ("one", "two", "three"))
+    found = mounts_of(fake.roots, dirs)
+    assert [(each.point, each.dirs) for each in found] == [(dirs[0], dirs[:2]), (dirs[2], dirs[2:])]
+    assert {"noatime", "ro"} <= found[0].options
 
 
 def test_space_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
