@@ -37,7 +37,10 @@ def supply_of(
     Of the disks counts what is free and what the logs of a running broker hold.
     """
     host, speeds = situation.host, situation.coefficients
-    disks = max(1, len(host.mounts))
+    disks = len(host.mounts)
+    if host.disks:  # file systems on one disk share its speed
+        disks = min(disks, len(host.disks))
+    disks = max(1, disks)
     return Supply(
         _first((disk_bytes, situation.room_bytes)),
         speeds.write_rate * disks,

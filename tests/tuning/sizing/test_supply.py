@@ -1,7 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tests.tuning.fakes import MOUNT, GiB, on, situation
+from tests.tuning.fakes import DISK, MOUNT, GiB, on, situation
 from tuning.live import Live
 from tuning.sizing.supply import supply_of
 
@@ -21,8 +21,17 @@ def test_a_full_disk_is_no_unknown_one(tmp_path: Path) -> None:
 
 def test_disks_add_up(tmp_path: Path) -> None:
     base = situation(tmp_path)
-    two = on(base, mounts=(MOUNT, replace(MOUNT, point="/other")))
+    mounts = (MOUNT, replace(MOUNT, point="/other", device="259:2"))
+    two = on(base, mounts=mounts, disks=(DISK, replace(DISK, name="nvme1n1")))
     assert supply_of(two).write_rate == 2 * supply_of(base).write_rate
+    unseen = on(base, mounts=mounts, disks=())
+    assert supply_of(unseen).write_rate == 2 * supply_of(base).write_rate
+
+
+def test_file_systems_on_one_disk_share_its_speed(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    two = on(base, mounts=(MOUNT, replace(MOUNT, point="/other", device="259:2")))
+    assert supply_of(two) == replace(supply_of(base), disk_bytes=2 * MOUNT.free_bytes)
 
 
 def test_given_values_describe_a_host_that_is_yet_to_be_bought(tmp_path: Path) -> None:
