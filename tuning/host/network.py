@@ -63,7 +63,7 @@ def network_of(roots: Roots, ask: Ask = offloads_of) -> Network:
 
 
 def _interface(roots: Roots, folder: Path, ask: Ask) -> Interface:
-    megabits = number(folder / "speed")
+    megabits = None if _is_made_up(roots, folder) else number(folder / "speed")
     queues = sorted((folder / "queues").glob("rx-*"))
     masks = [text(queue / "rps_cpus") or "0" for queue in queues]
     return Interface(
@@ -75,6 +75,13 @@ def _interface(roots: Roots, folder: Path, ask: Ask) -> Interface:
         ask(folder.name),
         _interrupt_cores(roots, folder),
     )
+
+
+def _is_made_up(roots: Roots, folder: Path) -> bool:
+    """Whether the speed is that of no link: each pair of a container's reports 10 Gbit/s. A bond's is
+    the sum of its links."""
+    virtual = folder.resolve().is_relative_to((roots.sys / "devices/virtual").resolve())
+    return virtual and not (folder / "bonding").exists()
 
 
 def _interrupt_cores(roots: Roots, folder: Path) -> tuple[str, ...]:

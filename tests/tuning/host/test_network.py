@@ -25,6 +25,24 @@ def test_interfaces_that_are_up_tell_speed_queues_and_offloads(tmp_path: Path) -
     assert found.interfaces[0].offloads == {"tso": True}
 
 
+def test_the_speed_of_a_virtual_interface_is_unknown(tmp_path: Path) -> None:
+    """Each pair of a container's reports 10 Gbit/s. A bond reports the sum of its links."""
+    fake = FakeRoots(tmp_path)
+    fake.sys("class/net/eth0/operstate", "up\n").sys("class/net/eth0/speed", "1000\n")
+    for name, speed in (("bond0", "2000"), ("veth1", "10000")):
+        fake.sys(f"devices/virtual/net/{name}/operstate", "up\n")
+        fake.sys(f"devices/virtual/net/{name}/speed", speed + "\n")
+        (fake.roots.sys / "class/net" / name).symlink_to(fake.roots.sys / "devices/virtual/net" / name)
+    fake.sys("devices/virtual/net/bond0/bonding/mode", "802.3ad 4\n")
+    found = network_of(fake.roots, lambda _: {})
+    assert [(each.name, each.speed) for each in found.interfaces] == [
+        ("bond0", 250e6),
+        ("eth0", 125e6),
+        ("veth1", None),
+    ]
+    assert found.speed == 250e6
+
+
 def test_counters_of_the_kernel_are_summed(tmp_path: Path) -> None:
     fake = FakeRoots(tmp_path)
     fake.proc("net/softnet_stat", "000a 00000010 0\n000b 00000001 0\n")
