@@ -6,7 +6,9 @@ decode.
 """
 
 import json
+import math
 import struct
+from typing import Any
 
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.record_format import Decoded, Shown
@@ -48,7 +50,7 @@ class Decoder:
             if schema_id not in self._known:
                 self._known[schema_id] = decoder_of(self._source.schema(schema_id))
             found = self._known[schema_id](content[_PREFIX.size :])
-            return Decoded(json.dumps(found, ensure_ascii=False, default=decode.plain).encode())
+            return Decoded(_json(found).encode())
         except CommandFailed as error:
             raise CommandFailed(f"{_place(record)}: {name}: {error.message}", error.code) from None
         except Exception as error:  # any error of a library about invalid data
@@ -66,6 +68,22 @@ def decoder_of(schema: Schema) -> Decode:
         raise CommandFailed(str(unknown)) from None
     except ModuleNotFoundError as missing:
         raise UsageFailed(f"{missing.name} is not installed; try: pip install 'kbroker[registry]'") from None
+
+
+def _json(value: Any) -> str:
+    """A document. Numbers that JSON lacks become texts, as in Avro's and Protobuf's own JSON."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=decode.plain)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=decode.plain)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list) else value
 
 
 def _place(record: Shown) -> str:

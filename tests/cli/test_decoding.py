@@ -1,6 +1,7 @@
 """`consume --registry`: what serializers wrote with a schema is shown as JSON."""
 
 import json
+import math
 import struct
 import sys
 from typing import Any
@@ -73,6 +74,19 @@ def test_avro_is_a_document_within_the_document() -> None:
         assert shown["value"] == {"id": 7, "raw": "\x00\xff", "note": "hi", "at": "1970-01-01T00:00:00+00:00"}
     assert "key_base64" in shown
     assert source.lookups == 1
+
+
+def test_numbers_that_json_lacks_are_texts() -> None:
+    items = {"type": "array", "items": "float"}
+    fields = [{"name": "mean", "type": "double"}, {"name": "all", "type": items}]
+    schema = Schema("AVRO", json.dumps({"type": "record", "name": "Readings", "fields": fields}), {})
+    data = struct.pack("<d", math.nan) + b"\x04" + struct.pack("<ff", -math.inf, 1.5) + b"\x00"
+
+    def refuse(text: str) -> None:
+        raise AssertionError(f"{text} is no JSON")
+
+    line = to_json(Decoder(Known(schema), keys=False)(record(framed(data))))
+    assert json.loads(line, parse_constant=refuse)["value"] == {"mean": "NaN", "all": ["-Infinity", 1.5]}
 
 
 def test_protobuf_finds_its_message_and_imports() -> None:
