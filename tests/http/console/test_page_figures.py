@@ -81,6 +81,16 @@ def test_throughput_is_shown_against_the_measured_speed(page: Page) -> None:
     assert "of its speed" not in unmeasured
 
 
+def test_groups_are_in_the_order_of_their_lag(page: Page) -> None:
+    """In an object of JavaScript names that are numbers come first."""
+    page.show("")
+    names = """import('/console/pages/overview.js').then(it => {
+        const found = it.lagging(JSON.parse('{"billing": 50, "audit": 20, "7": 1}'));
+        return [...found.querySelectorAll('.name')].map(e => e.textContent);
+    })"""
+    assert page.browser.run(names) == ["billing", "audit", "7"]
+
+
 def test_panels_of_tiles_have_round_corners(page: Page) -> None:
     page.show("clients")
     radius = "getComputedStyle(document.querySelector('.panel > .tiles')).borderTopLeftRadius"

@@ -101,8 +101,8 @@ function busiest(rows) {
   return h("div", { class: "pad stack" }, busy.map((row) => line(row.topic, `${rate(row.in_bytes)} in, ${rate(row.out_bytes)} out`, (row.in_bytes + row.out_bytes) / most, `#/topics/${encodeURIComponent(row.topic)}`)));
 }
 
-function lagging(lags) {
-  const rows = Object.entries(lags).slice(0, 6);
+export function lagging(lags) {
+  const rows = Object.entries(lags).sort((a, b) => b[1] - a[1]).slice(0, 6); // names that are numbers come first in an object
   if (!rows.length) return empty("No groups", "Groups appear here when they commit offsets.");
   return h("div", { class: "pad stack" }, rows.map(([name, lag]) => line(name, count(lag), rows[0][1] ? lag / rows[0][1] : 0, `#/groups/${encodeURIComponent(name)}`)));
 }
