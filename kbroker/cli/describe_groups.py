@@ -94,21 +94,23 @@ def describe(
     if bool(groups) == everything:
         raise UsageFailed("name groups or give --all")
     if watch_s is None:
-        found = _read(broker, groups or all_groups(broker), lag_seconds)
+        found = _read(broker, groups, lag_seconds)
         if json:
             print_json([_to_json(group) for group in found])
         else:
             _print(found, members)
         return
     with suppress(KeyboardInterrupt):  # the ordinary end
-        read = lambda: _read(broker, groups or all_groups(broker), lag_seconds)  # noqa: E731
+        read = lambda: _read(broker, groups, lag_seconds)  # noqa: E731
         for found in again_and_again(read, watch_s):
             _print_round(found, members, json)
 
 
-def _read(broker: Connection, names: Sequence[str], lag_seconds: bool) -> list[Group]:
+def _read(broker: Connection, names: Sequence[str] | None, lag_seconds: bool) -> list[Group]:
+    """names: None for all groups, without those that end meanwhile. Raises CommandFailed."""
     admin = broker.admin()
-    described = [require(group) for group in read_groups(broker, admin, names)]
+    found = read_groups(broker, admin, names or all_groups(broker))
+    described = [require(group) for group in found] if names else [each for each in found if each.exists]
     for group in described:
         read_lag(broker, admin, group, in_seconds=lag_seconds)
     return described

@@ -1,6 +1,6 @@
 """`kbroker topics`: create, list, describe, alter, delete topics; delete records."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -159,8 +159,10 @@ def describe(
 ) -> None:
     """Show ids, settings that differ from the default, leaders, replicas and in-sync replicas."""
     admin = broker.admin()
-    names = topics or sorted(admin.list_topics(timeout=broker.timeout_s).topics)
-    described = [describe_topic(admin, name, broker.timeout_s) for name in names]
+    if topics:
+        described = [describe_topic(admin, name, broker.timeout_s) for name in topics]
+    else:
+        described = list(_all_described(admin, broker.timeout_s))
     if json:
         print_json(described)
         return
@@ -173,6 +175,17 @@ def describe(
         print(f"settings: {settings or 'all default'}")
         rows = [(p["partition"], p["leader"], p["replicas"], p["isr"]) for p in topic["partitions"]]
         print_table(("PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
+
+
+def _all_described(admin: Any, timeout_s: float) -> Iterator[dict[str, Any]]:
+    """The descriptions of all topics, without those that are deleted meanwhile. Raises
+    CommandFailed."""
+    for name in sorted(admin.list_topics(timeout=timeout_s).topics):
+        try:
+            yield describe_topic(admin, name, timeout_s)
+        except CommandFailed as failure:
+            if failure.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
 
 
 @app.command(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.cli import describe_groups
 from kbroker.cli.describe_groups import CLEAR, all_groups, with_interval
 from tests.cli.conftest import Shell, Target
 from tests.conftest import BrokerFactory
@@ -31,6 +32,16 @@ def test_an_idle_group_lags_in_partitions_where_it_never_committed(
     assert rows == {0: (2, 1), 1: (None, 3), 2: (None, 0)}
     assert found["lag"] == 4
     assert found["partitions"][1]["lag_seconds"] >= 0
+
+
+def test_a_group_that_ends_meanwhile_is_left_out_of_all(
+    cli: Shell, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute")
+    monkeypatch.setattr(describe_groups, "all_groups", lambda _: [group, f"{group}-gone"])
+    found = cli("groups", "describe", "--all", "--no-lag-seconds", "--json").json
+    assert [each["group"] for each in found] == [group]
+    assert "GROUP_ID_NOT_FOUND" in cli("groups", "describe", f"{group}-gone", code=1).stderr
 
 
 def watching(target: Target, *options: str) -> AbstractContextManager["subprocess.Popen[bytes]"]:

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from kbroker.cli import topics
+from kbroker.cli.failures import broker_error
+from kbroker.cli.topic_description import describe_topic
 from kbroker.cli.topics import _outcomes
 from kbroker.protocol.errors import ErrorCode
 from tests.cli.conftest import Shell, Target
@@ -103,6 +106,24 @@ def test_a_deleted_topic_is_gone(cli: Shell, topic: str) -> None:
 
 def test_describing_a_topic_that_is_not_there_fails(cli: Shell, group: str) -> None:
     assert "UNKNOWN_TOPIC_OR_PARTITION" in cli("topics", "describe", group, code=1).stderr
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_left_out_of_all(
+    cli: Shell, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = f"gone-{group}"
+    cli("topics", "create", gone)
+
+    def described(admin: Any, name: str, timeout_s: float) -> dict[str, Any]:
+        if name == gone:
+            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value, None, name)
+        return describe_topic(admin, name, timeout_s)
+
+    monkeypatch.setattr(topics, "describe_topic", described)
+    names = {each["topic"] for each in cli("topics", "describe", "--json").json}
+    assert topic in names
+    assert gone not in names
+    cli("topics", "describe", gone, code=1)
 
 
 def test_deleted_records_move_the_start_of_the_log(cli: Shell, topic: str) -> None:
