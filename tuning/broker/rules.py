@@ -128,8 +128,12 @@ def local_congestion(situation: Situation) -> Iterator[Proposal]:
 
 
 def backlog(situation: Situation) -> Iterator[Proposal]:
-    """A backlog for all clients at once, within the kernel's limit."""
-    size, clients = situation.config.get_int("socket.listen.backlog.size"), situation.workload.connections
+    """A backlog for all clients at once, within the kernel's limit. Without a setting the broker's
+    is already as long as the kernel allows."""
+    key = "socket.listen.backlog.size"
+    if key not in situation.config.static:
+        return
+    size, clients = situation.config.get_int(key), situation.workload.connections
     drops = situation.live.total("kbroker_tcp_listen_drops_total") if situation.live is not None else 0.0
     most = situation.host.sysctl_number("net.core.somaxconn") or SYN_BACKLOG
     expected = min(most, max(clients, STORM), SYN_BACKLOG)
@@ -137,7 +141,7 @@ def backlog(situation: Situation) -> Iterator[Proposal]:
         why = f"{clients} {'client' if clients == 1 else 'clients'} may reconnect at once" + (
             f"; the host has dropped {drops:.0f} since boot, of all programs" if drops else ""
         )
-        yield Proposal("socket.listen.backlog.size", str(expected), why, "listen(2); net.core.somaxconn")
+        yield Proposal(key, str(expected), why, "listen(2); net.core.somaxconn")
 
 
 def places(situation: Situation) -> Iterator[Proposal]:

@@ -89,8 +89,9 @@ def _dropped(situation: Situation, _: None, now: str) -> Want:
 def _overflows(situation: Situation, _: None, now: str) -> Want:
     if now == "0":
         return FINE
-    backlog = situation.config.get_int("socket.listen.backlog.size")
-    because = f"Counted for the whole host since boot, perhaps not kbroker; socket.listen.backlog.size is {backlog}."
+    key = "socket.listen.backlog.size"
+    size = situation.config.static.get(key, "net.core.somaxconn, as it is not set")
+    because = f"Counted for the whole host since boot, perhaps not kbroker; {key} is {size}."
     return Want(
         Severity.NOTE,
         "",

@@ -119,7 +119,13 @@ def test_a_congestion_control_that_the_kernel_lacks_is_left_out(tmp_path: Path) 
 
 def test_the_backlog_is_for_all_clients_as_far_as_the_kernel_allows(tmp_path: Path) -> None:
     base = carrying(situation(tmp_path, net__core__somaxconn="2048"), connections=5000)
-    assert proposed(base)["socket.listen.backlog.size"].value == "2048"
+    short = with_settings(base, socket__listen__backlog__size="50")
+    assert proposed(short)["socket.listen.backlog.size"].value == "2048"
+
+
+def test_a_backlog_that_is_not_set_is_already_the_kernels_and_is_not_shortened(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path, net__core__somaxconn="65535"), connections=5000)
+    assert "socket.listen.backlog.size" not in proposed(base)
 
 
 def test_segments_shrink_until_active_ones_take_a_fifth(tmp_path: Path) -> None:
