@@ -156,11 +156,12 @@ def _require_known(found: LogDirs, source: str | None, target: str | None) -> No
 
 
 def _planned(found: LogDirs, logs: list[Log], target: str | None) -> dict[Log, str]:
-    """The target of each log that is not there yet: the largest first, as their room is shared."""
+    """The target of each log that is not on its way there: the largest first, as their room is
+    shared. A log that is being copied elsewhere stays where it is if that is the target."""
     moves = {}
     for log in sorted(logs, key=lambda each: -each.bytes):
         path = target or log.moving_to or found.with_most_space(log)
-        if path not in (log.log_dir, log.moving_to):
+        if path != (log.moving_to or log.log_dir):
             moves[log] = path
     return moves
 

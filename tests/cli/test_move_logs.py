@@ -183,6 +183,24 @@ def test_a_move_of_an_earlier_command_is_reported(shell: Shell, monkeypatch: pyt
     assert shell("topics", "move-logs", "--from", "/a").stderr.startswith("moving; ")
 
 
+def test_a_log_that_is_being_copied_elsewhere_is_kept(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A move to the log dir of a log ends the move to another one."""
+    requested: list[dict[object, str]] = []
+
+    def alter(targets: dict[object, str]) -> dict[object, object]:
+        requested.append(targets)
+        return {}
+
+    client = Client(
+        [entry("/a", 5, 10), entry("/b", 5, 4, future=True)], [entry("/a", 5, 10), entry("/b", 5)]
+    )
+    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
+    monkeypatch.setattr(client, "alter_replica_log_dirs", alter)
+    done = shell("topics", "move-logs", "--from", "/a", "--to", "/a", "--wait")
+    assert requested == [{("t", 0, 1): "/a"}]
+    assert done.lines[-1].endswith("/a")
+
+
 def test_a_cordoned_log_dir_is_refused_as_target(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client([entry("/a", 5, 10), entry("/b", 5, cordoned=True)])
     monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
