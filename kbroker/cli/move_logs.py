@@ -191,13 +191,23 @@ def _follow(client: Any, moves: dict[Log, str]) -> None:
     arrive."""
     targets = {(log.broker, log.partition): path for log, path in moves.items()}
     while True:
-        now = {(log.broker, log.partition): log for log in LogDirs(client.describe_log_dirs()).logs}
+        found = LogDirs(client.describe_log_dirs())
+        now = {(log.broker, log.partition): log for log in found.logs}
         moving = [log for key in targets if (log := now.get(key)) is not None and log.moving_to is not None]
         if not moving:
             break
         say(f"{counted(len(moving), 'log')} still moving, {size(sum(log.bytes for log in moving))}")
         time.sleep(CHECK_SECONDS)
-    late = [log.name for key, path in targets.items() if (log := now.get(key)) and log.log_dir != path]
+    late = [
+        log.name
+        for log, path in moves.items()
+        if not _arrived(found, log, path, now.get((log.broker, log.partition)))
+    ]
     if late:
         raise CommandFailed(f"not moved: {', '.join(late)}; the broker's log says why")
     say(f"{counted(len(targets), 'log')} moved")
+
+
+def _arrived(found: LogDirs, log: Log, path: str, now: Log | None) -> bool:
+    """The log is in its new log dir, or was deleted: not just gone with a log dir that failed."""
+    return now.log_dir == path if now else {log.log_dir, path} <= found.online[log.broker].keys()

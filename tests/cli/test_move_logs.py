@@ -177,6 +177,26 @@ def test_the_move_of_an_earlier_command_is_waited_for(shell: Shell, monkeypatch:
     assert client.answers == []
 
 
+def test_a_log_that_is_gone_with_its_log_dir_has_not_moved(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a failing disk is emptied."""
+    failed = {**entry("/a", 0), "error_code": 56}
+    copied = [entry("/a", 5, 10, 10), entry("/b", 5, 4, 4, future=True)]
+    client = Client(copied, [failed, entry("/b", 5, 10)])  # t-0 arrived in time
+    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
+    refused = shell("topics", "move-logs", "--from", "/a", "--wait", code=1)
+    assert "not moved: t-1;" in refused.stderr
+
+
+def test_a_log_that_was_deleted_meanwhile_is_not_waited_for(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client([entry("/a", 5, 10), entry("/b", 5, 4, future=True)], [entry("/a", 5), entry("/b", 5)])
+    monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
+    assert shell("topics", "move-logs", "--from", "/a", "--wait").stderr == "1 log moved\n"
+
+
 def test_a_move_of_an_earlier_command_is_reported(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client([entry("/a", 5, 10), entry("/b", 5, 4, future=True)])
     monkeypatch.setattr(Connection, "kafka_python_admin", lambda _: client)
