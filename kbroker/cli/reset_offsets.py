@@ -133,15 +133,15 @@ def reset_offsets(
     saved = None if from_file is None else read_csv(from_file, groups[0] if len(groups) == 1 else None)
     admin = broker.admin()
     moves = [move for name in groups for move in _plan(broker, admin, name, saved, strategy, topic or [])]
-    failures: dict[str, CommandFailed] = {}
+    failures: dict[Move, CommandFailed] = {}
     if execute:
         failures = _commit_each(broker, admin, groups, moves)
-        moves = [move for move in moves if move.group not in failures]
+        moves = [move for move in moves if move not in failures]
     if moves or json or not failures:
         _show(moves, several=len(groups) > 1, export=export, json=json)
     if not execute and not export:
         say("nothing was changed: --execute makes the changes")
-    raise_first(list(failures.values()))
+    raise_first(list(dict.fromkeys(failures.values())))
 
 
 def _check(strategy: Strategy, topics: list[str], all_topics: bool) -> None:
@@ -216,29 +216,37 @@ def _targets(
 
 def _commit_each(
     broker: Connection, admin: "AdminClient", groups: Sequence[str], moves: Sequence[Move]
-) -> dict[str, CommandFailed]:
-    """Make the changes of each group. Returns the failures by group."""
-    failures = {}
+) -> dict[Move, CommandFailed]:
+    """Make the changes of each group. Returns the failures; a group that is refused as a whole has
+    one for all its changes."""
+    failures: dict[Move, CommandFailed] = {}
     for name in groups:
+        own = [move for move in moves if move.group == name]
         try:
-            _commit(broker, admin, name, [move for move in moves if move.group == name])
+            failures |= _commit(broker, admin, name, own)
         except CommandFailed as failure:
-            failures[name] = failure
+            failures |= dict.fromkeys(own, failure)
     return failures
 
 
-def _commit(broker: Connection, admin: "AdminClient", group: str, moves: list[Move]) -> None:
+def _commit(
+    broker: Connection, admin: "AdminClient", group: str, moves: list[Move]
+) -> dict[Move, CommandFailed]:
+    """Returns the partitions that are refused. Raises CommandFailed for the whole group."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     offsets = [TopicPartition(*move.partition, move.new) for move in moves]
     if not offsets:
-        return
+        return {}
     request = [ConsumerGroupTopicPartitions(group, offsets)]
     answers = admin.alter_consumer_group_offsets(request, request_timeout=broker.timeout_s)
     done = result_of(answers[group], f"group {group}")
-    for partition in done.topic_partitions or []:
-        if partition.error is not None:
-            raise CommandFailed(f"{partition.topic}-{partition.partition}: {partition.error.str()}")
+    refused = {
+        (each.topic, each.partition): CommandFailed(f"{each.topic}-{each.partition}: {each.error.str()}")
+        for each in done.topic_partitions or []
+        if each.error is not None
+    }
+    return {move: refused[move.partition] for move in moves if move.partition in refused}
 
 
 def _show(moves: list[Move], *, several: bool, export: bool, json: bool) -> None:

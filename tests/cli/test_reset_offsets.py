@@ -3,11 +3,13 @@ member."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.cli import reset_offsets
+from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from tests.cli.conftest import Shell, Target
 from tests.cli.member import member
@@ -68,10 +70,10 @@ def test_a_group_that_is_refused_hides_no_other(
 ) -> None:
     commit = reset_offsets._commit
 
-    def refused(broker: Any, admin: Any, group: str, moves: Any) -> None:
+    def refused(broker: Any, admin: Any, group: str, moves: Any) -> Any:
         if group != read:
             raise CommandFailed(f"group {group}: NON_EMPTY_GROUP")
-        commit(broker, admin, group, moves)
+        return commit(broker, admin, group, moves)
 
     monkeypatch.setattr(reset_offsets, "_commit", refused)
     reset = ("groups", "reset-offsets", f"{read}-b", read, "--topic", f"{topic}:0", "--execute")
@@ -79,6 +81,19 @@ def test_a_group_that_is_refused_hides_no_other(
     assert [line.split() for line in done.lines[1:]] == [[read, topic, "0", "4", "7"]]
     assert done.stderr == f"kbroker: group {read}-b: NON_EMPTY_GROUP\n"
     assert committed(cli, read) == {0: 7, 1: 1}
+
+
+def test_a_partition_that_is_refused_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = [reset_offsets.Move("g", ("t", number), None, 7) for number in range(3)]
+    error = SimpleNamespace(str=lambda: "Topic authorization failed")
+    answered = [SimpleNamespace(topic="t", partition=n, error=error if n else None) for n in range(3)]
+    monkeypatch.setattr(reset_offsets, "result_of", lambda *_: SimpleNamespace(topic_partitions=answered))
+    admin: Any = SimpleNamespace(alter_consumer_group_offsets=lambda *_, **__: {"g": None})
+    failures = reset_offsets._commit_each(Connection("", {}, 1), admin, ["g"], moves)
+    assert {move.partition: failure.message for move, failure in failures.items()} == {
+        ("t", 1): "t-1: Topic authorization failed",
+        ("t", 2): "t-2: Topic authorization failed",
+    }
 
 
 def test_targets_outside_the_log_take_its_nearest_end_and_say_so(cli: Shell, topic: str, read: str) -> None:
