@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, check_answer
+from kbroker.cli.failures import CommandFailed, broker_error, check_answer
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import Partition
 from kbroker.config.counts import counted
@@ -68,7 +68,10 @@ def start_offsets(broker: Connection, name: str) -> list[Start]:
     return sorted(found, key=lambda start: start.partition)
 
 
-def alter_start_offsets(broker: Connection, name: str, offsets: dict[Partition, int]) -> None:
+def alter_start_offsets(
+    broker: Connection, name: str, offsets: dict[Partition, int]
+) -> dict[Partition, CommandFailed]:
+    """Returns the partitions that are refused. Raises CommandFailed for the whole group."""
     from kbroker.protocol.messages.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,
@@ -83,6 +86,11 @@ def alter_start_offsets(broker: Connection, name: str, offsets: dict[Partition, 
     )
     answer = ask_coordinator(broker, name, ApiKey.ALTER_SHARE_GROUP_OFFSETS, request)
     check_answer(answer, f"share group {name}")
-    for each in answer.responses:
-        for part in each.partitions:
-            check_answer(part, f"{each.topic_name}-{part.partition_index}")
+    return {
+        (each.topic_name, part.partition_index): broker_error(
+            part.error_code, part.error_message, f"{each.topic_name}-{part.partition_index}"
+        )
+        for each in answer.responses
+        for part in each.partitions
+        if part.error_code
+    }

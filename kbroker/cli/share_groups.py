@@ -139,16 +139,20 @@ def reset_offsets(
         after = at_time(broker, admin, partitions, time_ms)
     else:
         after = (earliest if to_earliest else latest)(broker, admin, partitions)
-    if execute:
-        alter_start_offsets(broker, group, after)
-    rows = [(group, *partition, before.get(partition), after[partition]) for partition in partitions]
+    refused = alter_start_offsets(broker, group, after) if execute else {}
+    rows = [
+        (group, *partition, before.get(partition), after[partition])
+        for partition in partitions
+        if partition not in refused
+    ]
     if json:
         keys = ("group", "topic", "partition", "start_offset", "new_offset")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
-    else:
+    elif rows or not refused:
         print_table(("GROUP", "TOPIC", "PARTITION", "START-OFFSET", "NEW-OFFSET"), rows)
     if not execute:
         say("nothing was changed: --execute makes the changes")
+    raise_first(list(refused.values()))
 
 
 @app.command("delete-offsets", epilog=examples("kbroker share-groups delete-offsets workers orders --yes"))

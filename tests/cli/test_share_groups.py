@@ -5,6 +5,14 @@ import time
 import pytest
 from confluent_kafka import ShareConsumer  # type: ignore[attr-defined] # its stubs know no ShareConsumer
 
+from kbroker.cli import share_group_state, share_groups
+from kbroker.cli.connection import Connection
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
 from tests.cli.conftest import Shell, Target
 
 WAIT_S = 60
@@ -74,3 +82,21 @@ def test_a_group_that_is_not_there_yet_is_given_its_start(cli: Shell, topic: str
     cli("produce", topic, "-p", 1, "-q", stdin=b"a\nb\n")
     cli("share-groups", "reset-offsets", group, "--topic", f"{topic}:1", "--to-latest", "--execute")
     assert starts(cli, group) == {1: (2, 0)}
+
+
+def test_a_refused_partition_hides_no_other(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [
+        AlterShareGroupOffsetsResponsePartition(number, ErrorCode.TOPIC_AUTHORIZATION_FAILED if number else 0)
+        for number in range(3)
+    ]
+    topic = AlterShareGroupOffsetsResponseTopic("t", partitions=parts)
+    answer = AlterShareGroupOffsetsResponse(responses=[topic])
+    monkeypatch.setattr(share_group_state, "ask_coordinator", lambda *_: answer)
+    monkeypatch.setattr(share_groups, "refuse_members", lambda *_: None)
+    monkeypatch.setattr(share_groups, "start_offsets", lambda *_: [])
+    monkeypatch.setattr(share_groups, "scoped", lambda *_: [("t", number) for number in range(3)])
+    monkeypatch.setattr(share_groups, "latest", lambda *_: {("t", number): 7 for number in range(3)})
+    monkeypatch.setattr(Connection, "admin", lambda _: None)
+    done = shell("share-groups", "reset-offsets", "g", "--topic", "t", "--to-latest", "--execute", code=1)
+    assert [line.split() for line in done.lines[1:]] == [["g", "t", "0", "-", "7"]]
+    assert all(f"t-{number}: TOPIC_AUTHORIZATION_FAILED" in done.stderr for number in (1, 2))
