@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import check_answer
+from kbroker.cli.failures import broker_error, check_answer, raise_first
+from kbroker.cli.output import say
 from kbroker.cli.own_requests import ask_broker_each
 from kbroker.config.acls import ANY, Acl, AclFilter
+from kbroker.config.counts import counted
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kbroker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -37,11 +39,18 @@ def matching_acls(broker: Connection, filters: Sequence[AclFilter]) -> list[Acl]
 
 
 def create_acls(broker: Connection, entries: Sequence[Acl]) -> None:
-    """Add ACLs. Raises CommandFailed for the first one that the broker refuses."""
+    """Add ACLs. Raises CommandFailed if the broker refuses some; then it prints how many were added
+    nevertheless."""
     request = CreateAclsRequest([AclCreation(*entry) for entry in entries])
     (answer,) = ask_broker_each(broker, ApiKey.CREATE_ACLS, [request])
-    for entry, result in zip(entries, answer.results, strict=False):
-        check_answer(result, f"{entry.principal} on {entry.resource_name}")
+    refused = [
+        broker_error(result.error_code, result.error_message, f"{entry.principal} on {entry.resource_name}")
+        for entry, result in zip(entries, answer.results, strict=False)
+        if result.error_code
+    ]
+    if 0 < len(refused) < len(entries):
+        say(f"{counted(len(entries) - len(refused), 'ACL')} added")
+    raise_first(refused)
 
 
 def delete_acls(broker: Connection, filters: Sequence[AclFilter]) -> list[Acl]:

@@ -11,6 +11,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from kbroker.config import acls as words
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.create_acls import AclCreationResult, CreateAclsResponse
 from kbroker.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsResource,
@@ -91,6 +92,16 @@ def test_an_error_of_the_broker_is_shown(
     assert not done.stdout
     answering(monkeypatch, DescribeAclsResponse(0, 0, None))
     shell("acls", *command)
+
+
+def test_a_refused_acl_hides_no_other(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = (0, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST)
+    answer = CreateAclsResponse(results=[AclCreationResult(code) for code in codes])
+    monkeypatch.setattr(acl_requests, "ask_broker_each", lambda *_: [answer])
+    topics = [word for name in "abc" for word in ("--topic", name)]
+    done = shell("acls", "add", "--principal", "User:ann", *topics, "-o", "read", code=1)
+    assert done.stderr.startswith("1 ACL added\n")
+    assert all(f"User:ann on {name}: INVALID_REQUEST" in done.stderr for name in "bc")
 
 
 def test_types_of_a_newer_broker_are_shown_by_their_numbers(
