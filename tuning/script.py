@@ -48,7 +48,7 @@ def _apply_lines(pairs: Sequence[tuple[Finding, Remedy]]) -> Iterator[str]:
     for file, lines in kept.items():
         if lines:
             yield ""
-            yield f"cat > {file} <<'END'"
+            yield f"cat >> {file} <<'END'"  # what an earlier script put there needs no change now
             yield from lines
             yield "END"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.tuning.fakes import DISK, MOUNT, GiB, on, situation
 from tuning.check import check
-from tuning.script import apply_script, undo_script
+from tuning.script import SYSCTL_FILE, UDEV_FILE, apply_script, undo_script
 from tuning.situation import Situation
 
 
@@ -33,6 +33,12 @@ def test_a_queue_gets_a_rule_for_when_its_disk_comes_again(tmp_path: Path) -> No
     findings = check(wrong_host(tmp_path))
     assert 'KERNEL=="nvme0n1", ATTR{queue/scheduler}="none"' in apply_script(findings)
     assert "echo bfq > /sys/block/nvme0n1/queue/scheduler" in undo_script(findings)
+
+
+def test_what_an_earlier_script_kept_stays_after_the_next_boot(tmp_path: Path) -> None:
+    """A value that is right by now is in no later script."""
+    kept = [line for line in apply_script(check(wrong_host(tmp_path))).splitlines() if "cat " in line]
+    assert kept == [f"cat >> {file} <<'END'" for file in (SYSCTL_FILE, UDEV_FILE)]
 
 
 def test_mounts_and_limits_are_left_to_a_hand(tmp_path: Path) -> None:
