@@ -26,6 +26,8 @@ PARTITION = re.compile(r".+-\d+")
 CONTROL = "kbroker: control"
 """Title of a process that each broker has once; the parent keeps its command line."""
 COUNTED = ("partitions", "groups", "connections", "copies")
+WITHOUT_MEMBERS = ("Empty", "Dead")
+"""States of groups that read nothing: most of a broker's groups may be those of long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,10 @@ def _seen(live: Live, now_s: float) -> dict[str, object]:
     by_topic = live.values("kbroker_topic_partitions")
     if partitions := sum(count for key, count in by_topic.items() if not dict(key)["topic"].startswith("__")):
         seen["partitions"] = int(partitions)
-    if groups := live.total("kbroker_groups"):
+    by_state = live.values("kbroker_groups")
+    if groups := sum(
+        count for key, count in by_state.items() if dict(key).get("state") not in WITHOUT_MEMBERS
+    ):
         seen["groups"] = int(groups)
     return seen
 

@@ -42,6 +42,12 @@ def test_given_goes_before_seen_goes_before_settings(tmp_path: Path) -> None:
     assert "copies" not in origin
 
 
+def test_groups_without_members_read_nothing() -> None:
+    page = f'{PAGE}kbroker_groups{{type="classic",state="Empty"}} 200\n'
+    load, origin = workload_of({}, BrokerConfig({}), parse(page), (), 1100.0)
+    assert (load.groups, origin["groups"]) == (3, "/metrics")
+
+
 @pytest.mark.parametrize(
     ("listeners", "remote"), [("PLAINTEXT://127.0.0.1:9092", False), ("PLAINTEXT://:9092", True)]
 )
