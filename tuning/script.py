@@ -7,6 +7,7 @@ from tuning.finding import Finding, Means, Remedy, Severity
 
 SYSCTL_FILE = "/etc/sysctl.d/60-kbroker.conf"
 UDEV_FILE = "/etc/udev/rules.d/60-kbroker.rules"
+NOT_KEPT = "# it holds until the next boot: put the line above into what runs at boot, too"
 WORTH = (Severity.SERIOUS, Severity.ADVICE)
 
 
@@ -42,7 +43,10 @@ def _apply_lines(pairs: Sequence[tuple[Finding, Remedy]]) -> Iterator[str]:
             kept[SYSCTL_FILE].append(f"{remedy.target} = {remedy.new}")
         elif remedy.means is Means.SYSFS:
             yield remedy.apply
-            kept[UDEV_FILE].extend(_udev(remedy))
+            rules = list(_udev(remedy))
+            kept[UDEV_FILE].extend(rules)
+            if not rules:
+                yield NOT_KEPT
         else:
             yield from _by_hand(remedy)
     for file, lines in kept.items():

@@ -41,6 +41,15 @@ def test_what_an_earlier_script_kept_stays_after_the_next_boot(tmp_path: Path) -
     assert kept == [f"cat >> {file} <<'END'" for file in (SYSCTL_FILE, UDEV_FILE)]
 
 
+def test_a_value_that_no_file_keeps_says_so(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    findings = check(on(base, memory=replace(base.host.memory, transparent="always")))
+    lines = apply_script(findings).splitlines()
+    at = lines.index("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
+    assert "until the next boot" in lines[at + 1]
+    assert "until the next boot" not in apply_script(check(wrong_host(tmp_path)))
+
+
 def test_mounts_and_limits_are_left_to_a_hand(tmp_path: Path) -> None:
     lines = apply_script(check(wrong_host(tmp_path))).splitlines()
     assert [line[0] for line in lines if "remount" in line or "LimitNOFILE" in line] == ["#", "#"]
