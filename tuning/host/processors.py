@@ -10,13 +10,15 @@ from tuning.host.roots import Roots, text
 @dataclass(frozen=True, slots=True)
 class Processors:
     """cores: that processes may run on. quota_cores: of the cgroup, None without one. governor:
-    None where sysfs has none (most VMs). nodes: of NUMA that have memory."""
+    None where sysfs has none (most VMs). nodes: of NUMA that have memory. clocksources: those that
+    the kernel offers, empty if it does not say."""
 
     cores: int = 1
     quota_cores: float | None = None
     governor: str | None = None
     clocksource: str | None = None
     nodes: int = 1
+    clocksources: tuple[str, ...] = ()
 
     @property
     def usable_cores(self) -> float:
@@ -28,10 +30,12 @@ def processors_of(roots: Roots, cores: int | None = None) -> Processors:
     devices = roots.sys / "devices" / "system"
     governors = {text(path) for path in devices.glob("cpu/cpu[0-9]*/cpufreq/scaling_governor")} - {None}
     nodes = len(list(devices.glob("node/node[0-9]*")))
+    clock = devices / "clocksource/clocksource0"
     return Processors(
         cores or len(os.sched_getaffinity(0)),
         cpu_quota(roots.proc, roots.sys),
         ",".join(sorted(str(each) for each in governors)) or None,
-        text(devices / "clocksource/clocksource0/current_clocksource"),
+        text(clock / "current_clocksource"),
         max(1, nodes),
+        tuple((text(clock / "available_clocksource") or "").split()),
     )

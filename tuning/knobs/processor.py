@@ -23,8 +23,11 @@ def _clock(situation: Situation, _: None, now: str) -> Want:
     slow = situation.coefficients.measured and cost > SLOW_READING_S
     if now not in SLOW_CLOCKS and not slow:
         return FINE
-    remedy = Remedy(Means.SYSFS, "devices/system/clocksource/clocksource0/current_clocksource", "tsc", now)
     because = f"A reading costs {show_seconds(cost)} here." if situation.coefficients.measured else ""
+    offered = situation.host.processors.clocksources
+    if offered and "tsc" not in offered:  # of other processors, or found unsteady
+        return Want(Severity.NOTE, "", because, by_hand("the kernel's log says why it offers no tsc"))
+    remedy = Remedy(Means.SYSFS, "devices/system/clocksource/clocksource0/current_clocksource", "tsc", now)
     return Want(Severity.ADVICE, "tsc", because, remedy)
 
 

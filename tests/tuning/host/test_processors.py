@@ -10,7 +10,9 @@ def test_governor_clock_and_nodes_are_read(tmp_path: Path) -> None:
         fake.sys(f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "powersave\n")
         fake.sys(f"devices/system/node/node{core}/meminfo", "")
     fake.sys("devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")
+    fake.sys("devices/system/clocksource/clocksource0/available_clocksource", "hpet acpi_pm \n")
     found = processors_of(fake.roots, 8)
+    assert found.clocksources == ("hpet", "acpi_pm")
     assert (found.cores, found.governor, found.clocksource, found.nodes) == (8, "powersave", "hpet", 2)
     assert found.usable_cores == 8
 

@@ -26,6 +26,13 @@ def test_a_slow_clock_is_recognised_by_name_or_by_measurement(tmp_path: Path) ->
     assert ask(slow, "clocksource").severity is Severity.ADVICE
 
 
+def test_a_clock_that_the_kernel_does_not_offer_is_not_advised(tmp_path: Path) -> None:
+    found = checked(tmp_path, "clocksource", clocksource="hpet", clocksources=("hpet", "acpi_pm"))
+    assert (found.severity, found.proposed) == (Severity.NOTE, "")
+    offered = checked(tmp_path, "clocksource", clocksource="hpet", clocksources=("tsc", "hpet"))
+    assert offered.proposed == "tsc"
+
+
 def test_a_quota_below_the_processes_is_serious(tmp_path: Path) -> None:
     assert checked(tmp_path, "cgroup cpu quota", quota_cores=2.0).severity is Severity.SERIOUS
     assert checked(tmp_path, "cgroup cpu quota", quota_cores=8.0).severity is Severity.OK
