@@ -1,7 +1,6 @@
 """`kbroker groups describe`: members, offsets and lag of groups, once or repeatedly."""
 
 import io
-import json as json_text
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from kbroker.cli.group_description import Group, read_groups, read_lag, require
 from kbroker.cli.group_members import Member
 from kbroker.cli.idle_options import OwnCommand
 from kbroker.cli.options import AsJson, connected, examples
-from kbroker.cli.output import print_json, print_table, printed
+from kbroker.cli.output import json_text, print_json, print_table, printed
 from kbroker.cli.points_in_time import format_time
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -120,7 +119,7 @@ def _print_round(groups: Sequence[Group], members: bool, json: bool) -> None:
     """Print one repetition: a line of JSON, or a screen in one write, so that it does not
     flicker."""
     if json:
-        print(json_text.dumps([_to_json(group) for group in groups], ensure_ascii=False), flush=True)
+        print(json_text([_to_json(group) for group in groups]), flush=True)
         return
     text = io.StringIO()
     with redirect_stdout(text):
@@ -201,7 +200,8 @@ def _member_json(member: Member) -> dict[str, Any]:
 def _print_group(group: Group, members: bool) -> None:
     lag = sum(group.lag(partition) or 0 for partition in group.partitions())
     print(
-        f"{printed(group.group_id)}  state={group.state}  type={group.type}  assignor={group.assignor or '-'}  "
+        f"{printed(group.group_id)}  state={group.state}  type={group.type}  "
+        f"assignor={printed(group.assignor) or '-'}  "
         f"coordinator={group.coordinator}  members={len(group.members)}  lag={lag}"
     )
     for member in group.members:

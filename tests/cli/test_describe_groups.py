@@ -12,6 +12,8 @@ import pytest
 
 from kbroker.cli import describe_groups
 from kbroker.cli.describe_groups import CLEAR, all_groups, with_interval
+from kbroker.cli.group_description import Group
+from kbroker.cli.group_members import Member
 from tests.cli.conftest import Shell, Target
 from tests.conftest import BrokerFactory
 from tests.peer.program import program
@@ -139,6 +141,20 @@ def test_a_watched_group_is_shown_again_once_its_broker_is_back(
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=30)
         assert (running.returncode, errors) == (0, b"")
+
+
+@pytest.mark.parametrize("json_lines", [False, True])
+def test_what_a_client_chose_controls_no_terminal(
+    json_lines: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = Member("m", None, "client\x9b2J\u2028", "h", [])
+    group = Group("g", "Stable", "classic", "range\x9b2J", 1, [member])
+    describe_groups._print_round([group], members=True, json=json_lines)
+    shown = capsys.readouterr().out
+    assert "\x9b" not in shown
+    assert "\u2028" not in shown
+    if json_lines:
+        assert json.loads(shown)[0]["members"][0]["client_id"] == member.client_id
 
 
 def test_all_groups_are_those_that_commit_offsets() -> None:
