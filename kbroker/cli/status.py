@@ -8,13 +8,16 @@ import typer
 
 from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.failures import CommandFailed, Unreachable
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
 from kbroker.cli.options import AsJson, examples
-from kbroker.cli.output import print_json, print_table
+from kbroker.cli.output import print_json, print_table, printed
 from kbroker.config.counts import counted
 from kbroker.config.http_login import without_login
 
+BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+"""Answers to a login or a connection too many, and while the broker cannot check a login."""
+MAX_REASON = 200
 EXAMPLES = examples(
     "kbroker status",
     "kbroker status --max-lag 100000 || echo 'needs attention'",
@@ -72,6 +75,9 @@ def read_metrics(link: ConsoleLink) -> Metrics:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     if code == HTTPStatus.UNAUTHORIZED:
         raise link.not_logged_in(body.decode(errors="replace"))
+    if code in BUSY:
+        reason = " ".join(body.decode(errors="replace").split())[:MAX_REASON]
+        raise Unreachable(f"{link.shown}: {printed(reason) or HTTPStatus(code).phrase}; try again")
     if code != HTTPStatus.OK or INFO not in found:
         raise CommandFailed(
             f"{link.shown}: no metrics of a kbroker here (HTTP {int(code)}); "
@@ -82,7 +88,9 @@ def read_metrics(link: ConsoleLink) -> Metrics:
 
 def _not_ready(link: ConsoleLink) -> list[str]:
     code, body = link.get("/readyz")
-    return [] if code == HTTPStatus.OK else body.decode(errors="replace").splitlines()
+    if code == HTTPStatus.OK:
+        return []
+    return body.decode(errors="replace").splitlines() or [f"/readyz answers HTTP {int(code)}"]
 
 
 def _document(

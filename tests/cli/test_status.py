@@ -56,6 +56,26 @@ def test_a_login_that_is_missing_is_named(shell: Shell) -> None:
         assert "KBROKER_HTTP_LOGIN=NAME:PASSWORD" in shell("status", "--url", url, code=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("code", "body", "said"),
+    [
+        (429, b"too many logins failed, wait a minute\n", "too many logins failed, wait a minute; try again"),
+        (503, b"", "Service Unavailable; try again"),
+    ],
+)
+def test_a_broker_that_gives_no_page_now_is_not_taken_for_another_program(
+    shell: Shell, code: int, body: bytes, said: str
+) -> None:
+    with serving(lambda _: (code, body)) as url:
+        assert shell("status", "--url", url, code=3).stderr.endswith(f": {said}\n")
+
+
+def test_a_refusal_without_a_reason_is_not_ready(shell: Shell) -> None:
+    with serving(lambda path: (200, UNWELL) if path == "/metrics" else (503, b"")) as url:
+        checks = shell("status", "--url", url, "--json", code=1).json["checks"]
+    assert checks[0]["problems"] == ["/readyz answers HTTP 503"]
+
+
 def test_a_port_that_speaks_https_is_named(shell: Shell) -> None:
     with serving(lambda _: (400, b"this port speaks https\r\n")) as url:
         assert "--url https://HOST:PORT/" in shell("status", "--url", url, code=2).stderr
