@@ -97,16 +97,18 @@ class ConsoleLink:
     def _log_in(self, user: str, password: str) -> None:
         body = json.dumps({"user": user, "password": password}).encode()
         answer, found = self._request("POST", "/api/login", AS_JSON | self._basic, body)
-        data = self._parsed(found)
+        data = self._parsed(answer, found)
         self._check(answer.status, data)
         cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
         self._session = {"Cookie": cookie, "X-Csrf-Token": str(data.get("csrf", ""))}
 
     def _api(self, path: str) -> tuple[int, dict[str, Any]]:
         answer, body = self._request("GET", path, self._basic | self._session)
-        return answer.status, self._parsed(body)
+        return answer.status, self._parsed(answer, body)
 
-    def _parsed(self, body: bytes) -> dict[str, Any]:
+    def _parsed(self, answer: http.client.HTTPResponse, body: bytes) -> dict[str, Any]:
+        if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and not body:  # as to a connection too many
+            raise Unreachable(f"{self.shown}: {HTTPStatus(answer.status).phrase}")
         try:
             data = json.loads(body)
         except ValueError:

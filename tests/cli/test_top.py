@@ -167,6 +167,13 @@ def test_a_broker_that_starts_ends_the_command_as_one_that_is_away(
     assert capsys.readouterr().err.endswith(f"{url}: it starts\n")
 
 
+def test_a_connection_too_many_is_not_taken_for_another_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its answer has no text; `top` tries again."""
+    with serving(lambda _: (503, b"")) as url:
+        assert run(["top", "--once", "--url", url]) == 3
+    assert capsys.readouterr().err.endswith(f"{url}: Service Unavailable\n")
+
+
 def test_a_broker_that_restarts_does_not_end_the_lines_of_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
