@@ -128,10 +128,9 @@ def local_congestion(situation: Situation) -> Iterator[Proposal]:
 
 
 def backlog(situation: Situation) -> Iterator[Proposal]:
-    """A backlog for all clients at once, within the kernel's limit. Without a setting the broker's
-    is already as long as the kernel allows."""
+    """A backlog for all clients at once, within the kernel's limit."""
     key = "socket.listen.backlog.size"
-    if key not in situation.config.static:
+    if key not in situation.config.static:  # it is then as long as the kernel allows
         return
     size, clients = situation.config.get_int(key), situation.workload.connections
     drops = situation.live.total("kbroker_tcp_listen_drops_total") if situation.live is not None else 0.0
