@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from kbroker.net.unfinished_requests import EMPTY_GRACE_NS
 from tests.attack.storm import REQUEST
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
@@ -27,7 +28,7 @@ def _attack(node: KBroker, count: int) -> list[socket.socket]:
     """Connections that each send a part of a Produce request of 2 MB."""
     links = []
     for number in range(count):
-        link = socket.create_connection(("127.0.0.1", _port(node)), timeout=5)
+        link = socket.create_connection(("127.0.0.1", _port(node)), timeout=60)
         link.setblocking(False)
         head = struct.pack(">ihhih4s", ANNOUNCED, 0, 9, number, 4, b"slow")
         link.send(head + bytes(300_000 if number % 2 else 3000))
@@ -71,11 +72,15 @@ def test_new_clients_are_served_beside_slow_requests(
     broker_factory: BrokerFactory, settings: dict[str, str], attackers: int
 ) -> None:
     node = broker_factory(settings)
+    began_ns = time.monotonic_ns()
     links = _attack(node, attackers)
     time.sleep(0.3)
     for _ in range(20):
         _ask(node, 0)
-    assert _drip(links) == attackers, "all were answered before anything gave way"
+    left = _drip(links)
+    # on a busy machine the first of them may be old enough to give way by now
+    may_give_way = time.monotonic_ns() - began_ns > EMPTY_GRACE_NS
+    assert left == attackers or may_give_way, "all were answered before anything gave way"
     deadline = time.monotonic() + 60
     while _drip(links) == attackers:
         assert time.monotonic() < deadline, "unfinished requests never give way"

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,13 +9,15 @@ import pytest
 from tests.attack.logins import MODULE, logs_in
 from tests.attack.steady import Steady, p99
 from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.slow
 
 COUNT = 10_000
 TOGETHER = 400
 TURNS = 8
-NOTICED_S = 0.002
+NOTICED_S = 0.01
+"""More than a process that works waits for its turn on a busy host, where an idle one does not."""
 SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
     "security.inter.broker.protocol": "PLAINTEXT",
@@ -42,23 +43,28 @@ def wrong_logins(port: int, count: int) -> int:
     return asyncio.run(run())
 
 
-def test_wrong_logins_are_refused_and_do_not_affect_others(broker_factory: BrokerFactory) -> None:
-    broker = broker_factory(SETTINGS)
+def ports(broker: KBroker) -> list[int]:
+    """Of its listeners, in the order of SETTINGS."""
     addresses = str(re.findall(r"bootstrap=(\S+)", broker.log_file.read_text())[-1]).split(",")
-    sasl, plain = (int(each.rsplit(":", 1)[1]) for each in addresses)
-    quiet: list[float] = []
+    return [int(each.rsplit(":", 1)[1]) for each in addresses]
+
+
+def test_wrong_logins_are_refused_and_do_not_affect_others(broker_factory: BrokerFactory) -> None:
+    """A client of another broker is disturbed by the same host at the same time, and only by
+    that."""
+    broker, other = broker_factory(SETTINGS), broker_factory(SETTINGS)
+    sasl, plain = ports(broker)
+    other_plain = ports(other)[1]
+    elsewhere: list[float] = []
     beside: list[float] = []
     with ThreadPoolExecutor(1) as threads:
         for _ in range(TURNS):
-            with Steady(plain) as steady:
-                time.sleep(1.5)
-            quiet.append(p99(steady.trips))
-            with Steady(plain) as steady:
+            with Steady(plain) as steady, Steady(other_plain) as undisturbed:
                 assert threads.submit(wrong_logins, sasl, COUNT // TURNS).result() == 0
             beside.append(p99(steady.trips))
+            elsewhere.append(p99(undisturbed.trips))
     assert asyncio.run(logs_in(sasl, "b", "b"))
-    # the attacker's own work keeps a processor busy in all turns beside it, and other work of the
-    # host does so in some quiet ones: those are comparable; on a quiet host all hardly differ
-    assert min(beside) < max(quiet) + NOTICED_S, (quiet, beside)
-    print(f"p99 without {min(quiet) * 1e3:.1f} ms, beside wrong logins {min(beside) * 1e3:.1f} ms")
+    # by chance alone, all are slower than all but one of the others in one run of 1,430
+    assert min(beside) < sorted(elsewhere)[-2] + NOTICED_S, (elsewhere, beside)
+    print(f"p99 without {min(elsewhere) * 1e3:.1f} ms, beside wrong logins {min(beside) * 1e3:.1f} ms")
     assert "Traceback" not in broker.logs()
