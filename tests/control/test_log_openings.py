@@ -192,7 +192,7 @@ def test_a_config_is_applied_to_the_logs_that_are_open_while_another_is_not(
         assert all(made.shared.slots[slots, Slot.FLAGS] & SlotFlag.DURABLE)
         assert [call.slot for call in worker.calls if isinstance(call, m.ConfigurePartition)] == slots[:1]
         worker.go.set()
-        await made.broker.log_openings.changes.wait(30)
+        await made.broker.log_openings.changes.wait(60)
         configured = {call.slot for call in worker.calls if isinstance(call, m.ConfigurePartition)}
         assert configured == set(slots)
 
@@ -224,7 +224,7 @@ def test_a_change_of_a_topic_whose_logs_are_not_opened_waits_for_a_bounded_time(
         assert made.broker.override(TOPIC, "a") == {"retention.ms": "5"}
         assert not any(isinstance(call, m.ConfigurePartition) for call in worker.calls)
         worker.go.set()
-        await made.broker.log_openings.changes.wait(30)
+        await made.broker.log_openings.changes.wait(60)
         configured = [
             call.config.retention_ms for call in worker.calls if isinstance(call, m.ConfigurePartition)
         ]
@@ -254,7 +254,7 @@ def test_a_change_waits_for_logs_as_long_as_its_client_and_others_do_not_wait(
         waiting = asyncio.ensure_future(pending)
         await asyncio.wait([waiting], timeout=0.3)
         assert not waiting.done()
-        await asyncio.wait_for(made.broker.changing.acquire(), 5)
+        await asyncio.wait_for(made.broker.changing.acquire(), 60)
         made.broker.changing.release()
         worker.go.set()
         assert await waiting == {"delete": [None], "grow": None}[change]

@@ -129,10 +129,10 @@ def play(
         control = Control(stage.context(), stage.broker, lambda _: dispatch, coordinators)
         running = asyncio.ensure_future(control.run())
         try:
-            await asyncio.wait_for(scene(stage), 20)
+            await asyncio.wait_for(scene(stage), 60)
         finally:
             os.kill(os.getpid(), STOP_SIGNAL)
-            await asyncio.wait_for(running, 20)
+            await asyncio.wait_for(running, 60)
 
     asyncio.run(run())
 

@@ -32,7 +32,7 @@ class Control:
 class Peer:
     def __init__(self, end: socket.socket) -> None:
         self.end = end
-        self.end.settimeout(10)
+        self.end.settimeout(60)
         self.reader = FrameReader(lambda _: None)
         self.waiting: list[tuple[int, Any]] = []
 
@@ -82,7 +82,7 @@ def test_images_change_the_directory(control: Control) -> None:
     assert peer.receive() == (0, HELLO)
     assert not view.informed.is_set()
     peer.send(Image(1, True, (topic("b", 4, 5), topic("a", 0))))
-    assert view.informed.wait(10)
+    assert view.informed.wait(60)
     assert names(view) == ["a", "b"]
     assert view.directory.slots.tolist() == [0, 4, 5]
     assert view.directory.topic_numbers.tolist() == [0, 1, 1]
@@ -96,7 +96,7 @@ def test_a_restart_of_control_is_survived_and_its_topics_replace_the_old(control
     view.start()
     peer = control.accept()
     peer.send(Image(1, True, (topic("a", 0),)))
-    assert view.informed.wait(10)
+    assert view.informed.wait(60)
     peer.end.close()
     again = control.accept()
     assert again.receive() == (0, HELLO)

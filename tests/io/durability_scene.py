@@ -22,7 +22,7 @@ class SlowDisk(FlushJob):
 
     def run(self) -> None:
         FakeLogs.started.set()
-        assert FakeLogs.gate.wait(10)
+        assert FakeLogs.gate.wait(60)
         FakeLogs.synced.append(self.next_offset)
         self.close()
         if FakeLogs.gone == self.folder:

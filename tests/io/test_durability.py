@@ -28,7 +28,7 @@ def scene(tmp_path: Path) -> Scene:
 
 def test_answer_comes_after_the_sync_and_not_before(scene: Scene) -> None:
     token = scene.append()
-    assert scene.logs.started.wait(10)
+    assert scene.logs.started.wait(60)
     scene.durability.take_flushed()
     assert scene.case.outcomes() == []
     scene.finish_sync()
@@ -38,7 +38,7 @@ def test_answer_comes_after_the_sync_and_not_before(scene: Scene) -> None:
 
 def test_appends_during_a_sync_share_the_next_one(scene: Scene) -> None:
     first = scene.append()
-    assert scene.logs.started.wait(10)
+    assert scene.logs.started.wait(60)
     others = [scene.append() for _ in range(5)]
     scene.finish_sync()
     assert scene.case.outcomes() == [(first, 0, 0)]
@@ -75,7 +75,7 @@ def test_appends_that_wait_on_a_failed_log_dir_fail_at_once(scene: Scene) -> Non
 
 def test_result_of_an_older_incarnation_is_dropped(scene: Scene) -> None:
     scene.append()
-    assert scene.logs.started.wait(10)
+    assert scene.logs.started.wait(60)
     scene.case.words[Slot.GENERATION] += 1
     scene.finish_sync()
     assert scene.case.words[Slot.DURABLE] == 0
@@ -99,7 +99,7 @@ def test_a_sync_of_a_log_that_has_moved_is_repeated_whatever_its_result(
     """Its folder is gone with the move, which is no error at all; one of the disk is of the log dir
     that was left."""
     token = scene.append()
-    assert scene.logs.started.wait(10)
+    assert scene.logs.started.wait(60)
     FakeLogs.gone, FakeLogs.number = "folder", number
     scene.logs.move()
     scene.finish_sync()
@@ -132,7 +132,7 @@ def test_a_sync_of_records_that_were_truncated_meanwhile_answers_no_append_and_i
     scene: Scene,
 ) -> None:
     token = scene.append()
-    assert scene.logs.started.wait(10)
+    assert scene.logs.started.wait(60)
     scene.case.row[AppendRow.CUTS] += 1
     scene.finish_sync()
     assert (scene.case.outcomes(), scene.synced, int(scene.case.words[Slot.DURABLE])) == ([], [], 0)
@@ -185,7 +185,7 @@ def test_a_flush_requested_during_another_one_follows_it(scene: Scene) -> None:
         scene.case.push(batch(), acks=1)
         scene.case.drain.run()
         scene.durability.flush_now([scene.case.slot])
-        assert scene.logs.started.wait(10), number
+        assert scene.logs.started.wait(60), number
     scene.finish_sync()
     scene.durability.wait()
     scene.durability.take_flushed()

@@ -110,10 +110,10 @@ def test_the_pool_answers_every_range_once(file: Path) -> None:
     for token in range(24):
         pool.ask(requested(token, token % 12 * MIB), file)
         if token % 3 == 0:
-            assert reported.acquire(timeout=10)
+            assert reported.acquire(timeout=60)
             done += [each.token for each in pool.take()]
     while len(done) < 24:
-        assert reported.acquire(timeout=10)
+        assert reported.acquire(timeout=60)
         done += [each.token for each in pool.take()]
     pool.close()
     assert sorted(done) == list(range(24))
@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     reported = threading.Semaphore(0)
     pool = ReadAheadPool(reported.release)
     pool.ask(requested(1, 0), tmp_path / "gone.log")
-    assert reported.acquire(timeout=10)
+    assert reported.acquire(timeout=60)
     pool.close()
     assert [each.token for each in pool.take()] == [1]
     assert [(slot, error.errno) for slot, error in pool.take_failed()] == [(3, 2)]
@@ -176,7 +176,7 @@ def test_the_bytes_that_the_disk_gave_are_counted_and_no_others(file: Path) -> N
         for token in range(12):
             pool.ask(requested(token, token * MIB), file)
             while not pool.take():
-                assert reported.acquire(timeout=10)
+                assert reported.acquire(timeout=60)
         pool.close()
         counts = pool.take_from_disk()
         assert {slot for slot, _ in counts} <= {3}

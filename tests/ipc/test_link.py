@@ -108,7 +108,7 @@ def test_bytes_that_are_no_message_close_the_link_with_one_line(
         assert server._transport is not None
         server._transport.write(wrong)
         with pytest.raises(LinkClosed):
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 60)
         assert client.closed
 
     with caplog.at_level(logging.ERROR):

@@ -125,7 +125,7 @@ def test_an_answer_is_long_by_its_bytes_or_its_parts(negative: bool) -> None:
             client.ask(
                 requested, lambda reply: got.put_nowait((reply.call_id, reply.value)) if reply else None
             )
-            call, found = await asyncio.wait_for(got.get(), 10)
+            call, found = await asyncio.wait_for(got.get(), 60)
             assert call == (-1 - number if negative else 1 + number)
             assert bytes(found) == bytes(answer)
             assert isinstance(found, LongFrame) == (number > 1)
@@ -178,7 +178,7 @@ def test_a_link_that_is_lost_while_a_request_leaves_needs_its_body_no_more() -> 
         await asyncio.sleep(0)
         assert server._transport is not None
         server._transport.abort()
-        assert await asyncio.wait_for(asking, 10) is None
+        assert await asyncio.wait_for(asking, 60) is None
         assert await ask_long(client, CONTENT) is None
 
     asyncio.run(run())

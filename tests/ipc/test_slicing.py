@@ -184,7 +184,7 @@ def test_work_that_waits_makes_room_for_the_next() -> None:
             await event.wait()
 
         waiting = asyncio.create_task(await slicing.run(lambda: in_slices(waits())))
-        await asyncio.wait_for(slicing.run(long_work), 30)
+        await asyncio.wait_for(slicing.run(long_work), 60)
         assert not waiting.done()
         event.set()
         await waiting
@@ -218,7 +218,7 @@ def test_short_work_does_not_wait_for_long_work(milliseconds: int) -> None:
         slicing = Slicing()
         endless = [asyncio.create_task(slicing.run(lambda: long_work(10**9))) for _ in range(20)]
         for _ in range(3):
-            found = await asyncio.wait_for(slicing.run(partial(computing, milliseconds)), 30)
+            found = await asyncio.wait_for(slicing.run(partial(computing, milliseconds)), 60)
             assert found == milliseconds
         assert not any(each.done() for each in endless)
         for each in endless:

@@ -57,6 +57,7 @@ class WorkerDouble(threading.Thread):
         self.folders = folders
         self.fdatasync: Callable[[], None] = lambda: None
         self.hold = threading.Event()  # set: entries stay in the ring
+        self.turns = 0
         self.ended = threading.Event()
         self.errors: dict[int, int] = {}  # slot -> error to answer
         self.read_ahead: list[tuple[int, int, int]] = []
@@ -67,6 +68,7 @@ class WorkerDouble(threading.Thread):
         out = np.zeros((64, 8), np.int64)
         entries = self.shared.sizes.ring_entries
         while not self.ended.is_set():
+            self.turns += 1
             line[ProcessLine.SLEEPING] = 1
             taken = 0
             for client in range(self.shared.sizes.clients):
@@ -79,6 +81,13 @@ class WorkerDouble(threading.Thread):
                     wake_process(self.shared, client)
             if not taken:
                 time.sleep(0.0005)
+
+    def hold_entries(self) -> None:
+        """Leave entries in the ring until `hold` is cleared. The turn in progress may still take
+        some, so this waits for the next one."""
+        self.hold.set()
+        begun = self.turns
+        eventually(lambda: self.turns > begun)
 
     def _serve(self, client: int, entry: list[int]) -> None:
         slot = entry[AppendEntry.SLOT]

@@ -56,7 +56,7 @@ def test_a_served_request_may_take_its_time(node: NetNode, api_key: int, version
 
 def test_requests_before_it_are_answered_first(node: NetNode) -> None:
     link = node.connect()
-    node.worker.hold.set()
+    node.worker.hold_entries()
     link.sendall(produce_frame(batch(), number=7) + head(777, 0))
     time.sleep(0.1)
     node.worker.hold.clear()

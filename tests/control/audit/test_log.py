@@ -62,7 +62,7 @@ def test_a_full_disk_blocks_no_caller_and_lost_lines_are_counted(tmp_path: Path)
     text = "x" * 200
     count = MAX_QUEUED_BYTES // 200
     log.write({"number": -1})
-    assert disk.refused.wait(10)
+    assert disk.refused.wait(60)
     for number in range(count):
         log.write({"number": number, "text": text})
     lost = slots.words[LOST]
@@ -79,7 +79,7 @@ def test_a_stop_does_not_wait_for_a_disk_that_refuses(tmp_path: Path) -> None:
     disk = FullDisk(tmp_path)
     log = AuditLog(disk, private(), retry_s=60)
     log.write({"number": 1})
-    assert disk.refused.wait(10)
+    assert disk.refused.wait(60)
     log.close()
     assert not log._thread.is_alive()
 

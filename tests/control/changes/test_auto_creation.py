@@ -66,13 +66,13 @@ def test_topics_do_not_wait_for_the_logs_of_a_deleted_one(
         made.broker.closing.begin(["deleted"])
         creation = AutoCreation(made.broker)
         creation.create(["deleted", "b"], lambda _: None)
-        await asyncio.wait_for(until_created(made.broker, "b"), 20)
+        await asyncio.wait_for(until_created(made.broker, "b"), 60)
         creation.create(["deleted"], lambda _: None)
         creation.create(["c"], lambda _: None)
-        await asyncio.wait_for(until_created(made.broker, "c"), 20)
+        await asyncio.wait_for(until_created(made.broker, "c"), 60)
         made.broker.closing.end(["deleted"])
         creation.create(["deleted"], lambda _: None)
-        await asyncio.wait_for(until_created(made.broker, "deleted"), 20)
+        await asyncio.wait_for(until_created(made.broker, "deleted"), 60)
 
     asyncio.run(run())
 

@@ -44,12 +44,12 @@ def test_only_the_first_deletion_waits_for_a_worker_that_hangs(
             await delete("a")
         monkeypatch.setattr(log_closings, "CLOSE_S", 3600.0)
         for name in "bc":
-            await asyncio.wait_for(delete(name), 20)
+            await asyncio.wait_for(delete(name), 60)
         assert all(made.broker.closing.pending(name) for name in "abc")
         continued.set()
-        await made.broker.late_closings.wait(20)
+        await made.broker.late_closings.wait(60)
         assert not any(made.broker.closing.pending(name) for name in "abc")
-        await asyncio.wait_for(delete("d"), 20)
+        await asyncio.wait_for(delete("d"), 60)
         assert not made.broker.closing.pending("d"), "it has waited again"
         assert not made.worker.opened
 
@@ -246,7 +246,7 @@ def test_an_existing_topic_with_a_former_replica_that_is_not_removed_is_not_mark
             await disk.refuses(2)
         assert made.broker.closing.pending("a")
         assert "1 deleted logs of 1 topics are not removed yet" in caplog.text
-        refused = (await asyncio.wait_for(create_topics(made.broker, [NewTopic("a")]), 20))["a"]
+        refused = (await asyncio.wait_for(create_topics(made.broker, [NewTopic("a")]), 60))["a"]
         assert isinstance(refused, KafkaError)
         assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
         assert refused.message == "Topic 'a' already exists."

@@ -187,7 +187,7 @@ def test_a_worker_that_hangs_holds_up_its_move_and_no_other_change(
             await again
         assert await case.targets() == ([] if error else [case.there])
 
-    asyncio.run(asyncio.wait_for(script(), 30))
+    asyncio.run(asyncio.wait_for(script(), 60))
     assert case.calls == [case.begin]
 
 
@@ -203,7 +203,7 @@ def test_a_worker_that_hangs_delays_no_answer_about_moves(
         (found,) = await case.moves.future_replicas()
         assert (found.log_dir, found.bytes) == (case.there, 0)
 
-    asyncio.run(asyncio.wait_for(script(), 30))
+    asyncio.run(asyncio.wait_for(script(), 60))
 
 
 def test_a_switch_that_is_not_answered_ends_the_move_and_lets_other_changes_continue(
@@ -220,7 +220,7 @@ def test_a_switch_that_is_not_answered_ends_the_move_and_lets_other_changes_cont
             assert await case.targets() == []
         await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(script(), 30))
+    asyncio.run(asyncio.wait_for(script(), 60))
     assert case.calls == [case.begin, SwitchMove(*case.key), CancelMove(case.key[0])]
     assert case.stored() == case.partition.log_dir == case.here
 
@@ -242,7 +242,7 @@ def test_the_end_of_a_move_follows_its_begin(case: Case, monkeypatch: pytest.Mon
         await case.alter(case.here)
         assert case.calls == [case.begin, CancelMove(case.key[0])]
 
-    asyncio.run(asyncio.wait_for(script(), 30))
+    asyncio.run(asyncio.wait_for(script(), 60))
 
 
 def test_nothing_is_switched_while_the_logs_of_the_topic_are_opened(case: Case) -> None:

@@ -133,7 +133,7 @@ def test_a_worker_that_hangs_is_not_waited_for_and_closes_the_logs_later(
         assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
         assert made.broker.catalogue.topics["b"].partitions[0].slot != hanging
         closed.set()
-        await made.broker.late_closings.wait(10)
+        await made.broker.late_closings.wait(60)
         assert isinstance((await create_topics(made.broker, [NewTopic("a", 2)]))["a"], TopicPlan)
         assert {hanging, working} == {p.slot for p in made.broker.catalogue.topics["a"].partitions}
 
@@ -249,7 +249,7 @@ def test_a_log_of_a_worker_that_is_away_for_long_is_closed_by_its_successor(
         assert folders(made) == ["a-0"]
         assert made.broker.closing.pending("a")
         made.broker.links.add_worker(0, made.worker)
-        await made.broker.late_closings.wait(10)
+        await made.broker.late_closings.wait(60)
         assert "a-0" not in folders(made)
         assert not made.broker.closing.pending("a")
 

@@ -33,7 +33,7 @@ def write(folder: Path, test: Callable[[OutcomeWriter, Partition, Machine, Log],
 async def settled(answer: Deferred) -> Any:
     arrived = asyncio.get_running_loop().create_future()
     answer.on_complete(arrived.set_result)
-    return await asyncio.wait_for(arrived, 30)
+    return await asyncio.wait_for(arrived, 60)
 
 
 def test_the_response_follows_the_replay(tmp_path: Path) -> None:

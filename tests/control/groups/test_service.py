@@ -60,7 +60,7 @@ def test_offsets_of_which_none_is_expired_are_checked_once(
             assert steps(group_id, FEW_OFFSETS + 1) > 10
             for swept in (1, 2):
                 scene.service._expire_offsets()
-                await scene.service._sweeps._background.wait(30)
+                await scene.service._sweeps._background.wait(60)
                 assert checks == swept
             scene.runtime.close()
 

@@ -56,7 +56,7 @@ def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) ->
         assert await logs.read(str(tmp_path), lambda _: "later") == "later"
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_the_loop_continues_while_a_step_reads_and_the_thread_takes_later_requests(
@@ -65,7 +65,7 @@ def test_the_loop_continues_while_a_step_reads_and_the_thread_takes_later_reques
     async def test() -> None:
         logs, _ = reading()
         may_end = threading.Event()
-        slow = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: may_end.wait(10)))
+        slow = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: may_end.wait(60)))
         await asyncio.sleep(0)
         quick = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: "quick"))
         await asyncio.sleep(0.01)
@@ -75,7 +75,7 @@ def test_the_loop_continues_while_a_step_reads_and_the_thread_takes_later_reques
         assert await quick == "quick"
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_a_read_does_not_wait_for_a_search(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_read_does_not_wait_for_a_search(tmp_path: Path) -> None:
     async def test() -> None:
         logs, _ = reading()
         may_end = threading.Event()
-        slow = asyncio.ensure_future(logs.find(str(tmp_path), lambda _: may_end.wait(10)))
+        slow = asyncio.ensure_future(logs.find(str(tmp_path), lambda _: may_end.wait(60)))
         await asyncio.sleep(0)
         assert await logs.read(str(tmp_path), lambda _: "read") == "read"
         assert not slow.done()
@@ -92,7 +92,7 @@ def test_a_read_does_not_wait_for_a_search(tmp_path: Path) -> None:
         assert await slow is True
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_a_log_that_can_not_be_read_is_a_storage_error_and_others_are_read(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_log_that_can_not_be_read_is_a_storage_error_and_others_are_read(tmp_p
         assert await logs.read(str(tmp_path), missing) == []
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_a_finding_does_not_wait_for_many_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,8 +121,8 @@ def test_a_finding_does_not_wait_for_many_others(tmp_path: Path, monkeypatch: py
     async def test() -> None:
         logs, _ = reading()
         first, second = threading.Event(), threading.Event()
-        one = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: first.wait(10)))
-        two = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: second.wait(10)))
+        one = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: first.wait(60)))
+        two = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: second.wait(60)))
         await asyncio.sleep(0)
         first.set()
         assert await one is True
@@ -131,7 +131,7 @@ def test_a_finding_does_not_wait_for_many_others(tmp_path: Path, monkeypatch: py
         assert await two is True
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def _keep(kept: list[tuple[str, LogReader]], name: str, reader: LogReader) -> None:
@@ -196,7 +196,7 @@ def test_a_forgotten_folder_has_a_new_reader(tmp_path: Path) -> None:
         assert await logs.find(str(tmp_path), lambda reader: reader) is not searching
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_a_refusal_of_a_step_is_its_answer(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_refusal_of_a_step_is_its_answer(tmp_path: Path) -> None:
         assert (refused.value.code, errors.reported) == (ErrorCode.OFFSET_OUT_OF_RANGE, [])
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_an_answer_that_is_not_taken_does_not_stop_the_next(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_an_answer_that_is_not_taken_does_not_stop_the_next(tmp_path: Path) -> N
         assert await logs.find(str(tmp_path), partial(_number, 2)) == 2
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_the_reader_of_a_folder_is_kept_until_there_are_many(
@@ -243,4 +243,4 @@ def test_the_reader_of_a_folder_is_kept_until_there_are_many(
         assert list(logs._reads._readers) == ["b", "c"]
         logs.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(asyncio.wait_for(test(), 60))

@@ -161,7 +161,7 @@ def test_a_replica_leads_once_it_has_the_last_records_of_the_leader_before(
             await asyncio.sleep(0.001)
         assert (election.done(), leads(made)) == (False, [])
         made.shared.slots[preferred.slot, Slot.LOG_END] = 5
-        await asyncio.wait_for(election, 30)
+        await asyncio.wait_for(election, 60)
 
     asyncio.run(script())
     assert partition.leader is preferred

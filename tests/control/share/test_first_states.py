@@ -69,7 +69,7 @@ def test_first_states_that_are_being_written_are_deleted_with_their_group(
         await asyncio.wait([writing])
         assert scene.shard.keys_of("team") == []
 
-    asyncio.run(asyncio.wait_for(body(), 30))
+    asyncio.run(asyncio.wait_for(body(), 60))
 
 
 def test_first_states_of_another_group_are_written(made: World) -> None:
@@ -83,7 +83,7 @@ def test_first_states_of_another_group_are_written(made: World) -> None:
         await asyncio.gather(deleting, writing)
         assert len(scene.shard.keys_of("team")) == 3
 
-    asyncio.run(asyncio.wait_for(body(), 30))
+    asyncio.run(asyncio.wait_for(body(), 60))
 
 
 def test_a_refused_write_is_not_decided() -> None:

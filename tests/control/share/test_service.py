@@ -110,7 +110,7 @@ def test_a_waiting_fetch_is_woken_by_new_records_of_its_partition(run: Callable[
         await asyncio.sleep(0)
         assert not fetch.done()
         case.service.slot_advanced(slot)
-        results = await asyncio.wait_for(fetch, 30)
+        results = await asyncio.wait_for(fetch, 60)
         assert results[place].records == b"records"
         assert case.announced == [slot, slot]
 
@@ -130,7 +130,7 @@ def test_records_of_a_member_that_leaves_are_stored_as_released_and_wake_the_gro
             await case.fetch(-1, member="leaver")
         else:
             case.service._connection_closed(7)
-        await asyncio.wait_for(fetch, 30)
+        await asyncio.wait_for(fetch, 60)
         assert case.events == [("release", 0, "leaver"), ("settle", 0, "")]
         assert await refusal(case.fetch(1, member="leaver")) is ErrorCode.SHARE_SESSION_NOT_FOUND
 
@@ -168,7 +168,7 @@ def test_acknowledged_records_are_stored_and_wake_the_group(run: Callable[[Body]
         batches = {(TOPIC, 0): [AcknowledgedBatch(0, 0, [2])]}
         results = await case.service.acknowledge("g", "other", 1, batches)
         assert results[TOPIC, 0].acknowledge_error is None
-        await asyncio.wait_for(fetch, 30)
+        await asyncio.wait_for(fetch, 60)
         assert case.events == [("acknowledge", 0, "other"), ("settle", 0, "")]
 
     run(body)

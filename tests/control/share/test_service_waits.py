@@ -35,7 +35,7 @@ def spec(min_bytes: int, *added: tuple[bytes, int]) -> FetchSpec:
 def test_a_fetch_waits_for_milliseconds(run: Callable[[Body], None]) -> None:
     async def body(case: Case) -> None:
         fetch = case.fetch(0, (TOPIC, 0), max_wait_ms=5)
-        assert list(await asyncio.wait_for(fetch, 4)) == [(TOPIC, 0)]
+        assert list(await asyncio.wait_for(fetch, 60)) == [(TOPIC, 0)]
 
     run(body)
 

@@ -212,7 +212,7 @@ def test_a_check_that_fails_is_followed_by_others(
         checking.cancel()
         await change(copies, "a")
 
-    asyncio.run(asyncio.wait_for(scene(), 30))
+    asyncio.run(asyncio.wait_for(scene(), 60))
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
 
 

@@ -74,7 +74,7 @@ class Scene:
 
 def run(test: Callable[[Scene], Awaitable[None]]) -> None:
     async def body() -> None:
-        await asyncio.wait_for(test(Scene()), 10)
+        await asyncio.wait_for(test(Scene()), 60)
 
     asyncio.run(body())
 
@@ -322,7 +322,7 @@ def test_a_marker_of_a_request_does_not_wait_for_a_partition_that_is_not_loaded(
 
     async def test() -> None:
         with pytest.raises(KafkaError) as refused:
-            await asyncio.wait_for(appends.writer.write(("offsets", 9), 7, 3, 4, True, 2), 10)
+            await asyncio.wait_for(appends.writer.write(("offsets", 9), 7, 3, 4, True, 2), 60)
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         writing = asyncio.ensure_future(appends.writer.write(("offsets", 2), 7, 3, 4, True, 2))
         await until(lambda: appends.done)

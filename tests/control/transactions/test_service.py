@@ -110,7 +110,7 @@ def run(folder: Path, test: Callable[[Scene], Awaitable[None]]) -> None:
             scene = Scene(made)
             await scene.begin()
             try:
-                await asyncio.wait_for(test(scene), 30)
+                await asyncio.wait_for(test(scene), 60)
             finally:
                 scene.runtime.close()
                 scene.groups.close()

@@ -124,7 +124,7 @@ class KernelScene:
         self.topics.apply([other, TopicImage("t", TOPIC_ID, False, tuple(parts))], (), True, 1)
         self.sessions = SessionTable(self.tables, self.topics, 10, seed=1)
         self.client, self.served = socket.socketpair()
-        self.client.settimeout(5)
+        self.client.settimeout(60)
         self.served.setblocking(False)
         flags = Flag.AUTHENTICATED | Flag.FETCH
         self.row = self.tables.take_row(self.served.fileno(), flags, 0)

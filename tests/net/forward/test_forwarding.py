@@ -30,7 +30,7 @@ def first_answer_waits(
     def answer(request: ClientRequest) -> bytes:
         if request.correlation_id == 1:
             received.set()
-            assert released.wait(10)
+            assert released.wait(60)
         return framed(request.correlation_id)
 
     return answer
@@ -71,7 +71,7 @@ def test_an_answer_to_a_client_that_left_reaches_no_other_client(node_factory: N
     node = node_factory({"t": 1}, answer=first_answer_waits(requested, released))
     first = node.connect()
     first.sendall(asking(1))
-    assert requested.wait(10)
+    assert requested.wait(60)
     first.close()
     node.closed_ids(1)
     second = node.connect()  # takes the row of the first
@@ -85,7 +85,7 @@ def test_a_client_that_waits_when_control_goes_is_closed(node_factory: NodeFacto
     node = node_factory({"t": 1}, answer=first_answer_waits(requested, released))
     link, other = node.connect(), node.connect()
     link.sendall(asking(1))
-    assert requested.wait(10)
+    assert requested.wait(60)
     node.control.drop()
     assert is_closed(link)
     released.set()

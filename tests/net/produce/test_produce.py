@@ -265,7 +265,7 @@ def test_a_batch_is_stored_in_the_codec_of_the_topic(node_factory: NodeFactory, 
 def test_pipelined_requests_are_answered_in_order(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 2})
     link = node.connect()
-    node.worker.hold.set()
+    node.worker.hold_entries()
     frames = [produce_frame(GOOD, 7, partition=n % 2, number=n) for n in range(50)]
     metadata = struct.pack(">ihhih", 10, 3, 0, 50, -1)
     link.sendall(b"".join(frames) + metadata)
@@ -331,7 +331,7 @@ def test_a_request_of_many_chunks_is_answered(node_factory: NodeFactory) -> None
 
 def held_append(node: NetNode, link: socket.socket) -> list[int]:
     """The entry of a produce request whose worker is the test from now on."""
-    node.worker.hold.set()
+    node.worker.hold_entries()
     ring = node.shared.append_ring(0, 0)
     poll = select.poll()
     poll.register(link, select.POLLIN)

@@ -100,7 +100,7 @@ class CarefulControl(ControlDouble):
     def verify(self, request: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
         self.verifications.append(request)
         self.heard.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
         return tuple(self.codes.get(index, (0, None)) for _, index in request.partitions)
 
 
@@ -209,7 +209,7 @@ def test_batch_does_not_overtake_one_that_the_worker_has_not_seen_yet() -> None:
     assert isinstance(worker, LateWorker)
     with closing(scene.node.connect()) as link:
         link.sendall(frame(12, 0, number=0))
-        assert worker.took.wait(10)
+        assert worker.took.wait(60)
         link.sendall(frame(12, 1, number=1))
         worker.wait_for(2)
         link.sendall(frame(12, 2, number=2))
@@ -357,7 +357,7 @@ def test_a_request_to_a_restarted_control_is_repeated(scene: Scene) -> None:
     scene.control.go.clear()
     with closing(scene.node.connect()) as link:
         link.sendall(frame(12, 0))
-        assert scene.control.heard.wait(10)
+        assert scene.control.heard.wait(60)
         scene.control.drop()
         scene.control.go.set()
         (answer,) = answers(read_frame(link), 12)

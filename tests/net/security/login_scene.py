@@ -113,7 +113,7 @@ class Scene:
             taken = []
             for frame in frames:
                 taken.append(self.logins.takes(self.connection, frame))
-                await self.logins._background.wait(10)
+                await self.logins._background.wait(60)
             return taken
 
         return asyncio.run(body())

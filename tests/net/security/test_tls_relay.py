@@ -275,7 +275,7 @@ def test_an_alert_is_sent_and_read_before_the_connection_ends(alert: bytes) -> N
             with pytest.raises(BlockingIOError):
                 client.recv(100)
         client.close()
-        await asyncio.wait_for(sending, 10)
+        await asyncio.wait_for(sending, 60)
         ours.close()
 
     asyncio.run(run())
