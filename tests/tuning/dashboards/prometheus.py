@@ -56,7 +56,7 @@ class Prometheus:
     def ask(self, path: str, **query: str) -> dict[str, object]:
         """The data of an answer of its API."""
         url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             found: dict[str, object] = json.load(answer)["data"]
             return found
 

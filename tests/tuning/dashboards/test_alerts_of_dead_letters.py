@@ -17,7 +17,7 @@ from tests.tuning.dashboards.rejecting import GROUP, reject, set_dead_letter_top
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 SHARED, LETTERS = "shared", "dlq.small"
-WAIT_S = 90.0
+WAIT_S = 120.0
 """Attempts to write letters are up to 30 s apart."""
 
 

@@ -24,7 +24,7 @@ from tests.http.evicted import evict
 from tests.peer.kbroker_node import KBroker
 from tests.tuning.dashboards.prometheus import Prometheus, expression_of, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 STALL_MS = 300
 RECORDS = 12_000
@@ -66,7 +66,7 @@ def node(folder: Path, disk: Preload) -> Iterator[KBroker]:
 def prometheus(node: KBroker, folder: Path) -> Iterator[Prometheus]:
     made = Prometheus(folder, node, impatient=True)
     try:
-        assert until(lambda: made.has("kbroker_info"), 60)
+        assert until(lambda: made.has("kbroker_info"), 120)
         yield made
     finally:
         made.stop()
@@ -109,33 +109,31 @@ def fires(prometheus: Prometheus, name: str) -> bool:
 
 def test_a_stalled_disk_fires_and_resolves(node: KBroker, prometheus: Prometheus, disk: Preload) -> None:
     topic = topic_of(node, "synced", flush_messages="1")
-    send(node, topic)
-    assert not fires(prometheus, "KbrokerSyncSlow")
-    disk.slow_disk(STALL_MS)
-
-    def stalled() -> bool:
-        send(node, topic)
-        return fires(prometheus, "KbrokerSyncSlow")
-
-    assert until(stalled, 90)
-    disk.slow_disk(0)
     recent = expression_of("KbrokerSyncSlow", ("[5m]", "[10s]"))
 
-    def fast_again() -> bool:
+    def fast() -> bool:
         send(node, topic)
         return not prometheus.has(recent)
 
-    assert until(fast_again, 60)
+    def stalled() -> bool:
+        send(node, topic)
+        return fires(prometheus, "KbrokerSyncSlow") and prometheus.has(recent)
+
+    assert until(fast, 120)
+    disk.slow_disk(STALL_MS)
+    assert until(stalled, 120)
+    disk.slow_disk(0)
+    assert until(fast, 120)
 
 
 def test_a_stuck_group_fires_and_resolves(node: KBroker, prometheus: Prometheus) -> None:
     topic = topic_of(node, "stuck")
     commit(node, "stuck", topic, 0)
-    assert until(lambda: prometheus.has('kbroker_group_lag_sum{group="stuck"} == 0'), 30)
+    assert until(lambda: prometheus.has('kbroker_group_lag_sum{group="stuck"} == 0'), 120)
     send(node, topic, RECORDS)
-    assert until(lambda: fires(prometheus, "KbrokerLagGrows"), 30)
+    assert until(lambda: fires(prometheus, "KbrokerLagGrows"), 120)
     commit(node, "stuck", topic, RECORDS)
-    assert until(lambda: not fires(prometheus, "KbrokerLagGrows"), 30)
+    assert until(lambda: not fires(prometheus, "KbrokerLagGrows"), 120)
 
 
 def test_a_group_whose_records_left_memory_fires_and_resolves(node: KBroker, prometheus: Prometheus) -> None:
@@ -144,13 +142,14 @@ def test_a_group_whose_records_left_memory_fires_and_resolves(node: KBroker, pro
     commit(node, "late", topic, 0)
     if not evict(node.data_dir.glob(f"{topic}-0/*.log")):
         pytest.skip("this file system keeps the log in memory")
-    assert until(lambda: fires(prometheus, "KbrokerLeavesCache"), 60)
+    assert until(lambda: fires(prometheus, "KbrokerLeavesCache"), 120)
     commit(node, "late", topic, COLD_BYTES // 100_000)
-    assert until(lambda: not fires(prometheus, "KbrokerLeavesCache"), 60)
+    assert until(lambda: not fires(prometheus, "KbrokerLeavesCache"), 120)
 
 
 def test_a_process_without_a_core_fires_and_resolves(node: KBroker, prometheus: Prometheus) -> None:
-    assert not fires(prometheus, "KbrokerLoopLate")
+    recent = expression_of("KbrokerLoopLate", ("[5m]", "[10s]"))
+    assert until(lambda: not prometheus.has(recent), 120)
     process = next(child for title, child in node.children().items() if "network 0" in title)
     ended = Event()
 
@@ -164,24 +163,23 @@ def test_a_process_without_a_core_fires_and_resolves(node: KBroker, prometheus: 
     thread = Thread(target=starve)
     thread.start()
     try:
-        assert until(lambda: fires(prometheus, "KbrokerLoopLate"), 60)
+        assert until(lambda: fires(prometheus, "KbrokerLoopLate") and prometheus.has(recent), 120)
     finally:
         ended.set()
         thread.join()
         assert process.status() != psutil.STATUS_STOPPED
-    recent = expression_of("KbrokerLoopLate", ("[5m]", "[10s]"))
-    assert until(lambda: not prometheus.has(recent), 60)
+    assert until(lambda: not prometheus.has(recent), 120)
 
 
 def test_a_certificate_that_ends_soon_fires_until_it_is_replaced(
     node: KBroker, prometheus: Prometheus, folder: Path
 ) -> None:
-    assert until(lambda: prometheus.has("kbroker_tls_certificate_expiry_timestamp_seconds"), 30)
+    assert until(lambda: prometheus.has("kbroker_tls_certificate_expiry_timestamp_seconds"), 120)
     assert not fires(prometheus, "KbrokerCertificateEnds")
     certify(folder, 7)
-    assert until(lambda: fires(prometheus, "KbrokerCertificateEnds"), 60)
+    assert until(lambda: fires(prometheus, "KbrokerCertificateEnds"), 120)
     certify(folder, 60)
-    assert until(lambda: not fires(prometheus, "KbrokerCertificateEnds"), 60)
+    assert until(lambda: not fires(prometheus, "KbrokerCertificateEnds"), 120)
 
 
 def test_a_full_listen_queue_fires_and_resolves(node: KBroker, prometheus: Prometheus) -> None:
@@ -196,6 +194,6 @@ def test_a_full_listen_queue_fires_and_resolves(node: KBroker, prometheus: Prome
                 caller.connect_ex(full.getsockname())
             return fires(prometheus, "KbrokerListenDrops")
 
-        assert until(knock, 60)
+        assert until(knock, 120)
     recent = expression_of("KbrokerListenDrops", ("[5m]", "[10s]"))
-    assert until(lambda: not prometheus.has(recent), 60)
+    assert until(lambda: not prometheus.has(recent), 120)

@@ -27,14 +27,14 @@ from tests.peer.configs import set_configs
 from tests.peer.kbroker_node import KBroker
 from tests.tuning.dashboards.prometheus import Prometheus, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SETTINGS = {
     "replica.lag.time.max.ms": "1000",
     "log.cleaner.backoff.ms": "500",
 }
 LAGGING = {"KbrokerUnderReplicated", "KbrokerUnderMinIsr"}
-WAIT_S = 60.0
+WAIT_S = 120.0
 FIRST_SEGMENT = "00000000000000000000.log"
 
 

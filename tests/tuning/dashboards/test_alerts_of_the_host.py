@@ -18,7 +18,7 @@ from tests.tuning.dashboards.prometheus import Prometheus, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-WAIT_S = 60.0
+WAIT_S = 120.0
 KERNELS = Path("/proc/pressure/io")
 NAMESPACE = ("unshare", "--mount", "--propagation", "private", "sh", "-c")
 STALL_US = 6_000_000
