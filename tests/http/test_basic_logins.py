@@ -134,7 +134,7 @@ def test_an_ipv4_client_of_an_ipv6_port_has_its_own_address(tmp_path: Path) -> N
     """ACLs for a host, and guesses on the broker's other ports, name it so."""
     listener = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     with served(tmp_path, listener) as broker:
-        link = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=10)
+        link = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=60)
         link.request("GET", "/metrics", headers={"Authorization": header("right")})
         assert link.getresponse().status == 200
         link.close()
@@ -143,7 +143,7 @@ def test_an_ipv4_client_of_an_ipv6_port_has_its_own_address(tmp_path: Path) -> N
 
 def test_metrics_need_the_login_and_probes_do_not(port: int) -> None:
     def answer(path: str, **headers: str) -> tuple[int, str | None, bytes]:
-        link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         link.request("GET", path, headers=headers)
         found = link.getresponse()
         body = found.read()

@@ -34,7 +34,7 @@ class Served:
         self.thread.start()
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def close(self) -> None:
         self.server.shutdown()
@@ -120,7 +120,7 @@ def held(served: Served, count: int, sent: bytes = b"") -> list[socket.socket]:
     """Connections that have sent so much, and read nothing."""
     made = []
     for _ in range(count):
-        link = socket.create_connection(("127.0.0.1", served.port), timeout=10)
+        link = socket.create_connection(("127.0.0.1", served.port), timeout=60)
         link.sendall(sent)
         made.append(link)
     return made
@@ -180,7 +180,7 @@ def test_while_all_are_at_work_probes_are_answered_and_others_turned_away(
     work = slots.work
 
     def slow() -> tuple[()]:
-        assert go.wait(20)
+        assert go.wait(60)
         return ()
 
     def noted(connection: socket.socket, busy: bool) -> bool:

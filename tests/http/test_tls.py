@@ -77,7 +77,7 @@ def test_one_connection_serves_many_requests(served: Served) -> None:
 
 
 def test_a_client_that_speaks_plain_http_learns_why_it_fails(served: Served) -> None:
-    link = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
     link.request("GET", "/metrics")
     answer = link.getresponse()
     assert (answer.status, answer.read()) == (400, b"this port speaks https\r\n")
@@ -91,7 +91,7 @@ def test_old_versions_of_tls_are_refused(served: Served) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
     with (
-        socket.create_connection(("127.0.0.1", served.port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", served.port), timeout=60) as plain,
         pytest.raises(ssl.SSLError),
     ):
         context.wrap_socket(plain, server_hostname="localhost")
@@ -115,7 +115,7 @@ def test_a_connection_that_is_refused_costs_no_handshake(
         client.do_handshake()
     listener = served.server.socket
     served.server.shutdown()
-    with socket.create_connection(listener.getsockname(), timeout=10) as link:
+    with socket.create_connection(listener.getsockname(), timeout=60) as link:
         link.sendall(sent.read())
         request, address = served.server.get_request()
         served.server.process_request(request, address)
@@ -127,13 +127,13 @@ def test_a_connection_that_is_refused_costs_no_handshake(
 
 def test_a_handshake_ends_in_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANDSHAKE_S", 0.05)
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as silent:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as silent:
         assert silent.recv(1) == b""
 
 
 def test_a_connection_ends_with_an_alert_not_with_a_cut(served: Served) -> None:
     context = trusting(served.store)
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as plain:
         link = context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
         link.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         received = b""
@@ -163,18 +163,18 @@ def test_a_renewed_certificate_is_used_and_one_for_other_names_is_not(
     served.tls.reload_changed()
     assert served.status("/healthz") == 200
     with (
-        socket.create_connection(("127.0.0.1", served.port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", served.port), timeout=60) as plain,
         pytest.raises(ssl.SSLError),
     ):
         before.wrap_socket(plain, server_hostname="localhost")
     good = trusting(served.store)
     put(served.store, "/CN=another")
     served.tls.reload_changed()
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as plain:
         good.wrap_socket(plain, server_hostname="localhost").close()
     served.store.write_text("broken")
     served.tls.reload_changed()
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as plain:
         good.wrap_socket(plain, server_hostname="localhost").close()
     assert caplog.text.count("the http port keeps its key store") == 2
 

@@ -43,4 +43,4 @@ def trusting(store: Path) -> ssl.SSLContext:
 
 
 def connection(port: int, store: Path) -> http.client.HTTPSConnection:
-    return http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=trusting(store))
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=trusting(store))

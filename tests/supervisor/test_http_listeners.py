@@ -18,7 +18,7 @@ def test_port_0_takes_any_free_port_and_is_shown(address: str) -> None:
     assert listening is not None
     with listening:
         host, _, port = url(listening).removeprefix("http://").rpartition(":")
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=60).close()
 
 
 def test_a_taken_port_is_an_error_that_names_the_setting() -> None:

@@ -179,7 +179,7 @@ class Talk:
     """One connection to the SASL listener."""
 
     def __init__(self, address: str) -> None:
-        self._link = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10)
+        self._link = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=60)
 
     def __enter__(self) -> "Talk":
         return self

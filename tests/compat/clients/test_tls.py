@@ -128,7 +128,7 @@ def metadata(secured: Secured, context: ssl.SSLContext, times: int = 1) -> Metad
     """The last of several answers over one connection to the MUTUAL listener."""
     port = int(secured.address("MUTUAL").rpartition(":")[2])
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as link,
     ):
         for _ in range(times):
@@ -165,7 +165,7 @@ def test_the_subject_of_a_certificate_is_the_user_whose_quotas_hold(secured: Sec
 
 def test_a_client_that_does_not_speak_tls_does_not_affect_others(secured: Secured) -> None:
     port = int(secured.address("SSL").rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as link:
         link.sendall(encode_request(ApiKey.METADATA, 9, 7, "plain", MetadataRequest(None)))
         while link.recv(4096):  # an alert, perhaps
             pass

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0  # a busy machine is no failure
 MISSING = "chromium is missing: apt-get install chromium"
 
 

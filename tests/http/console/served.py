@@ -40,7 +40,7 @@ class Served:
     def ask(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         if data is not None:

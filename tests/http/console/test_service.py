@@ -318,7 +318,7 @@ def test_events_are_sent_until_there_are_too_many_readers(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "MAX_STREAMS", 1)
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
     connection.request("GET", "/api/events")
     answer = connection.getresponse()
     assert answer.getheader("Content-Type") == "text/event-stream"

@@ -26,7 +26,7 @@ class Looks:
 
     def __call__(self, config: BrokerConfig) -> tuple[tuple[str, ...], list[Any]]:
         self.count += 1
-        assert self.gate.wait(30)
+        assert self.gate.wait(60)
         if self.failure is not None:
             raise self.failure
         return ("copies 1",), [{"knob": str(self.count)}]

@@ -27,7 +27,7 @@ class Scene:
         self.clients: list[socket.socket] = []
 
     def connect(self, listener: str = "PLAINTEXT") -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=5)
+        client = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=60)
         self.clients.append(client)
         return client
 

@@ -49,5 +49,5 @@ def test_an_address_in_use_is_named() -> None:
 def test_a_listener_without_a_host_takes_ipv4_clients() -> None:
     with listen(_first(_config("PLAINTEXT://:0")), 1) as listening:
         assert not listening.getblocking()
-        with socket.create_connection(("127.0.0.1", listening.getsockname()[1]), timeout=10):
+        with socket.create_connection(("127.0.0.1", listening.getsockname()[1]), timeout=60):
             pass

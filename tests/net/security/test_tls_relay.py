@@ -53,7 +53,7 @@ def reason(folder: Path, client: ssl.SSLContext, failures: list[str] | None = No
     reported = [] if failures is None else failures
 
     def shake() -> str:
-        plain = socket.create_connection(listener.getsockname(), timeout=10)
+        plain = socket.create_connection(listener.getsockname(), timeout=60)
         try:
             with client.wrap_socket(plain, server_hostname="localhost") as link:
                 link.sendall(b"x" * 3000)
