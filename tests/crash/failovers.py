@@ -80,7 +80,7 @@ class Failovers:
 
     def _create_ahead(self) -> None:
         topic = NewTopic(self._ahead, 2, len(self._dirs), config={"segment.ms": "1"})
-        with suppress(KafkaException):  # it exists
+        with suppress(KafkaException, TimeoutError):  # it exists; or there is no answer
             self._admin.create_topics([topic], request_timeout=ANSWER_S)[self._ahead].result(ANSWER_S)
 
     def _leaders(self, topic: str) -> dict[int, tuple[int, int]]:

@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 KILLS = 5
 GAP_S = 5.0
+LAG_MS = "6000"
+"""Of a follower that hangs. A leader that has no processor for as long leads no more."""
 LOOK_S = 1.0  # until a folder that vanished is looked at; appends are taken until then
 SMALL_SEGMENTS = {"log.segment.bytes": "1048576"}
 
@@ -112,7 +114,7 @@ def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
 ) -> None:
     """min.insync.replicas=2 of 2: while the other worker is stopped, acks=all is refused once it is
     out of sync, acks=1 continues."""
-    settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
+    settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": LAG_MS}
     broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
     create(broker, "guarded", 1, 2, {"min.insync.replicas": "2"})
     leader, _, _ = described(broker, "guarded")[0]
@@ -137,12 +139,12 @@ def test_a_changed_min_insync_replicas_counts_while_a_worker_hangs(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
     """The change is answered, too, although the worker cannot apply it."""
-    settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
+    settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": LAG_MS}
     broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
     create(broker, "changed", 1, 2)
     leader = described(broker, "changed")[0][0]
     follower = next(child for title, child in broker.children().items() if title.endswith(f"io {2 - leader}"))
-    assert _produce(broker, "changed", "all") is None
+    eventually(lambda: _produce(broker, "changed", "all") is None)  # a follower may be late once
     follower.suspend()
     try:
         assert _produce(broker, "changed", "1") is None  # what the follower lacks now
@@ -173,7 +175,7 @@ def test_a_topic_is_deleted_while_a_worker_hangs(
     hanging.suspend()
     try:
         admin.delete_topics(["deleted"], request_timeout=20)["deleted"].result(30)
-        assert "deleted" not in admin.list_topics(timeout=10).topics
+        assert "deleted" not in admin.list_topics(timeout=60).topics
         _require_in_sync(broker, "changed", 1)
         with pytest.raises(KafkaException, match="marked for deletion"):
             create(broker, "deleted", 2, 2)
