@@ -37,7 +37,7 @@ _UNORDERED = {
     "standby_partitions",
 }
 
-KNOWN_S = 10
+KNOWN_S = 60
 LEARNS_S = 0.5
 """Apache Kafka's group coordinator learns of a new topic a moment after its creator."""
 
@@ -108,7 +108,7 @@ class Talk:
 
     def heard(self, label: str, future: "Future[Any]") -> Any:
         """Wait for an answer, write it down, give it."""
-        answer = future.result(30)
+        answer = future.result(120)
         self.lines.append((label, self.level(answer)))
         return answer
 

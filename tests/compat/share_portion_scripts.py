@@ -66,8 +66,8 @@ def silence(talk: Talk) -> None:
     group, _, topic_id = begin(talk, 3)
     a = member(talk, group, topic_id, (0, 1))
     began = time.monotonic()
-    a.fetch("nothing", topic_id, (), wait_ms=5000, min_bytes=0)
-    assert time.monotonic() - began < 4.5
+    a.fetch("nothing", topic_id, (), wait_ms=30_000, min_bytes=0)
+    assert time.monotonic() - began < 25
     a.fetch("adds a partition", topic_id, (2,))
     a.fetch("nothing again", topic_id, (2,))
     a.fetch("forgets and adds", topic_id, (), forgotten=(1,))

@@ -45,7 +45,7 @@ class ShareMember:
         self.member_id = base64.urlsafe_b64encode(name.encode().ljust(16, b"-")).decode().rstrip("=")
         self.epoch = 0
         self.session_epoch = 0
-        self._link = socket.create_connection(("127.0.0.1", talk.peer.port), timeout=30)
+        self._link = socket.create_connection(("127.0.0.1", talk.peer.port), timeout=120)
 
     def close(self) -> None:
         """Drop the connection."""

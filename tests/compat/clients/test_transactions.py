@@ -22,7 +22,7 @@ from tests.peer.tools import run_tool
 pytestmark = pytest.mark.compat
 
 NO_OFFSET = -1001
-UNSTABLE_S = 10
+UNSTABLE_S = 60
 FENCED = re.compile("fenced|old epoch|invalid.?producer.?epoch", re.IGNORECASE)
 
 
