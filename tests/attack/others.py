@@ -54,5 +54,5 @@ class Others:
 
     def __exit__(self, *_: object) -> None:
         self.stop.set()
-        self.waits = self._queue.get(timeout=30)
+        self.waits = self._queue.get(timeout=120)
         self._process.join()

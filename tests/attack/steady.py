@@ -26,7 +26,7 @@ class Steady:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.trips = json.loads(self._process.communicate(b"stop\n", timeout=60)[0])
+        self.trips = json.loads(self._process.communicate(b"stop\n", timeout=120)[0])
 
 
 def p99(trips: list[float]) -> float:

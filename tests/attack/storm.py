@@ -55,7 +55,7 @@ def rest_after(
 ) -> list[float]:
     """Round trips in seconds of one steady client, for so long, or until the stop."""
     trips = []
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as link:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as link:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end = time.monotonic() + seconds
         while time.monotonic() < end and not stop():

@@ -221,7 +221,7 @@ def test_streams_and_sessions_end_with_the_credential(
     for thread in threads:
         thread.start()
     for _ in threads:
-        assert watching.acquire(timeout=30)
+        assert watching.acquire(timeout=60)
     assert broker.subjects(NEIGHBOUR, "ann") == 200
     change(broker)
     until(lambda: "ann" in ended, ENDS_S)

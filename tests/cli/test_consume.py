@@ -42,7 +42,7 @@ def test_a_reader_that_waits_says_so_on_a_terminal(cli: Shell, filled: str, targ
         os.close(other_end)
         assert os.read(terminal, 1000).startswith(b"waiting for new records; --from-beginning")
         running.send_signal(signal.SIGINT)
-        running.wait(30)
+        running.wait(90)
     os.close(terminal)
 
 
@@ -165,7 +165,7 @@ def test_a_reader_of_the_output_that_leaves_ends_it_quietly(cli: Shell, topic: s
         running.stdout.close()
         assert running.stderr is not None
         assert running.stderr.read() == b""
-        assert running.wait(30) == 1
+        assert running.wait(90) == 1
 
 
 def test_ctrl_c_is_the_ordinary_end_and_commits_what_was_printed(
@@ -178,7 +178,7 @@ def test_ctrl_c_is_the_ordinary_end_and_commits_what_was_printed(
         for _ in range(11):
             assert running.stdout.readline()
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=30)
+        _, errors = running.communicate(timeout=90)
         assert running.returncode == 0
         assert errors.startswith(b"11 records, ")
     assert cli("groups", "describe", group, "--json").json[0]["lag"] == 0

@@ -73,7 +73,7 @@ def test_a_watched_group_is_a_line_of_json_at_each_look(
         while json.loads(running.stdout.readline())[0]["lag"] < 2:
             pass
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=30)
+        _, errors = running.communicate(timeout=90)
         assert (running.returncode, errors) == (0, b"")
 
 
@@ -86,7 +86,7 @@ def test_a_screen_is_cleared_on_a_terminal_only(cli: Shell, topic: str, group: s
         running.stdout.close()
         assert running.stderr is not None
         assert running.stderr.read() == b""
-        running.wait(30)
+        running.wait(90)
     assert CLEAR not in shown
     assert shown.count(f"{group}  state=Empty") >= 2
 
@@ -139,7 +139,7 @@ def test_a_watched_group_is_shown_again_once_its_broker_is_back(
         while json.loads(running.stdout.readline())[0]["lag"] < 2:
             pass
         running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=30)
+        _, errors = running.communicate(timeout=90)
         assert (running.returncode, errors) == (0, b"")
 
 

@@ -15,7 +15,7 @@ import pytest
 from kbroker.kernels import packaged, plain
 from tests.kernels.fresh import fresh_environment
 
-ENDS_S = 30.0
+ENDS_S = 120.0
 BEFORE = "the kernels are not compiled yet"
 WHILE = "kernels: compiling"
 

@@ -31,6 +31,7 @@ TOPIC, GROUP = "mail", "team"
 TTL = "kbroker.record.ttl.ms"
 DELAY, DELIVER_AT = "kbroker.delivery.delay.ms", "kbroker-deliver-at"
 OLD_MS = 3_600_000
+LATE_S = 30  # of a delivery on a busy machine
 REFUSED: tuple[tuple[str, dict[str, str], str], ...] = (
     ("bad", {TTL: "-2"}, "must be at least -1"),
     ("bad", {TTL: "soon"}, "kbroker.record.ttl.ms"),
@@ -207,7 +208,7 @@ def test_a_record_with_a_delay_comes_in_its_time_and_others_do_not_wait(node: KB
     assert {value for value, _ in found} == set(seconds)
     began = found[0][1]  # a consumer that starts late finds more that is due
     for value, at in found:
-        assert due[value] <= at < max(due[value], began) + 6
+        assert due[value] <= at < max(due[value], began) + LATE_S
 
 
 def test_a_topics_delay_holds_until_it_is_taken_away(node: KBroker) -> None:

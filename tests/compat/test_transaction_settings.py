@@ -37,7 +37,7 @@ def test_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(
     broker = broker_factory({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"})
     talk = talk_to(broker)
     talk.create_topic("a", 1)
-    producer = talk.init("init", timeout_ms=500)
+    producer = talk.init("init", timeout_ms=3000)
     assert talk.produce("open", 12, producer, "a", 0, 0).responses[0].partition_responses[0].error_code == 0
     wait_for_state(talk, "CompleteAbort")
     assert read_to_end(broker.bootstrap, "settings-a") == []

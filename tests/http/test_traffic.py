@@ -230,7 +230,7 @@ def test_an_open_transaction_is_counted_with_its_age(broker_factory: BrokerFacto
     broker = broker_factory({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"})
     create(broker, "orders")
     producer = Producer(
-        {"bootstrap.servers": broker.bootstrap, "transactional.id": "slow", "transaction.timeout.ms": 2000}
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": "slow", "transaction.timeout.ms": 10_000}
     )
     producer.init_transactions(30)
     producer.begin_transaction()

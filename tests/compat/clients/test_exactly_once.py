@@ -91,7 +91,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_the_broker(
     bootstrap: str, topic: TopicFactory, fresh: NameFactory
 ) -> None:
     name = topic()
-    producer = transactional(bootstrap, fresh("slow"), transaction_timeout_ms=1000)
+    producer = transactional(bootstrap, fresh("slow"), transaction_timeout_ms=5000)
     producer.begin_transaction()
     producer.produce(name, b"too slow", partition=0)
     producer.flush(TIMEOUT_S)
@@ -116,7 +116,7 @@ class Waiter:
         self._partition = TopicPartition(topic, 0)
 
     def until_end_is(self, offset: int) -> None:
-        for _ in range(60):
+        for _ in range(240):
             if self._consumer.get_watermark_offsets(self._partition, TIMEOUT_S)[1] >= offset:
                 return self._consumer.close()
             self._consumer.poll(0.5)

@@ -123,7 +123,7 @@ def test_kafka_python_logs_in_only_with_the_right_password(address: str, mechani
         }
 
     producer = kafka.KafkaProducer(**settings(SECRET))
-    assert producer.send(f"kp-{mechanism}", b"value").get(20).offset == 0
+    assert producer.send(f"kp-{mechanism}", b"value").get(90).offset == 0
     producer.close()
     with pytest.raises(kafka.errors.KafkaError):
         kafka.KafkaAdminClient(**settings("wrong"), bootstrap_timeout_ms=2000).list_topics()

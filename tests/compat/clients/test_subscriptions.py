@@ -53,7 +53,7 @@ class Member:
         return len(self.consumer.assignment())
 
 
-def drive(members: list[Member], until: Callable[[], bool], timeout_s: float = 40) -> None:
+def drive(members: list[Member], until: Callable[[], bool], timeout_s: float = 120) -> None:
     """Polls all members until the condition holds; fails when it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not until():

@@ -120,7 +120,7 @@ def test_kafka_python_produces_over_tls(secured: Secured) -> None:
         security_protocol="SSL",
         ssl_cafile=secured.file("broker.crt"),
     )
-    assert producer.send("python", b"value").get(20).offset == 0
+    assert producer.send("python", b"value").get(90).offset == 0
     producer.close()
 
 
