@@ -17,6 +17,7 @@ import lz4.frame
 import zstandard
 
 from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.slices import is_sliced
 
 MAX_BYTES: Final = 1 << 30
 XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
@@ -210,8 +211,9 @@ def _lz4_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
 
 def _zstd_pieces(data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:
     window = yield from _check_zstd_frames(memoryview(data))
-    if window > ZSTD_KEPT_WINDOW:
-        unpacker = zstandard.ZstdDecompressor()  # its window goes with it
+    if window > ZSTD_KEPT_WINDOW or is_sliced():
+        # Its window is freed with it; other work of this thread may decompress between two slices.
+        unpacker = zstandard.ZstdDecompressor()
     else:
         if not hasattr(_contexts, "zstd"):
             _contexts.zstd = (

@@ -1,7 +1,8 @@
 """OpenTelemetry MetricsData as clients push it: data points with short, printable texts.
 
 What is read of a payload is bounded: a protobuf of a mebibyte can hold half a million empty
-messages.
+messages. A text may take most of a mebibyte, and protobuf copies it whenever it is read: it is read
+once, however many points share it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_D
 
 from kbroker.control.telemetry.points import MAX_TEXT, Key, Labels, Point, printable
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 MAX_POINTS: Final = 1000
 """Data points that are read of one payload. A Java producer has some 200 series."""
@@ -43,23 +45,23 @@ def points(payload: bytes) -> list[Point]:
 
 def _points(data: Any) -> Iterator[Point]:
     metrics = (
-        (resource.resource.attributes, metric)
+        (shared, metric)
         for resource in islice(data.resource_metrics, MAX_GROUPS)
+        for shared in (_attributes(resource.resource.attributes),)
         for scope in islice(resource.scope_metrics, MAX_GROUPS)
         for metric in scope.metrics
     )
     data_points = (
-        (shared, metric, kind, point)
+        (shared, name, kind, body, point)
         for shared, metric in islice(metrics, MAX_POINTS)
         if (kind := metric.WhichOneof("data")) is not None
-        for point in getattr(metric, kind).data_points
+        for name, body in ((printable(metric.name), getattr(metric, kind)),)
+        for point in body.data_points
     )
-    for shared, metric, kind, point in islice(data_points, MAX_POINTS):  # those without a value, too
-        name = printable(metric.name)
+    for shared, name, kind, body, point in paced(islice(data_points, MAX_POINTS)):  # valueless ones, too
         if not name:
             continue
-        body = getattr(metric, kind)
-        labels = _labels(shared, point.attributes)
+        labels = _labels(shared + _attributes(point.attributes))
         if kind in ("gauge", "sum"):
             yield from _number(name, kind, body, point, labels)
         else:
@@ -87,22 +89,27 @@ def _value(name: str, labels: Labels, counter: bool, value: float, delta: bool) 
     yield Point(Key(name, labels, counter), value, delta)
 
 
-def _labels(*groups: Iterable[Any]) -> Labels:
+def _attributes(group: Iterable[Any]) -> list[tuple[str, str]]:
+    """Names and values of a resource or point."""
+    found = []
+    for attribute in islice(group, MAX_ATTRIBUTES):
+        name = printable(attribute.key).replace(".", "_").replace("-", "_")
+        form = attribute.value.WhichOneof("value")
+        if form in ("string_value", "int_value", "bool_value", "double_value"):
+            found.append((name, printable(str(getattr(attribute.value, form)))))
+    return found
+
+
+def _labels(attributes: Iterable[tuple[str, str]]) -> Labels:
     """node, topic, partition and all other attributes, as name=value in their order."""
     columns = dict.fromkeys(("node", "topic", "partition"), "")
     others = {}
-    for group in groups:
-        for attribute in islice(group, MAX_ATTRIBUTES):
-            name = printable(attribute.key).replace(".", "_").replace("-", "_")
-            form = attribute.value.WhichOneof("value")
-            if form not in ("string_value", "int_value", "bool_value", "double_value"):
-                continue
-            value = printable(str(getattr(attribute.value, form)))
-            if name in CHANGING:
-                continue
-            if name in COLUMNS:
-                columns[COLUMNS[name]] = value
-            else:
-                others[name] = value
+    for name, value in attributes:
+        if name in CHANGING:
+            continue
+        if name in COLUMNS:
+            columns[COLUMNS[name]] = value
+        else:
+            others[name] = value
     text = ",".join(f"{name}={value}" for name, value in sorted(others.items()))
     return Labels(columns["node"], columns["topic"], columns["partition"], text[: 4 * MAX_TEXT])

@@ -15,11 +15,12 @@ from kbroker.control.telemetry.series import ClientSeriesTable
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.ipc.messages import ClientRequest
-from kbroker.protocol.compression import Codec, TooLong, decompress
+from kbroker.protocol.compression import Codec, TooLong, pieces
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
 from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.slices import yield_slice
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ ASK_AGAIN: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COM
 """After these errors a client asks for its subscription at once."""
 MAX_TEXT: Final = 255
 """Maximum of characters that are used of each text by which a client describes itself."""
+PIECE_BYTES: Final = 1 << 14
+"""Decompressed bytes of a piece; each may be a frame of zstd."""
 
 
 class TelemetryService:
@@ -99,6 +102,8 @@ class TelemetryService:
 
         payload = plain(request.compression_type, request.metrics, self.max_bytes)
         self._series.add(instance.instance_id, instance.client, points(payload))
+        if self._instances.get(instance.instance_id) is None:  # it has left during a pause
+            self._series.gone(instance.instance_id, self._clock_ms())
 
     def _instance(self, instance_id: bytes, client: ClientRequest) -> ClientInstance:
         """The client's subscription, evaluated again when subscriptions have changed."""
@@ -149,8 +154,16 @@ def _attributes(instance_id: bytes, client: ClientRequest) -> Mapping[str, str]:
 
 def plain(codec: int, data: bytes, max_bytes: int) -> bytes:
     """The payload. Raises INVALID_RECORD for damage, and as soon as it has more bytes:
-    TELEMETRY_TOO_LARGE is only for the bytes of the request, as in Kafka."""
+    TELEMETRY_TOO_LARGE is only for the bytes of the request, as in Kafka.
+
+    It is decompressed in slices: a mebibyte may consist of a hundred thousand frames."""
+    found = bytearray()
     try:
-        return bytes(decompress(codec, data, max_bytes))
-    except (TooLong, ProtocolError, MemoryError) as error:
+        for piece in pieces(codec, data, PIECE_BYTES, max_bytes):
+            yield_slice()
+            if len(found) + len(piece) > max_bytes:
+                raise TooLong(f"decompressed metrics take more than the {max_bytes} bytes allowed")
+            found += piece
+    except (ProtocolError, MemoryError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+    return bytes(found)

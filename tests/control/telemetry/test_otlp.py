@@ -15,7 +15,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 from kbroker.control.telemetry import otlp
 from kbroker.control.telemetry.otlp import MAX_POINTS, points
-from kbroker.control.telemetry.points import MAX_TEXT, Key, Labels, Point
+from kbroker.control.telemetry.points import MAX_TEXT, Key, Labels, Point, printable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.telemetry.payloads import counter, gauge, payload
 
@@ -103,6 +103,22 @@ def test_data_points_without_a_value_are_read_in_bounds(monkeypatch: pytest.Monk
             metric.gauge.data_points.add()
     assert points(data.SerializeToString()) == []
     assert len(read) == MAX_POINTS
+
+
+def test_texts_that_many_points_share_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of a mebibyte that was read for each of a thousand points took control 1.7 s."""
+    read: list[str] = []
+
+    def noted(text: str) -> str:
+        read.append(text)
+        return printable(text)
+
+    monkeypatch.setattr(otlp, "printable", noted)
+    metric = gauge("name", 1)
+    metric.gauge.data_points.extend([metric.gauge.data_points[0]] * 9)
+    found = points(payload(metric, key="value"))
+    assert found == [Point(Key("name", Labels("", "", "", "key=value"), False), 1.0, False)] * 10
+    assert sorted(read) == ["key", "name", "value"]
 
 
 def test_garbage_is_an_invalid_record_or_nothing() -> None:

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -21,6 +23,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
+from kbroker.protocol.slices import Work
 from tests.api.in_process import client_request
 from tests.control.fakes import World, world
 from tests.control.telemetry.payloads import counter, gauge, payload
@@ -209,6 +212,21 @@ def test_an_instance_is_forgotten_with_its_connection(case: Case) -> None:
     assert case.values["c"] == 2.0
 
 
+def test_series_of_a_client_that_leaves_while_its_push_is_read_are_dropped(case: Case) -> None:
+    instance = case.get()
+    metrics = compress(Codec.GZIP, b"") * 20_000 + compress(Codec.GZIP, METRICS)
+    work = Work(partial(case.push, instance, compression_type=Codec.GZIP, metrics=metrics))
+    work.run_slice()
+    assert not work.done
+    for listener in case.broker.listeners.connection:
+        listener(asking().connection_id)
+    while not work.done:
+        work.run_slice()
+    assert case.values == {"c": 2.0, "g": 1.0}
+    case.now_ms += KEPT_MS
+    assert case.values == {}
+
+
 def test_instances_are_bounded(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instances, "MAX_INSTANCES", 10)
     for number in range(100):
@@ -228,6 +246,29 @@ def test_subscriptions_of_an_earlier_start_are_in_force(case: Case) -> None:
 def test_every_codec_is_read(codec: Codec) -> None:
     data = bytes(range(256)) * 40
     assert plain(codec, compress(codec, data), len(data)) == data
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_very_many_frames_are_decompressed_in_slices(codec: Codec) -> None:
+    data = compress(codec, b"") * 20_000 + compress(codec, b"x")
+    work = Work(partial(plain, codec, data, 1 << 20))
+    found = work.run_slice()
+    while not work.done:
+        found = work.run_slice()
+    assert found == b"x"
+    assert work.slices > 3
+
+
+def test_payloads_that_are_decompressed_at_the_same_time_do_not_mix() -> None:
+    texts = [Random(number).randbytes(700_000) for number in range(2)]
+    empty = compress(Codec.ZSTD, b"") * 5_000
+    works = [Work(partial(plain, Codec.ZSTD, empty + compress(Codec.ZSTD, text), 1 << 20)) for text in texts]
+    found = [b"", b""]
+    while not all(work.done for work in works):
+        for number, work in enumerate(works):
+            if not work.done:
+                found[number] = work.run_slice()
+    assert found == texts
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
