@@ -7,7 +7,7 @@ from ssl import SSLCertVerificationError
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ class Schema(Struct, frozen=True):
 
 class SchemaSource:
     """The registry at a URL; name and password of `http://name:password@host` are sent as HTTP
-    basic."""
+    basic, to no proxy of the environment: other commands connect directly, too."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         try:
@@ -45,6 +45,7 @@ class SchemaSource:
         self._url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
         self._login = basic(unquote(login)) if login else {}
         self._timeout_s = timeout_s
+        self._opener = build_opener(ProxyHandler({}))
 
     def schema(self, schema_id: int) -> Schema:
         """A schema with all of its references. Raises CommandFailed."""
@@ -71,7 +72,7 @@ class SchemaSource:
         for name, value in self._login.items():  # for this host, not for one that it redirects to
             request.add_unredirected_header(name, value)
         try:
-            with urlopen(request, timeout=self._timeout_s) as answer:
+            with self._opener.open(request, timeout=self._timeout_s) as answer:
                 found = json.loads(answer.read(MAX_BYTES))
         except HTTPError as error:
             raise self._refusal(error, path) from None

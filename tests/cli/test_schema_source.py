@@ -4,6 +4,7 @@ import json
 import shutil
 import ssl
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -56,6 +57,15 @@ def test_a_refusal_has_the_registrys_reason(body: bytes, shown: str) -> None:
 def test_a_registry_that_does_not_answer_is_unreachable_in_plain_words() -> None:
     with pytest.raises(Unreachable, match=r"http://127.0.0.1:1 does not answer: Connection refused"):
         SchemaSource("http://127.0.0.1:1", 10).schema(1)
+
+
+def test_a_proxy_of_the_environment_gets_no_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setattr(urllib.request, "_opener", None)  # made by an earlier request
+    with serving(lambda _path: (200, SCHEMA)) as url:
+        assert SchemaSource(url, 10).schema(1).text == "1"
 
 
 @contextmanager
