@@ -118,7 +118,7 @@ class TokenChecks:
                 issuer=self._issuer,
                 leeway=self._leeway_s,
             )
-        except (jwt.PyJWTError, ValueError) as error:
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:  # PyJWT 2.12 lets the last one pass
             raise BadToken(str(error)) from None
         subject = claims.get(self._subject)
         if not isinstance(subject, str) or not subject.strip():

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 
 from kbroker.config.broker import BrokerConfig
@@ -46,6 +47,19 @@ def test_a_login_with_a_bad_token_is_refused(checks: TokenChecks, wrong: dict[st
 def test_a_login_without_a_valid_token_is_refused(checks: TokenChecks, text: str) -> None:
     with pytest.raises(BadToken):
         claims(checks, text)
+
+
+def test_a_header_that_is_nested_too_deeply_is_a_bad_token(
+    checks: TokenChecks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older versions of PyJWT do not catch the error of the JSON parser."""
+
+    def deep(_token: str) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(jwt, "get_unverified_header", deep)
+    with pytest.raises(BadToken, match="recursion"):
+        claims(checks, token())
 
 
 @pytest.mark.parametrize("end", [10**400, 1e300, 1 << 62, "99999999999999999999"])
