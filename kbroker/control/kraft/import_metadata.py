@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kbroker.config.alter import Alteration, AlterError, Op, alter_broker, alter_client_metrics, alter_group
-from kbroker.config.broker import BrokerConfig
+from kbroker.config.broker import BrokerConfig, is_sensitive
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.kraft.export import is_own
@@ -121,7 +121,9 @@ def _usable(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) ->
         if problem is None:
             usable[name] = value
         else:
-            log.error("config %s=%s of %s is ignored: %s", name, value, key[1] or "all brokers", problem)
+            secret = key[0] == BROKER and is_sensitive(name)  # Kafka's metadata has passwords in plain text
+            shown = name if secret else f"{name}={value}"
+            log.error("config %s of %s is ignored: %s", shown, key[1] or "all brokers", problem)
     return usable
 
 

@@ -6,8 +6,12 @@ import base64
 import shutil
 from pathlib import Path
 
+import pytest
+
+from kbroker.config.broker import BrokerConfig
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.import_metadata import _usable
 from kbroker.control.kraft.metadata_folder import FOLDER, unseen_topics
 from kbroker.control.kraft.records import framed
 from kbroker.control.metadata import kafka_metadata as km
@@ -49,6 +53,15 @@ def with_ids(made: World) -> None:
     for topic in made.broker.catalogue.topics.values():
         for partition in topic.partitions:
             grow(made, f"{topic.name}-{partition.index}", topic.topic_id)
+
+
+def test_a_password_that_is_ignored_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    configs = {"ssl.key.password": "secret-1", "my.plugin.key": "secret-2", "log.retention.ms": "x-3"}
+    config = BrokerConfig({"log.dirs": "/d"})
+    assert _usable((BROKER, ""), configs, config) == {"my.plugin.key": "secret-2"}
+    assert "config ssl.key.password of all brokers is ignored" in caplog.text
+    assert "config log.retention.ms=x-3 of all brokers is ignored" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_nothing_changes_when_kafka_has_not_run(tmp_path: Path) -> None:
