@@ -28,6 +28,7 @@ _INSTANCE: Final = "http://169.254.169.254/"
 """Without credentials the library asks this address for them, on every host."""
 _NO_ANSWER: Final = re.compile(r"Error performing [A-Z]+ (\S+) in .* - HTTP error: ")
 """The library's text about a request without an HTTP answer: no connection, or none in time."""
+_OBJECT: Final = re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{64}")
 _NOTES: Final = 32
 """The journal is written after this many closed segments. An interrupted backup reads at most these
 again."""
@@ -170,10 +171,11 @@ class Bucket:
 
     def drop(self, points: list[Point]) -> int:
         """Delete the points first: after an interruption the next pruning removes the unused
-        objects."""
+        objects. Other files of the bucket remain, whatever their folder."""
         self._delete([f"points/{point.name}.json" for point in points])
         needed = {one.sha256 for point in self.points() for one in point.objects()}
-        gone = [path for path, _ in self._list("objects/") if path.rpartition("/")[2] not in needed]
+        paths = [path for path, _ in self._list("objects/") if _OBJECT.fullmatch(path)]
+        gone = [path for path in paths if path.rpartition("/")[2] not in needed]
         self._delete(gone)
         self._known = {key: sha256 for key, sha256 in self._known.items() if sha256 in needed}
         self._write_journal()

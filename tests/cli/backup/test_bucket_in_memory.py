@@ -229,6 +229,16 @@ def test_pruning_removes_the_objects_and_notes_that_no_point_needs(bucket: Bucke
     assert bucket.drop([]) == 0
 
 
+def test_pruning_keeps_files_that_are_not_of_the_backup(bucket: Bucket, store: Store) -> None:
+    """A bucket may have other files, also in a folder of that name."""
+    others = ["objects/photo.jpg", "objects/ab/cd/ef", f"objects/x/{'0' * 64}"]
+    store.objects.update((path, b"other") for path in others)
+    one = point(bucket, 1000, b"a")
+    bucket.add(one)
+    assert bucket.drop([one]) == 2
+    assert sorted(store.objects) == sorted(["journal", *others])
+
+
 @pytest.mark.parametrize(
     ("error", "text", "kind"),
     [
