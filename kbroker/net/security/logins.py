@@ -180,7 +180,12 @@ class Logins:
         found = self._users.get(listener)
         if found is None:
             text = self._config.of_listener(listener, "sasl.jaas.config", PLAIN)
-            found = self._users[listener] = plain_users(text) if isinstance(text, str) else {}
+            try:
+                found = plain_users(text) if isinstance(text, str) else {}
+            except ConfigError as error:  # a start checks the text, a change at run time does not
+                log.warning("listener %s has no users of PLAIN: %s", listener, error)
+                found = {}
+            self._users[listener] = found
         return found
 
     # --- tokens -------------------------------------------------------------------------------------

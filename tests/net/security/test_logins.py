@@ -344,3 +344,17 @@ def test_changed_passwords_hold_for_the_next_login(scene: Make) -> None:
     case.connection.login, case.connection.state = Login(), State.AUTHENTICATING
     case.log_in(password="other")
     assert case.is_served
+
+
+def test_a_login_is_refused_while_the_users_cannot_be_read(
+    scene: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A malformed text left logins without an answer, each with a traceback."""
+    case = scene()
+    case.logins.change({"listener.name.sasl.plain.sasl.jaas.config": 'user_alice="secret"'})
+    case.log_in()
+    assert not case.is_served
+    case.timers[0].fire()
+    assert case.answer().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert "listener SASL has no users of PLAIN: JAAS config" in caplog.text
+    assert "secret" not in caplog.text
