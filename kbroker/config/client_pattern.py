@@ -1,17 +1,32 @@
 """Regular expressions that clients send: RE2's language, matched in time linear in the length of
 the text.
 
-Kafka matches with RE2/J, which has neither back references nor look-around, so that no expression
-can keep the coordinator busy. RE2 itself does the work here.
+Kafka matches with RE2/J, which has neither back references nor look-around. RE2 itself does the
+work here. Its time is also in proportion to the size of the expression, and to the square of that
+for some, so expressions have bounds: one call of RE2 holds the coordinator, and takes some tens of
+milliseconds at most.
 """
 
+import re
 from functools import lru_cache
+from typing import Any, Final
 
 import re2
 
-MAX_BYTES = 1 << 20
-"""Memory of one compiled expression and its automaton."""
-MAX_LENGTH = 32_767
+PLAIN_BYTES = 1 << 20
+"""Memory of one compiled expression and its automaton, for alternatives of plain texts."""
+MAX_BYTES = 1 << 18
+"""The same of any other."""
+MAX_PLAIN_LENGTH = 32_767
+MAX_PLAIN_DOTS = 4096
+MAX_LENGTH = 8192
+MAX_COST_US = 20_000
+CLASS_US, OPTIONAL_US, REPETITION_US = 200, 10, 1
+"""Time that RE2 needs for a class of Unicode, an optional part, and each repetition of a counted
+one, before it counts memory."""
+SHORT_TEXT = 255
+MAX_STEPS = 1 << 22
+"""Product of the lengths of a longer text and of a compiled expression."""
 REMEMBERED = 256
 
 RE2J_WORDS = {
@@ -27,9 +42,20 @@ RE2J_WORDS = {
 }
 """Error texts of RE2, and those of Kafka's RE2/J."""
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = MAX_BYTES
+_PLAIN: Final = re.compile(r"(?:[A-Za-z0-9_.|-]|\\\.)*+")
+_REPETITION: Final = re.compile(r"\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}")
+
+
+def _options(max_bytes: int) -> Any:
+    made = re2.Options()
+    made.log_errors = False
+    made.max_mem = max_bytes
+    made.never_capture = True  # each group would be copied for each state and character
+    return made
+
+
+_OPTIONS = _options(MAX_BYTES)
+_PLAIN_OPTIONS = _options(PLAIN_BYTES)
 
 
 class InvalidPattern(ValueError):
@@ -41,19 +67,24 @@ class ClientPattern:
 
     def __init__(self, text: str) -> None:
         """Raises InvalidPattern."""
-        if len(text) > MAX_LENGTH:
+        plain = _is_plain(text)
+        if not plain and (len(text) > MAX_LENGTH or _cost_us(text) > MAX_COST_US):
             raise InvalidPattern("expression too large")
         if r"\C" in text.replace(r"\\", ""):
             raise InvalidPattern("invalid escape sequence")  # \C, one byte of a character: not in RE2/J
         try:
-            self._compiled = re2.compile(text, _OPTIONS)
+            self._compiled = re2.compile(text, _PLAIN_OPTIONS if plain else _OPTIONS)
         except re2.error as error:
             raise InvalidPattern(_as_re2j(error.args[0])) from None
         except UnicodeEncodeError as error:
             raise InvalidPattern("not UTF-8") from error
+        self._size = 0 if plain else int(self._compiled.programsize)
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text matches."""
+        """Whether the whole text matches; False for a long text and an expression that would take
+        too long."""
+        if len(text) > SHORT_TEXT and len(text) * self._size > MAX_STEPS:
+            return False
         return self._compiled.fullmatch(text) is not None
 
 
@@ -61,6 +92,19 @@ class ClientPattern:
 def compile_pattern(text: str) -> ClientPattern:
     """Compiled once. Raises InvalidPattern."""
     return ClientPattern(text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether an expression consists of names and of dots, as alternatives."""
+    if len(text) > MAX_PLAIN_LENGTH or text.count(".") > MAX_PLAIN_DOTS:
+        return False
+    return _PLAIN.fullmatch(text) is not None
+
+
+def _cost_us(text: str) -> int:
+    classes = text.count(r"\p") + text.count(r"\P")
+    repetitions = sum(int(high or low) for low, high in _REPETITION.findall(text))
+    return CLASS_US * classes + OPTIONAL_US * text.count("?") + REPETITION_US * repetitions
 
 
 def _as_re2j(why: str | bytes) -> str:

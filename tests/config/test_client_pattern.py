@@ -100,6 +100,42 @@ def test_an_expression_that_would_keep_python_busy_for_years_is_quick() -> None:
     assert time.thread_time() - began < 5
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["a?" * 4000, r"\pL" * 2700, "(?i)" + r"\PL" * 2700, "x{1,1000}" * 900, "x{1000}" * 1000, "(a?)*" * 6000],
+)
+def test_a_pattern_that_takes_long_to_compile_is_refused_at_once(pattern: str) -> None:
+    """With 32,000 characters they took RE2 up to 2 s."""
+    began = time.thread_time()
+    with pytest.raises(InvalidPattern, match="expression too large"):
+        ClientPattern(pattern)
+    assert time.thread_time() - began < 0.1
+
+
+@pytest.mark.parametrize("pattern", ["(a?)*" * 1500, "(a?b*)*" * 1000, "a?b?" * 900, "(|a)" * 2000])
+def test_a_pattern_of_very_many_groups_is_matched_quickly(pattern: str) -> None:
+    """Without a bound, and with groups that are captured, one name took RE2 47 s."""
+    began = time.thread_time()
+    assert not ClientPattern(pattern).matches("a" * 248 + "!")
+    assert time.thread_time() - began < 1
+
+
+def test_names_as_alternatives_may_be_longer() -> None:
+    names = [f"team-{number:04}.orders" for number in range(1500)]
+    pattern = ClientPattern("|".join(names).replace(".", r"\."))
+    assert [pattern.matches(name) for name in (names[0], names[-1], "team-0000xorders")] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_long_text_is_matched_unless_the_pattern_is_long_too() -> None:
+    text = "a" * 32_000
+    assert ClientPattern(".*a").matches(text)
+    assert not ClientPattern("(?:a|b*)*" * 500).matches(text)
+
+
 def test_a_pattern_takes_no_more_memory_than_it_may() -> None:
     with pytest.raises(InvalidPattern):
         ClientPattern("(" + "a{100}" * 300 + "){10}" + "b{1000}" * 300)
