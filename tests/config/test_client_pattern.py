@@ -9,7 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kbroker.config.client_pattern import ClientPattern, InvalidPattern
+from kbroker.control.groups.consumer_group import regex
 from kbroker.control.groups.consumer_group.regex import matching_topics
+from kbroker.protocol.slices import SLICE_NS, Work
 
 ATOMS = st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[^a]", "[a-c_]", r"\d", r"\w", r"\S", "x?"])
 PATTERNS = st.recursive(
@@ -118,6 +120,26 @@ def test_a_pattern_of_very_many_groups_is_matched_quickly(pattern: str) -> None:
     began = time.thread_time()
     assert not ClientPattern(pattern).matches("a" * 248 + "!")
     assert time.thread_time() - began < 1
+
+
+class Slow:
+    """An expression that takes two slices for each name."""
+
+    def matches(self, _: str) -> bool:
+        ends_ns = time.thread_time_ns() + 2 * SLICE_NS
+        while time.thread_time_ns() < ends_ns:
+            pass
+        return True
+
+
+def test_a_slice_ends_with_a_name_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex, "compile_pattern", lambda _: Slow())
+    work = Work(lambda: matching_topics("x", ["a", "b", "c", "d"]))
+    found = work.run_slice()
+    while not work.done:
+        found = work.run_slice()
+    assert found == {"a", "b", "c", "d"}
+    assert work.slices == 4
 
 
 def test_names_as_alternatives_may_be_longer() -> None:

@@ -12,7 +12,7 @@ from kbroker.protocol.messages.describe_transactions import TopicData
 from kbroker.protocol.messages.describe_transactions import TransactionState as Described
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kbroker.protocol.messages.list_transactions import TransactionState as Listed
-from kbroker.protocol.slices import Names, distinct, paced
+from kbroker.protocol.slices import Names, distinct, paced, yield_slice
 
 
 def describe(table: TransactionTable, transactional_id: str) -> Described:
@@ -54,7 +54,10 @@ def list_transactions(
             return False
         if request.duration_filter >= 0 and now_ms - known.start_ms <= request.duration_filter:
             return False
-        return pattern is None or pattern.matches(known.transactional_id)
+        if pattern is None:
+            return True
+        yield_slice()  # each id may take milliseconds
+        return pattern.matches(known.transactional_id)
 
     return ListTransactionsResponse(
         unknown_state_filters=_unknown(request.state_filters),

@@ -4,10 +4,10 @@ All expressions of a group are resolved together, in a separate operation after 
 requested it, so that one change of topics makes one rebalance.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
-from kbroker.config.client_pattern import InvalidPattern, compile_pattern
+from kbroker.config.client_pattern import ClientPattern, InvalidPattern, compile_pattern
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
@@ -15,7 +15,7 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import in_order, paced
+from kbroker.protocol.slices import in_order, paced, yield_slice
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """A group's expressions are not resolved more often than this."""
@@ -27,7 +27,14 @@ def matching_topics(pattern: str, names: Iterable[str]) -> frozenset[str]:
         regex = compile_pattern(pattern)
     except InvalidPattern:
         return frozenset()
-    return frozenset(name for name in paced(names) if regex.matches(name))
+    return frozenset(_matching(regex, names))
+
+
+def _matching(regex: ClientPattern, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield_slice()  # each may take milliseconds
+        if regex.matches(name):
+            yield name
 
 
 class RegexChange(Enum):
