@@ -7,6 +7,7 @@ slow host.
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +91,30 @@ def test_long_lists_of_names_are_taken() -> None:
     json_schema({"required": names, "dependencies": {"b": names}})
     for name in ("type", "required", "dependencies", "enum"):
         json_schema({"properties": {name: {"enum": names}}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"pattern": "ab" * 60_000}}},
+        {"anyOf": [{"patternProperties": {f"{number}{'x' * 1000}": True}} for number in range(120)]},
+    ],
+)
+def test_very_long_patterns_are_refused_before_they_are_compiled(schema: Any) -> None:
+    with pytest.raises(InvalidSchema, match="the regular expressions are too long"), within(1):
+        json_schema(schema)
+
+
+def test_long_patterns_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python keeps 512 of them, however long they are."""
+    purged: list[bool] = []
+    monkeypatch.setattr(re, "purge", lambda: purged.append(True))
+    json_schema({"pattern": "^[a-z]+$", "patternProperties": {"^x": True}})
+    assert purged == []
+    json_schema({"items": [{"pattern": "ab" * 1000}]})
+    with pytest.raises(InvalidSchema):
+        json_schema({"pattern": "(" * 50 + "ab" * 1000})
+    assert purged == [True, True]
 
 
 def test_a_chain_of_references_is_compared_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 by `json_diff`."""
 
 import json
+import re
 from typing import Any
 
 import jsonschema.exceptions
@@ -18,6 +19,12 @@ MAPS_OF_TEXTS = ("dependencies", "dependentRequired")
 MAX_TYPES = 300
 """Maximum of a list of types or of required names with values that are no texts. The library
 compares the values of such a list one by one, and makes an error of each."""
+MAX_PATTERNS = 100_000
+"""Characters of the regular expressions of a schema. The library compiles each, in 2 microseconds a
+character."""
+KEPT_PATTERNS = 1000
+"""Characters up to which Python may keep what it compiled, some twenty bytes for each: it keeps 512
+expressions, however long they are."""
 
 
 class JsonSchema:
@@ -29,6 +36,9 @@ class JsonSchema:
             raise InvalidSchema("a JSON schema is an object or a boolean")
         if isinstance(self.given, dict) and not isinstance(self.given.get("$schema", ""), str):
             raise InvalidSchema("$schema is no string")
+        patterns = _pattern_characters(self.given)
+        if patterns > MAX_PATTERNS:
+            raise InvalidSchema("the regular expressions are too long")
         others = {name: _load(one) for name, one in references.items()}
         kind = jsonschema.validators.validator_for(self.given, default=jsonschema.validators.Draft7Validator)
         try:
@@ -37,6 +47,9 @@ class JsonSchema:
             raise InvalidSchema(f"{error.message} at {error.json_path}") from None
         except OverflowError as error:  # of a pattern
             raise InvalidSchema(str(error)) from None
+        finally:
+            if patterns > KEPT_PATTERNS:
+                re.purge()
         self.document = Document(self.given, others)
         self.document.check()
         self.canonical = json.dumps(self.given, separators=(",", ":"), ensure_ascii=False)
@@ -79,6 +92,18 @@ def _to_check(schema: Any) -> Any:
                 _check_texts(name, one)
         found[name] = _to_check(part)
     return found
+
+
+def _pattern_characters(schema: Any) -> int:
+    if isinstance(schema, list):
+        return sum(map(_pattern_characters, schema))
+    if not isinstance(schema, dict):
+        return 0
+    pattern, properties = schema.get("pattern"), schema.get("patternProperties")
+    own = len(pattern) if isinstance(pattern, str) else 0
+    if isinstance(properties, dict):
+        own += sum(map(len, properties))
+    return own + sum(map(_pattern_characters, schema.values()))
 
 
 def _check_texts(name: str, part: Any) -> None:
