@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.coordinator.key_hash import positive_hash
+from kbroker.config.java_hash import string_hash
+from kbroker.control.coordinator.key_hash import MAX_KEPT, kept_hash, positive, positive_hash
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,20 @@ def test_keys_are_hashed_as_javas_strings(key: str, number: int) -> None:
 @given(st.text())
 def test_hashes_are_never_negative(key: str) -> None:
     assert 0 <= positive_hash(key) < 1 << 31
+
+
+@given(st.text(min_size=1, max_size=20), st.integers(MAX_KEPT, 400))
+def test_long_keys_have_the_same_hash(text: str, length: int) -> None:
+    key = (text * length)[:length]
+    assert positive_hash(key) == positive(string_hash(key))
+    assert positive_hash(key + "x") == positive(string_hash(key + "x"))
+
+
+def test_long_keys_are_not_kept() -> None:
+    """65,536 of 32 KiB took two gigabytes."""
+    before = kept_hash.cache_info().misses
+    for number in range(10):
+        positive_hash(f"{number}{'x' * MAX_KEPT}")
+    assert kept_hash.cache_info().misses == before
+    positive_hash("a key that no other test has")
+    assert kept_hash.cache_info().misses == before + 1
