@@ -66,6 +66,7 @@ def context_and_chain(
     certificates, by ssl.client.auth. Raises TlsError."""
     text = texts(config, listener)
     context = kind(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION  # a default from OpenSSL 3 on only; Kafka refuses it, too
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
     names = sorted(
         VERSIONS[name] for name in (enabled if isinstance(enabled, tuple) else ()) if name in VERSIONS

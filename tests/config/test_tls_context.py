@@ -51,6 +51,11 @@ def test_keys_come_from_a_file_or_from_the_settings(pem: Path) -> None:
     assert (made.minimum_version, made.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
+def test_a_client_may_not_begin_another_handshake_on_its_connection(pem: Path) -> None:
+    """Each costs the broker more than the client; OpenSSL 1.1.1 allows any number of them."""
+    assert ssl.OP_NO_RENEGOTIATION in context(ssl_keystore_location=str(pem / "k.pem")).options
+
+
 def test_clients_are_checked_against_the_trust_store(pem: Path) -> None:
     keys = {"ssl_keystore_location": str(pem / "k.pem"), "ssl_client_auth": "required"}
     made = context(**keys, ssl_truststore_location=str(pem / "k.crt"))
