@@ -34,7 +34,8 @@ def compile_kernels() -> bool:
         return False
     log.info("the kernels are not compiled yet: this start compiles them, later ones use them")
     package = str(Path(__file__).parents[2])  # this kbroker's kernels, wherever a module of that name may lie
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {COMPILE}"]
+    python = (sys.executable, "-P")  # no module of the working directory, which may be another user's
+    command = [*python, "-c", f"import sys; sys.path.insert(0, {package!r}); {COMPILE}"]
     parent = os.getpid()
     code = subprocess.run(command, check=False, preexec_fn=lambda: _follow(parent)).returncode
     if code in STOPPED:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,15 @@ def test_an_image_that_cannot_be_used_is_a_warning(
     assert compiler("sys.exit(0)")
     (warning,) = (one.message for one in caplog.records if one.levelno == logging.WARNING)
     assert warning.endswith(CANNOT_USE)
+
+
+def test_a_module_of_the_working_directory_is_not_found(
+    compiler: Callable[[str], bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In /tmp another user may have put it there."""
+    (tmp_path / "planted_module.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert compiler("import importlib.util; sys.exit(importlib.util.find_spec('planted_module') is not None)")
 
 
 def test_an_interrupt_does_not_reach_the_compiler(compiler: Callable[[str], bool]) -> None:

@@ -162,7 +162,8 @@ def _put(root: Path, name: str, text: str) -> None:
 
 def _protoc(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
     """Raises OSError, SubprocessError."""
-    command = [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{each}" for each in (root, *WELL_KNOWN))]
+    python = (sys.executable, "-P")  # no module of the working directory, which may be another user's
+    command = [*python, "-m", "grpc_tools.protoc", *(f"-I{each}" for each in (root, *WELL_KNOWN))]
     return subprocess.run(
         [*command, f"--descriptor_set_out={out}", MAIN],
         capture_output=True,

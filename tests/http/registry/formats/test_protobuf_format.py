@@ -1,14 +1,14 @@
 """The files that a Protobuf schema imports without a reference."""
 
 from importlib import import_module
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from kbroker.http.registry.formats import InvalidSchema, parse
 from kbroker.http.registry.formats.decode import decoder_of
-from kbroker.http.registry.formats.protobuf_format import WELL_KNOWN, well_known
+from kbroker.http.registry.formats.protobuf_format import WELL_KNOWN, compiled, well_known
 
 FOLDER = WELL_KNOWN[1]
 NAMES = sorted(file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.proto"))
@@ -96,3 +96,11 @@ def test_their_values_are_decoded() -> None:
         "price": {"currency_code": "EUR", "units": "7"},
         "weight": {"value": "Bw==", "scale": 2},
     }
+
+
+def test_protoc_is_not_that_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In /tmp another user may have put it there."""
+    (tmp_path / "grpc_tools.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    found = compiled('syntax = "proto3"; message Order {}', {})
+    assert [message.name for message in found.message_type] == ["Order"]
