@@ -73,7 +73,7 @@ def test_headers_have_the_bytes_of_a_record() -> None:
 
 def test_the_sum_of_headers_depends_on_their_order_nulls_and_repeated_names() -> None:
     listed: list[tuple[str, bytes | None]] = [("a", b"1"), ("b", None)]
-    others = [
+    others: list[list[tuple[str, bytes | None]]] = [
         listed[::-1],
         listed[:1],
         [*listed, listed[0]],

@@ -118,7 +118,7 @@ def test_a_lost_broker_is_asked_again() -> None:
 
 
 def test_a_broker_that_gives_nothing_is_given_up_and_one_that_gives_records_is_not() -> None:
-    silent = [[]] * 10
+    silent: list[list[Any]] = [[]] * 10
     assert not read(Drain("read_committed"), Broker(*silent, [end(0, 1)]), p0=(0, 1, 1))
     slow = [[record(0, offset)] for offset in range(20)]
     assert read(Drain("read_committed"), Broker(*slow, [end(0, 20)]), p0=(0, 20, 20))
