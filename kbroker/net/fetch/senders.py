@@ -91,8 +91,10 @@ class Senders:
         system call with the descriptor, whose number must not become another's."""
         self._closing[row] = fd
         self._tables.epoll.unregister(fd)
-        with socket.socket(fileno=os.dup(fd)) as same, suppress(OSError):
+        same = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=fd)  # takes no further descriptor
+        with suppress(OSError):
             same.shutdown(socket.SHUT_RDWR)
+        same.detach()
 
     def on_returned(self, row: int, *_: int) -> None:
         """A connection of ``close_later`` is back."""

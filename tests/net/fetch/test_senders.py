@@ -1,6 +1,7 @@
 """Large fetch answers go by the senders: whole and in order, and nothing is left behind when a
 client leaves."""
 
+import errno
 import os
 import socket
 import threading
@@ -211,3 +212,17 @@ def test_the_work_of_senders_is_counted_once_a_second(node_factory: NodeFactory)
     assert 1 <= row[bind("kbroker_sender_answers_total")] <= 3
     assert 300_000 < row[bind("kbroker_sender_sent_bytes_total")] <= moved
     assert row[bind("kbroker_outboxes_used")] == 0
+
+
+def test_a_client_of_a_sender_is_disconnected_while_no_descriptor_is_free(
+    scene: KernelScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dup(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", dup)
+    scene.tables.epoll.register(scene.served)
+    scene.senders.close_later(scene.row, scene.served.fileno())
+    assert scene.client.recv(1) == b""
+    assert scene.served.fileno() >= 0
+    scene.served.getsockname()  # a sender may still use it
