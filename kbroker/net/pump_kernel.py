@@ -16,7 +16,7 @@ from kbroker.net.receive_kernel import (
     handle_region,
     receive,
 )
-from kbroker.net.rows import Connection, Context, EventKind, Flag, Token, Worker
+from kbroker.net.rows import Connection, Context, EventKind, Flag, Request, Token, Worker
 from kbroker.net.rows.connection_kernel import (
     EPOLL_DATA,
     EPOLL_STRIDE,
@@ -65,6 +65,14 @@ def read_again(cx: int, connection: int) -> None:
 
 
 @inlined
+def _expects_no_answer(cx: int, row: int) -> bool:
+    """Whether the request that is served has acks=0: its client may have sent further ones before it
+    disconnected."""
+    head = get(row, Connection.HEAD)
+    return head >= 0 and get(get(cx, Context.REQUESTS) + head * Request.STRIDE, Request.ACKS) == 0
+
+
+@inlined
 def _poll(cx: int) -> int:
     """Serve up to Context.EPOLL_CAPACITY ready sockets; returns how many there were."""
     events = get(cx, Context.EPOLL_EVENTS)
@@ -88,7 +96,8 @@ def _poll(cx: int) -> int:
                 continue
         elif mask & Epoll.OUT != 0:
             push_event(cx, EventKind.WRITABLE, connection, 0, 0)
-        if mask & (Epoll.ERR | Epoll.HUP) != 0 or (mask & Epoll.RDHUP != 0 and flags & FLAGS_SERVED != 0):
+        gone = mask & Epoll.RDHUP != 0 and flags & FLAGS_SERVED != 0 and not _expects_no_answer(cx, row)
+        if mask & (Epoll.ERR | Epoll.HUP) != 0 or gone:
             if flags & Flag.NOT_READING != 0:
                 put(row, Connection.FLAGS, flags | Flag.CLOSING)
                 push_event(cx, EventKind.CLOSED, connection, 0, 0)
