@@ -89,6 +89,10 @@ class LogReader:
             self.refresh(version)
         return self._bases
 
+    def is_outdated(self, version: int) -> bool:
+        """Whether the segments have changed since they were listed."""
+        return self._version not in (None, version)
+
     def refresh(self, version: int = -1) -> None:
         """List the segments again and forget files that were replaced. Raises FileNotFoundError."""
         segments = files.list_segments(self.folder)

@@ -40,6 +40,7 @@ from kbroker.protocol.slices import emptied, is_sliced, paced, release
 from kbroker.purgatory.delayed_fetch import DelayedFetch
 
 MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in slices
+OUTDATED_AT_ONCE = 16  # partitions whose files are closed in a turn of the loop
 ANSWER_BYTES = 64  # approximate bytes of an answer, and of each partition in it, without records
 ISOLATION_LEVELS = (0, Isolation.READ_COMMITTED)
 Slots = dict[int, list[FetchedPartition]]
@@ -311,7 +312,12 @@ class Fetches:
             self.reads.forget(slot)
 
     def measure(self) -> None:
-        """Once a second: update metrics, close files that are no longer read."""
+        """Once a second: update metrics, close files that are no longer read. A deleted segment takes
+        its space on the disk as long as it is open, and nothing may be read from its partition any
+        more."""
+        for slot in self.reader.outdated(OUTDATED_AT_ONCE):
+            self.reader.forget(slot)
+            self.reads.forget(slot)
         self.reads.sweep()
         sessions = self._manager.cache
         self._counts.fetches(

@@ -4,6 +4,7 @@ Runs in: network. Rules of Kafka's Partition.readRecords and LocalLog.read.
 """
 
 import logging
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +26,8 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.schema import ZERO_UUID
 
 log = logging.getLogger(__name__)
+
+CHECKED_AT_ONCE = 2000  # partitions, in some tenths of a millisecond
 
 
 class Reading(Struct):
@@ -71,6 +74,7 @@ class PartitionReader:
         self._topics = topics
         self._files = OpenFiles()
         self._readers: dict[int, tuple[int, LogReader]] = {}
+        self._unchecked: list[int] = []  # slots that `outdated` has not checked in this round
         self._snapshot = Slot.row(writer="network")
 
     def forget(self, slot: int) -> None:
@@ -78,6 +82,21 @@ class PartitionReader:
         found = self._readers.pop(slot, None)
         if found is not None:
             self._files.forget_folder(found[1].folder)
+
+    def outdated(self, limit: int) -> list[int]:
+        """Slots whose segments have changed since they were read, `limit` at most. A call checks
+        CHECKED_AT_ONCE of them, the next call others."""
+        if not self._unchecked:
+            self._unchecked = list(self._readers)
+        slots = [slot for slot in self._unchecked[-CHECKED_AT_ONCE:] if slot in self._readers]
+        del self._unchecked[-CHECKED_AT_ONCE:]
+        versions = self._slots[slots, Slot.SEGMENTS_VERSION].tolist()
+        found = (
+            slot
+            for slot, version in zip(slots, versions, strict=True)
+            if version % 2 == 0 and self._readers[slot][1].is_outdated(version)
+        )
+        return list(islice(found, limit))
 
     def name_of(self, partition: FetchedPartition) -> str | None:
         """Name of a partition's topic, None for an unknown id."""

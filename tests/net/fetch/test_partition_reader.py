@@ -266,6 +266,34 @@ def test_a_log_that_has_moved_or_was_created_again_is_read_from_its_new_files(
     assert os.fstat(found.file.fd).st_ino == (folder / name).stat().st_ino
 
 
+def test_files_are_outdated_once_the_segments_have_changed(scene: Scene) -> None:
+    """Deleted segments would take their space on the disk until the partition is read again."""
+    assert scene.reader.outdated(9) == []
+    scene.append(1)
+    assert scene.read(0).length
+    assert scene.reader.outdated(9) == []
+    scene.words[Slot.SEGMENTS_VERSION] += 1
+    assert scene.reader.outdated(9) == [], "files are being replaced"
+    scene.words[Slot.SEGMENTS_VERSION] += 1
+    assert (scene.reader.outdated(9), scene.reader.outdated(0)) == ([3], [])
+    scene.reader.forget(3)
+    assert scene.reader.outdated(9) == []
+    assert scene.reader._files.statistics() == (0, 0)
+    assert scene.read(0).length
+    assert scene.reader.outdated(9) == []
+
+
+def test_so_many_readers_are_checked_at_once_in_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHECKED_AT_ONCE", 2)
+    scene.append(1)
+    assert scene.read(0).length
+    outdated: Any = (GENERATION, SimpleNamespace(is_outdated=lambda _: True))
+    scene.reader._readers |= dict.fromkeys((0, 1, 2), outdated)
+    assert sorted(scene.reader.outdated(9) + scene.reader.outdated(9)) == [0, 1, 2]
+    del scene.reader._readers[2]
+    assert sorted(scene.reader.outdated(9) + scene.reader.outdated(9)) == [0, 1]
+
+
 def test_a_read_from_a_log_dir_that_has_failed_is_an_error(scene: Scene) -> None:
     scene.append(1)
     reading = scene.read(0)

@@ -1,0 +1,24 @@
+"""Work of a network process's fetches beside requests."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from kbroker.net.fetch.fetch_session import FetchSessionCache
+from kbroker.net.fetch.fetches import Fetches
+
+
+def test_files_of_partitions_whose_segments_have_changed_are_closed_once_a_second() -> None:
+    calls: list[tuple[str, int]] = []
+    fetches: Any = Fetches.__new__(Fetches)
+    fetches.reader = SimpleNamespace(
+        outdated=lambda limit: [3, 7][:limit], forget=lambda slot: calls.append(("reader", slot))
+    )
+    fetches.reads = SimpleNamespace(
+        forget=lambda slot: calls.append(("table", slot)), sweep=lambda: calls.append(("sweep", 0))
+    )
+    cache = FetchSessionCache(1, lambda: 1, lambda _: None, lambda _: 0)
+    fetches._manager = SimpleNamespace(cache=cache)
+    fetches.purgatory = SimpleNamespace(delayed=0, watched=0)
+    fetches._counts = SimpleNamespace(fetches=lambda *_: None)
+    fetches.measure()
+    assert calls == [("reader", 3), ("table", 3), ("reader", 7), ("table", 7), ("sweep", 0)]
