@@ -53,6 +53,20 @@ def resident(cx: int, fd: int, position: int, length: int) -> bool:
 
 
 @inlined
+def _is_listed(cx: int, row: int, number: int) -> bool:
+    """Whether a row of Segment is now that of the segment that holds the plan row's offset. The
+    table is cleared when it is full, and its rows then have segments of other partitions."""
+    read = get(cx, Context.READS) + get(row, Plan.SLOT) * Read.STRIDE
+    at, count = number - get(read, Read.FIRST), get(read, Read.COUNT)
+    if at < 0 or at >= count or get(read, Read.VERSION) != get(row, Plan.VERSION):
+        return False
+    offset = get(row, Plan.OFFSET)
+    if get(segment_row(cx, number), Segment.BASE) > offset:
+        return False
+    return at + 1 == count or get(segment_row(cx, number + 1), Segment.BASE) > offset
+
+
+@inlined
 def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
     """The segment where the reader's last read ended, if this read continues there: place is
     filled; -1 otherwise."""
@@ -62,6 +76,8 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
     if get(end, ReadEnd.VERSION) != get(row, Plan.VERSION):
         return -1
     number = get(end, ReadEnd.SEGMENT)
+    if not _is_listed(cx, row, number):
+        return -1
     fd = get(segment_row(cx, number), Segment.LOG_FD)
     position = get(end, ReadEnd.POSITION)
     scratch = get(cx, Context.SCRATCH)

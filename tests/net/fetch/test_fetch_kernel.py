@@ -89,14 +89,14 @@ def test_the_last_name_of_a_partition_counts_at_the_place_of_the_first(tmp_path:
 
 @pytest.mark.parametrize("sendfile", [False, True])
 def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfile: bool) -> None:
-    """Without the list of segments, this is the only read that the kernel can do."""
+    """With an outdated list of segments, this is the only read that the kernel can do."""
     scene.tables.words[Context.SENDFILE_MIN] = 0 if sendfile else 1 << 20
     scene.show()
     log = scene.logs[0]
     segment = log.batches[-1].segment
     start = log.batches[-1].base
     assert scene.outcome(partitions={0: start}) == Outcome.SERVED
-    scene.table.reads[FIRST_SLOT, Read.COUNT] = 0
+    scene.table.reads[FIRST_SLOT, Read.GENERATION] += 1
     mark = log.batches[-1].last + 1
     # more is written after it
     path = log.folder / f"{segment:020d}.log"
@@ -129,6 +129,20 @@ def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfi
     memory[:] = kept
     scene.table.segments[int(kept[ReadEnd.SEGMENT]), Segment.LOG_FD] = -1
     assert ask(mark) == Outcome.TO_PYTHON
+
+
+@pytest.mark.parametrize("row", [0, 1, 2, 4])
+def test_a_reader_continues_in_no_other_segment_that_has_got_the_row(scene: KernelScene, row: int) -> None:
+    """The table of segments is cleared when it is full, and its rows are used again. The first two
+    rows are of the other partition."""
+    scene.show()
+    log = scene.logs[1]
+    offset = sorted(log.segments)[1] + 1
+    memory = scene.tables.connections[scene.row, Connection.LAST_READ : Connection.LAST_READ + ReadEnd.WORDS]
+    memory[[ReadEnd.SLOT, ReadEnd.OFFSET, ReadEnd.VERSION]] = FIRST_SLOT + 2, offset, 2
+    memory[[ReadEnd.SEGMENT, ReadEnd.POSITION]] = row, 0
+    records = scene.answer(partitions={1: offset}).responses[0].partitions[0].records
+    assert bytes(records or b"") == scene.expected(1, offset, log.end, 1 << 20, 1 << 20, True)
 
 
 def _change(word: int, value: int) -> Callable[[KernelScene], None]:
