@@ -47,15 +47,27 @@ class ProduceAnswers:
         self._quotas = process.quotas
         self._counts = process.counts
         self._slow = process.counts.slow
+        self._sliced: set[Connection] = set()
+        """Connections whose answer is built in slices."""
 
     def on_answer(self, row: int, number: int, *_: int) -> None:
-        """Event: a request at the head of a connection's queue is complete."""
-        if (connection := self._process.connections.get(row)) is None:
+        """Event: a request at the head of a connection's queue is complete. It is reported again if
+        the connection resumes for another reason, such as a check of a later request, while its
+        answer is built."""
+        connection = self._process.connections.get(row)
+        if connection is None or connection in self._sliced:
             return
         if self._tables.requests[number, Request.BOUND] > LONG_BYTES:
-            self._process.server.in_slices(connection, partial(self._send, connection, number))
+            self._sliced.add(connection)
+            self._process.server.in_slices(connection, partial(self._send_sliced, connection, number))
         else:
             self._send(connection, number)
+
+    def _send_sliced(self, connection: Connection, number: int) -> None:
+        try:
+            self._send(connection, number)
+        finally:
+            self._sliced.discard(connection)
 
     def _send(self, connection: Connection, number: int) -> None:
         try:
