@@ -201,7 +201,7 @@ class Supervisor:
 
     def _private_fds(self, starting: Child) -> list[int]:
         """File descriptors that a child must not keep open: listening sockets (the port would
-        outlive us), our poll."""
+        outlive us), sockets of clients, our poll."""
         ours = [handoff.fileno() for handoff, _ in self._handoffs]
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
@@ -209,7 +209,8 @@ class Supervisor:
         not_its = http if starting.role.name != "http" else []
         sockets = self._control_sockets
         not_its.append((sockets.connector if starting.role.name == "control" else sockets.listener).fileno())
-        return [*self._acceptor.listening_fds(), *ours, *watched, *wake, *not_its]
+        clients = self._acceptor.client_fds()
+        return [*self._acceptor.listening_fds(), *clients, *ours, *watched, *wake, *not_its]
 
     def _ready(self, children: Iterable[Child]) -> bool:
         lines = self.shared.processes

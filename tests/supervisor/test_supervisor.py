@@ -67,3 +67,21 @@ def test_a_late_child_is_started_later_too(scene: Scene) -> None:
     late.restart_at_ms = 0
     scene.supervisor._turn(0)
     assert late.running
+
+
+def test_a_child_keeps_no_socket_of_a_client_that_waits_for_a_network_process(scene: Scene) -> None:
+    """Else its connection would not end when the network process that gets it closes it."""
+
+    def end(number: int) -> Any:
+        return SimpleNamespace(fileno=lambda: number)
+
+    vars(scene.supervisor).update(
+        _handoffs=[(end(3), None)],
+        _wake_read=end(4),
+        _wake_write=end(5),
+        _poll=end(6),
+        _http=SimpleNamespace(sockets=lambda: [end(7)]),
+        _control_sockets=SimpleNamespace(connector=end(8), listener=end(9)),
+        _acceptor=SimpleNamespace(listening_fds=lambda: [10], client_fds=lambda: [11, 12]),
+    )
+    assert {3, 4, 5, 6, 10, 11, 12} <= set(scene.supervisor._private_fds(scene.child))

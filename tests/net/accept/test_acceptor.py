@@ -1,5 +1,6 @@
 """The acceptor: where connections go, limits, what it forgets."""
 
+import os
 import select
 import socket
 import time
@@ -287,6 +288,11 @@ def test_connections_wait_while_no_process_has_room_for_them(scenes: list[Scene]
         scene.connect()
         scene.turn()
     assert scene.acceptor.next_due_s() is not None, "the channels have room for all: nothing is shown"
+    waiting = [socket.socket(fileno=os.dup(fd)) for fd in scene.acceptor.client_fds()]
+    assert waiting
+    assert {one.getpeername() for one in waiting} <= {client.getsockname() for client in scene.clients}
+    for one in waiting:
+        one.close()
     ports: list[int] = []
     while len(ports) < 50:
         scene.acceptor.take_turn()
@@ -297,6 +303,7 @@ def test_connections_wait_while_no_process_has_room_for_them(scenes: list[Scene]
             socket.socket(fileno=fd).close()
     assert sorted(ports) == sorted(client.getsockname()[1] for client in scene.clients)
     assert scene.acceptor.next_due_s() is None
+    assert scene.acceptor.client_fds() == []
 
 
 def test_the_backlog_is_the_kernels_unless_an_operator_says_otherwise() -> None:
