@@ -25,6 +25,13 @@ def _p99(metric: str, by: str = "") -> str:
     return f"histogram_quantile(0.99, sum by (le, instance{by}) (rate({metric}_bucket[5m])))"
 
 
+_IN_USE = (
+    "(max_over_time(kbroker_group_members[1d]) > 0 or "
+    "max without (topic, partition) (changes(kbroker_group_offset[1h])) > 0)"
+)
+"""A group that had members in the last day, or commits without members. The offsets of a group that
+is no longer used stay for a week, with a lag that grows."""
+
 ALERTS = (
     Alert("KbrokerDown",
           'up{job="kbroker"} == 0 or absent(up{job="kbroker"})',
@@ -91,12 +98,12 @@ ALERTS = (
           "`kbroker top` shows the CPU of each process; look for other programs that use the cores: "
           "`kbroker docs tuning`."),
     Alert("KbrokerLagGrows",
-          "delta(kbroker_group_lag_sum[15m]) > 0 and kbroker_group_lag_sum > 10000",
+          f"delta(kbroker_group_lag_sum[15m]) > 0 and kbroker_group_lag_sum > 10000 and {_IN_USE}",
           "15m", 1080,
           "The lag of a group grows.",
           "`kbroker groups describe GROUP` shows members and lag: add members, or find the slow one."),
     Alert("KbrokerLeavesCache",
-          "kbroker_group_cache_seconds < 900",
+          f"kbroker_group_cache_seconds < 900 and {_IN_USE}",
           "5m", 330,
           "A lagging group reads from the disk, or will within 15 minutes.",
           "Add members to the group before it reads from the disk, or add memory."),

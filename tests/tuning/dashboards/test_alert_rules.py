@@ -61,11 +61,19 @@ TROUBLES = {
     "KbrokerSyncSlow": slow("kbroker_flush_seconds", ""),
     "KbrokerLoopLate": slow("kbroker_loop_lag_seconds", ',process="io-0"'),
     "KbrokerLagGrows": Trouble(
-        ((f'kbroker_group_lag_sum{{{JOB},group="g"}}', 0, 1000, -1000),),
+        (
+            (f'kbroker_group_lag_sum{{{JOB},group="g"}}', 0, 1000, -1000),
+            (f'kbroker_group_members{{{JOB},group="g"}}', 1, 0, 0),
+        ),
         grows=True,
         resolves_s=1000,
     ),
-    "KbrokerLeavesCache": gauge(f'kbroker_group_cache_seconds{{{JOB},group="g"}}', 1e9, 600),
+    "KbrokerLeavesCache": Trouble(
+        (
+            (f'kbroker_group_cache_seconds{{{JOB},group="g"}}', 1e9, 600, 1e9),
+            (f'kbroker_group_members{{{JOB},group="g"}}', 1, 0, 0),
+        )
+    ),
     "KbrokerDeadLettersLost": Trouble(
         ((f'kbroker_dead_letter_failures_total{{{JOB},reason="unusable_topic"}}', 0, 1, 0),),
         grows=True,
@@ -204,5 +212,31 @@ def test_a_broker_that_no_job_scrapes_is_an_alert(promtool: str, tmp_path: Path)
     moments = [firing("KbrokerDown", 30, False), firing("KbrokerDown", 90, True)]
     test = {"interval": f"{INTERVAL_S}s", "input_series": other, "promql_expr_test": moments}
     whole = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL_S}s", "tests": [test]}
+    (tmp_path / "tests.yml").write_text(json.dumps(whole))
+    assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""
+
+
+def test_a_lagging_group_is_an_alert_only_while_it_is_used(promtool: str, tmp_path: Path) -> None:
+    """Some consumers commit without being members. The last members of the group c left less than a
+    day ago."""
+    (tmp_path / "alerts.yml").write_text(page())
+    tests = []
+    for group, members, offset, expected in (
+        ("a", "0x200", "5x200", False), ("b", "0x200", "5+1x200", True), ("c", "1 0x199", "5x200", True),
+    ):  # fmt: skip
+        labels = f'{JOB},group="{group}"'
+        series = {
+            f"kbroker_group_lag_sum{{{labels}}}": "0+1000x200",
+            f"kbroker_group_cache_seconds{{{labels}}}": "600x200",
+            f"kbroker_group_members{{{labels}}}": members,
+            f'kbroker_group_offset{{{labels},topic="t",partition="0"}}': offset,
+        }
+        rows = [{"series": name, "values": samples} for name, samples in series.items()]
+        names = ("KbrokerLagGrows", "KbrokerLeavesCache")
+        moments = [firing(name, 2400, expected) for name in names]
+        tests.append(
+            {"name": group, "interval": f"{INTERVAL_S}s", "input_series": rows, "promql_expr_test": moments}
+        )
+    whole = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{INTERVAL_S}s", "tests": tests}
     (tmp_path / "tests.yml").write_text(json.dumps(whole))
     assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""

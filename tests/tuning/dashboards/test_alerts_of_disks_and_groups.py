@@ -131,6 +131,7 @@ def test_a_stuck_group_fires_and_resolves(node: KBroker, prometheus: Prometheus)
     commit(node, "stuck", topic, 0)
     assert until(lambda: prometheus.has('kbroker_group_lag_sum{group="stuck"} == 0'), 120)
     send(node, topic, RECORDS)
+    commit(node, "stuck", topic, 1)  # the group is in use
     assert until(lambda: fires(prometheus, "KbrokerLagGrows"), 120)
     commit(node, "stuck", topic, RECORDS)
     assert until(lambda: not fires(prometheus, "KbrokerLagGrows"), 120)
@@ -140,6 +141,8 @@ def test_a_group_whose_records_left_memory_fires_and_resolves(node: KBroker, pro
     topic = topic_of(node, "left")
     send(node, topic, COLD_BYTES // 100_000, 100_000)
     commit(node, "late", topic, 0)
+    assert until(lambda: prometheus.has('kbroker_group_offset{group="late"} == 0'), 120)
+    commit(node, "late", topic, 1)  # the group is in use
     if not evict(node.data_dir.glob(f"{topic}-0/*.log")):
         pytest.skip("this file system keeps the log in memory")
     assert until(lambda: fires(prometheus, "KbrokerLeavesCache"), 120)

@@ -191,6 +191,8 @@ def test_the_condition_of_an_alert_holds_while_a_lag_grows(broker: KBroker, prom
         return prometheus.has(growing)
 
     work(broker, 10)
+    assert until(lambda: prometheus.has('kbroker_group_offset{group="watcher"}'), 120)
+    work(broker, 10)  # it commits again: the group is in use
     assert until(grows, 120)
 
 
