@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kbroker.config import properties
+from kbroker.config.plain_file import open_plain
 from kbroker.config.setting import ConfigError
 
 PROVIDERS: Final = "config.providers"
@@ -137,7 +138,7 @@ def _text(path: Path, allowed: tuple[Path, ...] | None) -> str:
         real = path.resolve()
         if allowed is not None and not any(real.is_relative_to(folder) for folder in allowed):
             raise ConfigError("allowed.paths leaves it out")
-        with real.open("rb") as file:
+        with open_plain(real) as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ConfigError(f"larger than {MAX_BYTES} bytes")

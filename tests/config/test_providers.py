@@ -1,6 +1,7 @@
 """Secrets that settings only refer to: read where the provider may, refused where they are not,
 shown nowhere."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,14 @@ def test_without_providers_nothing_is_replaced() -> None:
 )  # fmt: skip
 def test_a_reference_to_nothing_refuses_the_start(secrets: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"^ssl.key.password: \$"):
+        value(text.replace("{folder}", str(secrets)))
+
+
+@pytest.mark.parametrize("text", ["${file:{folder}/pipe:key.password}", "${dir:{folder}:pipe}"])
+def test_a_pipe_in_place_of_a_file_is_refused(secrets: Path, text: str) -> None:
+    """The start waited for a writer for ever."""
+    os.mkfifo(secrets / "pipe")
+    with pytest.raises(ConfigError, match="not a plain file"):
         value(text.replace("{folder}", str(secrets)))
 
 
