@@ -104,7 +104,7 @@ def unit(program: Path, properties: str, folders: Sequence[Path] = (), compiles:
     """The unit's text. folders: data folders of the settings; none: the data is in STATE."""
     words = [str(program), "serve", *([properties] if properties else [])]
     words += [] if folders else ["--override", f"log.dirs={STATE}"]
-    outside = " ".join(word(str(folder)) for folder in folders if not folder.is_relative_to(STATE))
+    outside = " ".join(place(str(folder)) for folder in folders if not folder.is_relative_to(STATE))
     return UNIT.format(
         written="/etc/systemd/system/kbroker.service, written by `kbroker systemd`",
         command=" ".join(word(each) for each in words),
@@ -154,7 +154,12 @@ def folders_of(pairs: Mapping[str, str]) -> list[Path]:
 
 def word(text: str) -> str:
     """Quote a word for a systemd command line, which has quotes, variables and specifiers."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return place(text).replace("$", "$$")
+
+
+def place(text: str) -> str:
+    """Quote a path for other lines of a unit: these have no variables."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if re.search(r"[\s\"'\\;]", text) else escaped
 
 

@@ -65,6 +65,14 @@ def test_names_with_spaces_and_signs_of_systemd_stay_one_word() -> None:
     assert 'serve "/etc/my settings/100%%/$$x.properties" --override' in text
 
 
+def test_a_dollar_in_a_path_is_doubled_only_in_the_command() -> None:
+    """Only ExecStart has variables: other lines would name a folder that is not there."""
+    lines = unit(Path("/x/kbroker"), "/etc/$a", [Path("/disk/$1/100%")]).splitlines()
+    assert "ExecStart=/x/kbroker serve /etc/$$a" in lines
+    assert "ReadWritePaths=/disk/$1/100%%" in lines
+    assert "RequiresMountsFor=/disk/$1/100%%" in lines
+
+
 def test_files_that_the_service_cannot_see_are_named() -> None:
     assert list(remarks(Path("/usr/bin/kbroker"), Path("/etc/kbroker/server.properties"))) == []
     (remark,) = remarks(Path("/var", "tmp", "kbroker"))
