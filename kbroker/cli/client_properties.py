@@ -10,7 +10,10 @@ from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.config import properties
 from kbroker.config.setting import ConfigError
 
-_JAAS_FIELD = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+?))\s*(?=;|\s)""")
+_JAAS_FIELD = re.compile(
+    r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|(\S+?))\s*(?=;|\s)"""
+)
+_JAAS_ESCAPE = re.compile(r"\\(.)")
 _BY_TOKEN = re.compile(r"""\btokenauth\s*=\s*["']?true""", re.IGNORECASE)
 _PEM_ONLY = ("ssl.truststore.type", "ssl.keystore.type")
 _FILES = {
@@ -105,7 +108,10 @@ def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
             raise UsageFailed(
                 "sasl.jaas.config: these commands cannot log in with a delegation token (tokenauth)"
             )
-        found |= {f"sasl.{m[1]}": m[2] or m[3] or m[4] or "" for m in _JAAS_FIELD.finditer(jaas + " ")}
+        found |= {
+            f"sasl.{m[1]}": m[4] or _JAAS_ESCAPE.sub(r"\1", m[2] or m[3] or "")
+            for m in _JAAS_FIELD.finditer(jaas + " ")
+        }
         if "sasl.username" not in found:
             raise UsageFailed("sasl.jaas.config: expected a login module with username=... password=...")
     if mechanism := found.pop("sasl.mechanisms", None):  # librdkafka's own name of it

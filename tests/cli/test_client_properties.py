@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.client_properties import parse_pairs, read, to_kafka_python, to_librdkafka
+from kbroker.cli.client_properties import parse_pairs, read, to_java, to_kafka_python, to_librdkafka
 from kbroker.cli.failures import UsageFailed
 
 JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"ada\" password='s;cr et';"
@@ -83,6 +83,17 @@ def test_an_unreadable_property_or_file_is_named() -> None:
         read(Path("missing.properties"))
     with pytest.raises(UsageFailed, match="expected key=value"):
         parse_pairs("--config", ["novalue"])
+
+
+@pytest.mark.parametrize("password", ['a"b', "a'b", "a\\b", 'a\\"; username="bob', ""])
+def test_a_password_with_quotes_is_read_as_it_was_written(password: str) -> None:
+    settings = {"sasl.mechanism": "PLAIN", "sasl.username": "ada", "sasl.password": password}
+    assert to_librdkafka(to_java(settings)) == settings
+
+
+def test_an_escaped_quote_does_not_end_a_password_in_single_quotes() -> None:
+    found = to_librdkafka({"sasl.jaas.config": JAAS.replace("s;cr et", r"it\'s")})
+    assert found["sasl.password"] == "it's"
 
 
 def test_a_login_by_a_delegation_token_is_refused_by_name() -> None:
