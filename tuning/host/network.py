@@ -9,6 +9,7 @@ from tuning.host.offloads import offloads_of
 from tuning.host.roots import Roots, number, text
 
 MEGABIT = 1e6 / 8
+UNKNOWN_SPEED = 65535  # -1 of drivers that report 16 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def _interface(roots: Roots, folder: Path, ask: Ask) -> Interface:
     masks = [text(queue / "rps_cpus") or "0" for queue in queues]
     return Interface(
         folder.name,
-        megabits * MEGABIT if megabits and megabits > 0 else None,
+        megabits * MEGABIT if megabits and megabits > 0 and megabits != UNKNOWN_SPEED else None,
         number(folder / "mtu"),
         max(1, len(queues)),
         any(mask.strip("0,") for mask in masks),

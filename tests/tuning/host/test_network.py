@@ -10,6 +10,7 @@ def test_interfaces_that_are_up_tell_speed_queues_and_offloads(tmp_path: Path) -
         ("eth0", "up", "10000"),
         ("eth1", "down", "1000"),
         ("lo", "up", "0"),
+        ("eth2", "up", "65535"),
         ("veth", "up", "-1"),
     ):
         fake.sys(f"class/net/{name}/operstate", state + "\n").sys(f"class/net/{name}/speed", speed + "\n")
@@ -19,6 +20,7 @@ def test_interfaces_that_are_up_tell_speed_queues_and_offloads(tmp_path: Path) -
     found = network_of(fake.roots, lambda name: {"tso": name == "eth0"})
     assert [(each.name, each.speed, each.queues, each.spread) for each in found.interfaces] == [
         ("eth0", 1.25e9, 2, True),
+        ("eth2", None, 1, False),
         ("veth", None, 1, False),
     ]
     assert found.speed == 1.25e9
