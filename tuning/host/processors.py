@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from kbroker.config.processes import cpu_quota
 from tuning.host.roots import Roots, text
@@ -29,7 +30,7 @@ def processors_of(roots: Roots, cores: int | None = None) -> Processors:
     """Everything that can be read; `cores`: those of this process' affinity."""
     devices = roots.sys / "devices" / "system"
     governors = {text(path) for path in devices.glob("cpu/cpu[0-9]*/cpufreq/scaling_governor")} - {None}
-    nodes = len(list(devices.glob("node/node[0-9]*")))
+    nodes = sum(_has_memory(node) for node in devices.glob("node/node[0-9]*"))
     clock = devices / "clocksource/clocksource0"
     return Processors(
         cores or len(os.sched_getaffinity(0)),
@@ -39,3 +40,8 @@ def processors_of(roots: Roots, cores: int | None = None) -> Processors:
         max(1, nodes),
         tuple((text(clock / "available_clocksource") or "").split()),
     )
+
+
+def _has_memory(node: Path) -> bool:
+    """Some virtual machines have nodes of cores only."""
+    return "MemTotal: 0 kB" not in (text(node / "meminfo") or "")

@@ -17,6 +17,14 @@ def test_governor_clock_and_nodes_are_read(tmp_path: Path) -> None:
     assert found.usable_cores == 8
 
 
+def test_a_node_without_memory_does_not_count(tmp_path: Path) -> None:
+    fake = FakeRoots(tmp_path)
+    for node, kilobytes in enumerate(("16302428", "0", "10")):
+        lines = f"Node {node} MemTotal:       {kilobytes} kB\nNode {node} MemFree:        0 kB\n"
+        fake.sys(f"devices/system/node/node{node}/meminfo", lines)
+    assert processors_of(fake.roots, 8).nodes == 2
+
+
 def test_a_quota_of_either_version_leaves_fewer_cores(tmp_path: Path) -> None:
     newer = (
         FakeRoots(tmp_path / "2")
