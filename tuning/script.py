@@ -1,6 +1,7 @@
 """Shell scripts for the administrator: one that applies, one that takes back. This package runs
 neither."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from tuning.finding import Finding, Means, Remedy, Severity
@@ -34,27 +35,43 @@ def _apply_lines(pairs: Sequence[tuple[Finding, Remedy]]) -> Iterator[str]:
     yield "#!/bin/sh"
     yield "# Read it before you run it, as root; print the way back first: kbroker tune script --undo > undo.sh"
     yield "set -eu"
-    kept: dict[str, list[str]] = {SYSCTL_FILE: [], UDEV_FILE: []}
     for finding, remedy in pairs:
         yield ""
         yield f"# {finding.knob}: {' '.join(finding.why.split())} [{finding.source}]"
         if remedy.means is Means.SYSCTL:
             yield remedy.apply
-            kept[SYSCTL_FILE].append(f"{remedy.target} = {remedy.new}")
         elif remedy.means is Means.SYSFS:
             yield remedy.apply
-            rules = list(_udev(remedy))
-            kept[UDEV_FILE].extend(rules)
-            if not rules:
+            if not list(_udev(remedy)):
                 yield NOT_KEPT
         else:
             yield from _by_hand(remedy)
-    for file, lines in kept.items():
+    for file, lines in _kept(pairs).items():
         if lines:
             yield ""
             yield f"cat >> {file} <<'END'"  # what an earlier script put there needs no change now
             yield from lines
             yield "END"
+
+
+def _kept(pairs: Sequence[tuple[Finding, Remedy]]) -> dict[str, list[str]]:
+    """Lines for the next boot, by file."""
+    kept: dict[str, list[str]] = {SYSCTL_FILE: [], UDEV_FILE: []}
+    for _, remedy in pairs:
+        if remedy.means is Means.SYSCTL:
+            kept[SYSCTL_FILE].append(f"{remedy.target} = {remedy.new}")
+        elif remedy.means is Means.SYSFS:
+            kept[UDEV_FILE].extend(_udev(remedy))
+    return kept
+
+
+def _without(file: str, lines: Sequence[str]) -> Iterator[str]:
+    """The file keeps the lines of other scripts; it is removed if there are none."""
+    matched = " ".join(f"-e {shlex.quote(line)}" for line in lines)
+    yield f"if [ -f {file} ]; then"
+    yield f"    others=$(grep -vxF {matched} {file} || :)"
+    yield f'    if [ -n "$others" ]; then printf \'%s\\n\' "$others" > {file}; else rm -f {file}; fi'
+    yield "fi"
 
 
 def _by_hand(remedy: Remedy) -> Iterator[str]:
@@ -76,7 +93,9 @@ def _udev(remedy: Remedy) -> Iterator[str]:
 def _undo_lines(pairs: Sequence[tuple[Finding, Remedy]]) -> Iterator[str]:
     yield "#!/bin/sh"
     yield "set -eu"
-    yield f"rm -f {SYSCTL_FILE} {UDEV_FILE}"
+    for file, lines in _kept(pairs).items():
+        if lines:
+            yield from _without(file, lines)
     for _, remedy in pairs:
         if remedy.means in (Means.SYSCTL, Means.SYSFS) and remedy.old:
             yield remedy.undo

@@ -41,6 +41,20 @@ def test_what_an_earlier_script_kept_stays_after_the_next_boot(tmp_path: Path) -
     assert kept == [f"cat >> {file} <<'END'" for file in (SYSCTL_FILE, UDEV_FILE)]
 
 
+def test_an_undo_leaves_what_an_earlier_script_kept(tmp_path: Path) -> None:
+    findings = check(wrong_host(tmp_path))
+    applied = apply_script(findings).split(f"cat >> {SYSCTL_FILE} <<'END'\n")[1].partition("END\n")[0]
+    file = tmp_path / "60-kbroker.conf"
+    lines = undo_script(findings).splitlines()
+    start = lines.index(f"if [ -f {SYSCTL_FILE} ]; then")
+    undo = "\n".join(["set -eu", *lines[start : lines.index("fi", start) + 1]])
+    for earlier in ("kernel.earlier = 1\n", ""):
+        file.write_text(earlier + applied)
+        subprocess.run(["sh"], input=undo.replace(SYSCTL_FILE, str(file)), text=True, check=True)
+        assert (file.read_text() if file.exists() else "") == earlier
+        assert file.exists() == bool(earlier)
+
+
 def test_a_value_that_no_file_keeps_says_so(tmp_path: Path) -> None:
     base = situation(tmp_path)
     findings = check(on(base, memory=replace(base.host.memory, transparent="always")))
