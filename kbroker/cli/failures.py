@@ -14,7 +14,7 @@ import typer
 
 from kbroker.cli.error_hints import with_hint
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.output import say
+from kbroker.cli.output import printed, say
 from kbroker.protocol.errors import ErrorCode
 
 # librdkafka's own errors (all negative) that mean "no broker" and "your argument", the rest is a
@@ -67,8 +67,9 @@ class Unreachable(CommandFailed):
 
 
 def broker_error(code: int, text: str | None = None, subject: str = "") -> CommandFailed:
-    """The failure for an error code in an answer; `text`: the broker's message."""
-    prefix = f"{subject}: " if subject else ""
+    """The failure for an error code in an answer; `text`: the broker's message. subject: clients may
+    have chosen it."""
+    prefix = f"{printed(subject)}: " if subject else ""
     try:
         known = ErrorCode(code)
     except ValueError:

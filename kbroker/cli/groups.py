@@ -22,7 +22,7 @@ from kbroker.cli.options import (
     examples,
     name_matcher,
 )
-from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.output import print_json, print_table, printed, say
 from kbroker.cli.partitions import parse_scope
 from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
 from kbroker.cli.reset_offsets import reset_offsets
@@ -193,5 +193,5 @@ def _report(answers: dict[str, Any], done: str) -> None:
     failures = [broker_error(error.errno, None, item) for item, error in answers.items() if error.errno]
     for item, error in answers.items():
         if not error.errno:
-            say(f"{item}: {done}")
+            say(f"{printed(item)}: {done}")
     raise_first(failures)

@@ -3,9 +3,11 @@ removed."""
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from kbroker.cli.groups import _report
 from tests.cli.conftest import Shell, Target, offered
 from tests.cli.member import member
 
@@ -127,3 +129,8 @@ def test_members_are_removed_by_id_by_instance_and_all(
     with member(target, topic, f"{group}-all"):
         cli("groups", "remove-members", f"{group}-all", "--all", "--yes")
         assert "has no members" in cli("groups", "remove-members", f"{group}-all", "--all", "--yes").stderr
+
+
+def test_an_id_of_a_removed_member_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    _report({"m\x1b[2J\nx": SimpleNamespace(errno=0)}, "removed")
+    assert capsys.readouterr().err == r"m\x1b[2J\nx: removed" + "\n"

@@ -64,6 +64,12 @@ def test_codes_have_names_and_unknown_ones_their_number() -> None:
     assert broker_error(7).code is ExitCode.UNREACHABLE
 
 
+def test_a_subject_that_a_client_chose_controls_no_terminal() -> None:
+    """Ids of members are one: a client may name itself so."""
+    message = broker_error(25, None, "m\x1b[2J\nok: removed\x9b").message
+    assert message.startswith(r"m\x1b[2J\nok: removed\x9b: UNKNOWN_MEMBER_ID: ")
+
+
 def test_a_name_of_a_client_neither_adds_a_line_nor_controls_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
