@@ -106,13 +106,25 @@ def _known(client: Any, producer_ids: list[int]) -> dict[int, set[Partition]]:
         return {}
     listed = client.list_transactions(producer_id_filters=producer_ids)
     names = sorted({row.transactional_id for rows in listed.values() for row in rows})
-    if not names:
-        return {}
     found: dict[int, set[Partition]] = {}
-    for described in client.describe_transactions(names).values():
+    for described in _described(client, names):
         partitions = {(topic, number) for topic, number in described.topic_partitions}
         found.setdefault(described.producer_id, set()).update(partitions)
     return found
+
+
+def _described(client: Any, names: list[str]) -> list[Any]:
+    """The transactions of these ids, without those that have expired: the library then raises for
+    all ids of a request."""
+    from kafka.errors import TransactionalIdNotFoundError
+
+    if not names:
+        return []
+    try:
+        return list(client.describe_transactions(names).values())
+    except TransactionalIdNotFoundError:
+        half = len(names) // 2
+        return _described(client, names[:half]) + _described(client, names[half:]) if half else []
 
 
 def _show(found: list[Candidate], json: bool) -> None:

@@ -1,10 +1,14 @@
 """An open transaction hangs when no coordinator knows it: it is found and aborted, and no other one
 is."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
+from kafka.errors import TransactionalIdNotFoundError
 
-from kbroker.cli.hanging_transactions import Candidate, hanging
+from kbroker.cli.hanging_transactions import Candidate, _known, hanging
 from tests.cli.conftest import Shell, Target, offered
 from tests.compat.transaction_connection import talk_to
 from tests.conftest import BrokerFactory
@@ -19,6 +23,34 @@ def test_a_transaction_hangs_when_its_partition_is_in_no_open_transaction() -> N
     assert hanging([OLD], {7: {("orders", 1)}, 8: {ORDERS}}, 5_000, NOW_MS) == [OLD]
     assert hanging([OLD], {7: {ORDERS}}, 5_000, NOW_MS) == []
     assert hanging([OLD], {}, 9_000, NOW_MS) == []
+
+
+class Client:
+    """An admin client of kafka-python: the listed ids, and the producers of those that have not
+    expired since."""
+
+    def __init__(self, listed: str, producers: dict[str, int]) -> None:
+        self.listed = listed
+        self.producers = producers
+
+    def list_transactions(self, producer_id_filters: list[int]) -> dict[int, list[Any]]:
+        return {0: [SimpleNamespace(transactional_id=name) for name in self.listed]}
+
+    def describe_transactions(self, names: list[str]) -> dict[str, Any]:
+        if not self.producers.keys() >= set(names):
+            raise TransactionalIdNotFoundError
+        return {
+            name: SimpleNamespace(producer_id=self.producers[name], topic_partitions={ORDERS})
+            for name in names
+        }
+
+
+@pytest.mark.parametrize("left", ["abcde", "bce", "d", ""])
+def test_an_id_that_expires_between_two_requests_hides_no_other(left: str) -> None:
+    producers = {name: number for number, name in enumerate("abcde") if name in left}
+    found = _known(Client("abcde", producers), list(range(5)))
+    assert found == {number: {ORDERS} for number in producers.values()}
+    assert _known(Client("", {}), [1]) == {}
 
 
 def test_a_transaction_that_its_coordinator_knows_does_not_hang(
