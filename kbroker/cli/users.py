@@ -1,6 +1,7 @@
 """`kbroker users`: SCRAM credentials of a running broker, or in the store of a stopped one."""
 
 import secrets
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,19 +113,30 @@ def add(
         return
     from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-    changes = [
-        UserScramCredentialUpsertion(
+    changes = {
+        each: UserScramCredentialUpsertion(
             user,
             ScramCredentialInfo(ScramMechanism(each.number), iterations),
             password.encode(),
             secrets.token_bytes(20),
         )
         for each in mechanisms
-    ]
-    for change in changes:  # two changes of one user do not fit into one request
-        for future in broker.admin().alter_user_scram_credentials([change]).values():
-            result_of(future, f"user {user}")
-    say(f"user {user}: {', '.join(each.value for each in mechanisms)} set")
+    }
+    _alter(broker, user, changes, "set")
+
+
+def _alter(broker: Connection, user: str, changes: Mapping[Mechanism, Any], verb: str) -> None:
+    """Two changes of one user do not fit into one request. A refused one does not hide those that
+    were made before. Raises CommandFailed."""
+    done: list[str] = []
+    try:
+        for mechanism, change in changes.items():
+            for future in broker.admin().alter_user_scram_credentials([change]).values():
+                result_of(future, f"user {user}: {mechanism.value}")
+            done.append(mechanism.value)
+    finally:
+        if done:
+            say(f"user {user}: {', '.join(done)} {verb}")
 
 
 def _described(broker: Connection) -> dict[str, dict[Mechanism, int]]:
@@ -177,8 +189,5 @@ def remove(broker: Connection, user: User, mechanism: Mechanisms = None, yes: Ye
     if not doomed:
         raise CommandFailed(f"user {user} has no such credential; `kbroker users list` shows all")
     confirm(f"Remove {', '.join(each.value for each in doomed)} of {user}?", yes)
-    for each in doomed:
-        change = UserScramCredentialDeletion(user, ScramMechanism(each.number))
-        for future in broker.admin().alter_user_scram_credentials([change]).values():
-            result_of(future, f"user {user}")
-    say(f"user {user}: {', '.join(each.value for each in doomed)} removed")
+    changes = {each: UserScramCredentialDeletion(user, ScramMechanism(each.number)) for each in doomed}
+    _alter(broker, user, changes, "removed")

@@ -3,10 +3,15 @@
 import os
 import sqlite3
 import uuid
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.users import Mechanism, _alter
 from kbroker.control.store.change import Change
 from kbroker.control.store.store import FILE_NAME, Store
 from tests.cli.conftest import Shell
@@ -29,6 +34,28 @@ def test_users_are_added_listed_and_removed(cli: Shell) -> None:
     cli("users", "remove", user, "--yes")
     assert user not in cli("users", "list").text
     assert "no such credential" in cli("users", "remove", user, "--yes", code=1).stderr
+
+
+@pytest.mark.parametrize("refused", [0, 1, 2])
+def test_a_refused_change_does_not_hide_those_before_it(
+    refused: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[Future[None]] = [Future(), Future()]
+    for number, answer in enumerate(answers):
+        if number == refused:
+            answer.set_exception(CommandFailed("no"))
+        else:
+            answer.set_result(None)
+    admin = SimpleNamespace(alter_user_scram_credentials=lambda changes: {"ann": answers[changes[0]]})
+    broker: Any = SimpleNamespace(admin=lambda: admin)
+    changes = {Mechanism.SHA_256: 0, Mechanism.SHA_512: 1}
+    if refused < len(answers):
+        with pytest.raises(CommandFailed, match="no"):
+            _alter(broker, "ann", changes, "set")
+    else:
+        _alter(broker, "ann", changes, "set")
+    lines = ["", "user ann: SCRAM-SHA-256 set\n", "user ann: SCRAM-SHA-256, SCRAM-SHA-512 set\n"]
+    assert capsys.readouterr().err == lines[refused]
 
 
 def test_a_name_that_http_basic_cannot_carry_is_reported(cli: Shell) -> None:
