@@ -2,11 +2,11 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kbroker.http.console.changes.topics import CONFIRM, VALIDATE, confirmed
-from kbroker.http.console.refusal import check, not_found
+from kbroker.http.console.refusal import Refusal, check, not_found
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, TEXT, Parameter, fields, many
 from kbroker.http.console.scram_client import HASHES, NAMES
@@ -102,14 +102,15 @@ def put_user(request: Request) -> dict[str, Any]:
     request: one cannot change a user twice."""
     name, iterations = request["name"], request["iterations"]
     mechanisms = [request["mechanism"]] if request["mechanism"] else _own_last(request, HASHES)
+    requests = {}
     for mechanism in mechanisms:
         salt = secrets.token_bytes(SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(HASHES[mechanism], request["password"].encode(), salt, iterations)
         credential = ScramCredentialUpsertion(
             name, SCRAM_MECHANISMS[mechanism].number, iterations, salt, salted
         )
-        _alter(request, name, AlterUserScramCredentialsRequest(upsertions=[credential]))
-    return {"name": name, "mechanisms": mechanisms}
+        requests[mechanism] = AlterUserScramCredentialsRequest(upsertions=[credential])
+    return {"name": name, "mechanisms": _alter(request, name, requests, "set")}
 
 
 def delete_user(request: Request) -> dict[str, Any]:
@@ -122,11 +123,11 @@ def delete_user(request: Request) -> dict[str, Any]:
     check(described.error_code, f"user {name}", described.error_message)
     found = described.results[0]
     check(found.error_code, f"user {name}", found.error_message)
-    mechanisms = _own_last(request, [NAMES[info.mechanism] for info in found.credential_infos])
-    for mechanism in mechanisms:
+    requests = {}
+    for mechanism in _own_last(request, [NAMES[info.mechanism] for info in found.credential_infos]):
         credential = ScramCredentialDeletion(name, SCRAM_MECHANISMS[mechanism].number)
-        _alter(request, name, AlterUserScramCredentialsRequest(deletions=[credential]))
-    return {"name": name, "mechanisms": mechanisms}
+        requests[mechanism] = AlterUserScramCredentialsRequest(deletions=[credential])
+    return {"name": name, "mechanisms": _alter(request, name, requests, "deleted")}
 
 
 def _own_last(request: Request, mechanisms: Iterable[str]) -> list[str]:
@@ -135,9 +136,22 @@ def _own_last(request: Request, mechanisms: Iterable[str]) -> list[str]:
     return sorted(mechanisms, key=lambda each: (each == request.caller.mechanism, each))
 
 
-def _alter(request: Request, name: str, api_request: AlterUserScramCredentialsRequest) -> None:
-    answer = request.caller.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, api_request).results[0]
-    check(answer.error_code, f"user {name}", answer.error_message)
+def _alter(
+    request: Request, name: str, requests: Mapping[str, AlterUserScramCredentialsRequest], verb: str
+) -> list[str]:
+    """Returns the mechanisms. The refusal of one lists those that were changed before it."""
+    done: list[str] = []
+    for mechanism, api_request in requests.items():
+        try:
+            answer = request.caller.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, api_request).results[0]
+            check(answer.error_code, f"user {name}", answer.error_message)
+        except Refusal as refusal:
+            if not done:
+                raise
+            text = f"{', '.join(done)} of user {name} is {verb}, {mechanism} is not: {refusal.text}"
+            raise Refusal(refusal.status, refusal.code, text) from refusal
+        done.append(mechanism)
+    return done
 
 
 def create_acl(request: Request) -> dict[str, Any]:

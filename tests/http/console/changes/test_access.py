@@ -2,6 +2,7 @@
 make it."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kbroker.http.console.changes.access import delete_user, put_user
+from kbroker.http.console.refusal import Refusal, not_served
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
 from tests.compat.clients.client_quotas import peer_of
 from tests.compat.quota_cases import described
 from tests.conftest import BrokerFactory, _run
@@ -182,6 +186,46 @@ def test_a_user_with_two_credentials_changes_both_of_its_own(node: KBroker) -> N
     assert "dora" not in {row["name"] for row in admin.get("/api/users")["users"]}
     for row in admin.get("/api/acls")["acls"]:
         assert admin.change("/api/acls/delete", **row)[0] == 200
+
+
+class Refusing:
+    """A caller whose second change the broker refuses, or is not reached for."""
+
+    mechanism = None
+
+    def __init__(self, reached: bool) -> None:
+        self.reached = reached
+        self.changes = 0
+
+    def ask(self, api: ApiKey, _request: object) -> Any:
+        infos = [SimpleNamespace(mechanism=number) for number in (1, 2)]
+        answer = SimpleNamespace(error_code=0, error_message=None, credential_infos=infos)
+        if api == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
+            self.changes += 1
+            if self.changes > 1 and not self.reached:
+                raise not_served("the broker stops")
+            if self.changes > 1:
+                answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED.value
+        return SimpleNamespace(error_code=0, error_message=None, results=[answer])
+
+
+class Change(dict[str, Any]):
+    """A request for a change of a user."""
+
+    def __init__(self, caller: Refusing) -> None:
+        super().__init__(name="ann", user="ann", confirm="ann", password=NEW, mechanism=None, iterations=4096)
+        self.caller = caller
+
+
+@pytest.mark.parametrize(("reached", "status"), [(True, 403), (False, 503)])
+def test_a_refused_change_does_not_hide_the_one_before_it(reached: bool, status: int) -> None:
+    for change, verb in ((put_user, "set"), (delete_user, "deleted")):
+        request: Any = Change(Refusing(reached))
+        with pytest.raises(Refusal) as refused:
+            change(request)
+        assert type(refused.value) is Refusal  # NotServed: nothing was changed
+        assert refused.value.status == status
+        assert refused.value.text.startswith(f"SCRAM-SHA-256 of user ann is {verb}, SCRAM-SHA-512 is not: ")
 
 
 def test_users_change_what_their_acls_allow(node: KBroker) -> None:
