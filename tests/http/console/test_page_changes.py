@@ -71,6 +71,22 @@ def test_a_value_that_is_refused_stays_in_its_dialog(page: Page, node: KBroker) 
     page.browser.problems.clear()  # the browser notes each answer of 400
 
 
+def test_a_sensitive_setting_is_not_emptied_by_a_click(page: Page) -> None:
+    """Its value is not shown: its field is empty at first."""
+    field = "document.querySelector('dialog .field input')"
+    page.show("settings")
+    page.enter("main input[type=search]", "ssl.key.password")
+    page.browser.run(f"{change_button('ssl.key.password')}.click()")
+    page.browser.wait(field)
+    assert not page.browser.run(f"{field}.checkValidity()")
+    page.enter("dialog .field input", "secret")
+    assert page.browser.run(f"{field}.checkValidity()")
+    page.enter("dialog .field input", "")
+    page.tick("Restore the default")
+    assert page.browser.run(f"{field}.form.checkValidity()")
+    page.click("Cancel")
+
+
 def test_a_setting_that_only_a_start_reads_has_no_button(page: Page) -> None:
     page.show("settings")
     page.browser.wait(page.cell("log.dirs", "Value"))

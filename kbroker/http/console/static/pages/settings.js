@@ -28,8 +28,9 @@ export function settingsTable(rows, change) {
   return { element, show: (now) => { rows = now; draw(); } };
 }
 
+// The value of a sensitive setting is not shown: without `required`, a click would set it to the empty text.
 function edit(row, change) {
-  const value = h("input", { type: row.sensitive ? "password" : "text", value: row.value ?? "", spellcheck: false, autocomplete: "off" });
+  const value = h("input", { type: row.sensitive ? "password" : "text", value: row.value ?? "", required: row.sensitive, spellcheck: false, autocomplete: "off" });
   const back = h("input", { type: "checkbox", onchange: () => { value.disabled = back.checked; } });
   ask({ title: row.name, text: row.text, button: "Change setting", content: [field(`Value (${row.type})`, value), h("label", { class: "check" }, back, "Restore the default")],
     run: () => change({ [row.name]: back.checked ? null : value.value }) });
