@@ -160,7 +160,8 @@ def copy_acls(source: Connection, target: Connection) -> int:
     held = acls_of(target)
     if held is None:
         return 0
-    missing = [acl for acl in acls_of(source) or () if acl not in set(held)]
+    there = set(held)
+    missing = [acl for acl in acls_of(source) or () if acl not in there]
     if missing:
         create_acls(target, missing)
     return len(missing)

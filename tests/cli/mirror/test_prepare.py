@@ -1,6 +1,7 @@
 """The target gets the source's topics, partitions and settings, also those that are created
 meanwhile."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from kbroker.cli.failures import CommandFailed, broker_error
 from kbroker.cli.mirror import prepare
 from kbroker.cli.mirror.plan import Plan, PlannedTopic, Setting, _check_existing
-from kbroker.cli.mirror.prepare import add_partitions, renewed, settings_to_set
+from kbroker.cli.mirror.prepare import add_partitions, copy_acls, renewed, settings_to_set
+from kbroker.config.acls import Acl
 from kbroker.protocol.errors import ErrorCode
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -171,6 +173,31 @@ def test_a_topic_that_goes_between_two_requests_does_not_end_the_move(
     else:
         assert renewed(source, target, plan, [], lambda _: None) is plan
         assert plan.ids == {"other": "1"}
+
+
+class Held(list[Acl]):
+    """ACLs of the target, and how often all of them were read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Acl]:
+        self.reads += 1
+        return super().__iter__()
+
+
+def test_only_missing_acls_are_created_and_those_of_the_target_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    acls = [Acl(2, f"t{number}", 3, "User:ann", "*", 3, 3) for number in range(5)]
+    held = Held(acls[:3])
+    created: list[Acl] = []
+    source: Any = Cluster()
+    target: Any = Cluster()
+    monkeypatch.setattr(prepare, "acls_of", lambda broker: held if broker is target else acls)
+    monkeypatch.setattr(prepare, "create_acls", lambda _, missing: created.extend(missing))
+    assert copy_acls(source, target) == 2
+    assert created == acls[3:]
+    assert held.reads == 1
 
 
 def test_settings_that_the_target_has_already_are_not_set() -> None:
