@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-SECONDS = 20
+SECONDS = 60
 PARENT = f"""
 import os, signal, sys, time
 from kbroker.parent_death import signal_on_parent_death

@@ -56,7 +56,9 @@ def test_a_group_whose_first_commit_is_being_written_is_not_absent(tmp_path: Pat
         scene.log.hold = True
         frame = commit(8, {"a": [(0, 5, None)]}, ids_of(scene), group="new", member="", generation=-1)
         sent = asyncio.create_task(scene.send(frame))
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while scene.service.is_absent("new"):
+                await asyncio.sleep(0.001)
         assert scene.service.is_absent("other")
         assert not scene.service.is_absent("new")
         assert not scene.service.is_absent(GROUP)

@@ -105,12 +105,12 @@ class BrokenBroker:
         """Begins to listen; gives the port. `upstream` may be named later, before the first client
         comes."""
         self._thread.start()
-        self._ready.wait(10)
+        assert self._ready.wait(60)
         return self.port
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -280,7 +280,7 @@ def prepare(peer: Peer) -> None:
     for name, policy in (("compacted", "compact"), ("kept", "")):
         peer.ask(K.CREATE_TOPICS, 7, create(topic(name, configs={"cleanup.policy": policy})))
     # Kafka answers COORDINATOR_LOAD_IN_PROGRESS until it has its first block of producer ids
-    for _ in range(100):
+    for _ in range(1200):
         answer: Any = peer.ask(K.INIT_PRODUCER_ID, 5, ip.InitProducerIdRequest(None, 60_000))
         if answer.error_code == 0:
             return

@@ -78,13 +78,13 @@ def test_other_changes_do_not_wait_for_a_disk_that_hangs(
 ) -> None:
     """One site's disk kept all topics from being created, deleted or configured, without an
     answer."""
-    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
-    monkeypatch.setattr(log_openings, "AGAIN_S", 0.05)
 
     async def run(made: World) -> None:
         openings = made.broker.log_openings
         await create_topics(made.broker, [NewTopic("old", 1)])
         worker = slow(made)
+        monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+        monkeypatch.setattr(log_openings, "AGAIN_S", 0.05)
         assert isinstance((await create_topics(made.broker, [NewTopic("a", 1)]))["a"], TopicPlan)
         await grow_topic(made.broker, "old", 2)
         assert openings.pending("a")
@@ -131,7 +131,7 @@ def test_logs_of_other_workers_are_opened_while_one_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many calls as may be pending waited for it, and no others were sent."""
-    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+    monkeypatch.setattr(log_openings, "OPEN_S", 1.0)  # in which the other worker opens its logs
     monkeypatch.setattr(log_openings, "MAX_AWAITED", 10)
     monkeypatch.setattr(broker, "OPENS_AT_ONCE", 2)
     dirs = ";".join(str(tmp_path / f"d{number}") for number in range(2))
@@ -180,12 +180,12 @@ def test_a_config_is_applied_to_the_logs_that_are_open_while_another_is_not(
 ) -> None:
     """Appends to them were answered from the page cache until a disk that hung continued, although
     the change to write.caching=false had been answered."""
-    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
-    monkeypatch.setattr(config_change, "APPLY_S", 0.05)
 
     async def run(made: World) -> None:
         await create_topics(made.broker, [NewTopic("a", 1)])
         worker = slow(made)
+        monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+        monkeypatch.setattr(config_change, "APPLY_S", 0.05)
         await grow_topic(made.broker, "a", 2)
         await alter(made.broker, TOPIC, "a", [Alteration("write.caching", 0, "false")], False)
         slots = [partition.slot for partition in made.broker.catalogue.topics["a"].partitions]
@@ -204,12 +204,12 @@ def test_a_change_of_a_topic_whose_logs_are_not_opened_waits_for_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All other changes waited with it. A config is stored, and applied when the logs are open."""
-    monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
-    monkeypatch.setattr(config_change, "APPLY_S", 0.05)
 
     async def run(made: World) -> None:
         await create_topics(made.broker, [NewTopic("open", 1)])
         worker = slow(made)
+        monkeypatch.setattr(log_openings, "OPEN_S", 0.05)
+        monkeypatch.setattr(config_change, "APPLY_S", 0.05)
         await create_topics(made.broker, [NewTopic("a", 5)])
         topics = [made.broker.catalogue.topics[name] for name in ("a", "open")]
         async with asyncio.timeout(30):

@@ -110,7 +110,7 @@ class Stage:
 
 
 async def until(condition: Callable[[], Any]) -> Any:
-    for _ in range(4000):
+    for _ in range(60_000):
         if found := condition():
             return found
         await asyncio.sleep(0.001)

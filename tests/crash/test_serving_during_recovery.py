@@ -70,7 +70,7 @@ def _read_small(node: KBroker) -> int:
 
 def _end(node: KBroker, partition: int) -> int:
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "none"})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     try:
         while True:
             try:
@@ -100,11 +100,11 @@ def test_a_small_log_is_served_before_a_large_one_is_checked(broker_factory: Bro
     count = next((each for each in BATCHES if _start_with(node, each)), 0)
     assert count, "all logs were checked before any client was served"
     assert _read_small(node) == 30
-    node.stop(60)
+    node.stop(120)
     since_ready = node.logs(1_000_000).rpartition("kbroker ready")[2]
     if ALL_OPEN not in since_ready:  # what was not known to be whole is to be checked again
         assert not (node.data_dir / CLEAN_SHUTDOWN).exists()
     node.start()
     assert {_end(node, partition) for partition in range(LARGE)} == {count}
-    node.stop(60)
+    node.stop(120)
     assert (node.data_dir / CLEAN_SHUTDOWN).exists()

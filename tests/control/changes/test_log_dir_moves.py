@@ -94,7 +94,8 @@ def test_a_cancel_during_the_switch_waits_for_the_switch(case: Case) -> None:
         switched = asyncio.get_running_loop().create_future()
         case.replies[SwitchMove] = lambda: switched
         switching = asyncio.ensure_future(case.caught_up())
-        await asyncio.sleep(0.01)
+        while len(case.calls) < 2:
+            await asyncio.sleep(0.001)
         ending = asyncio.ensure_future(case.alter(case.here))
         await asyncio.sleep(0.01)
         assert case.calls == [case.begin, SwitchMove(*case.key)]
@@ -195,10 +196,10 @@ def test_a_worker_that_hangs_delays_no_answer_about_moves(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DescribeLogDirs had no answer as long as the disk hung."""
-    monkeypatch.setattr(log_dir_moves, "ANSWER_S", 0.05)
 
     async def script() -> None:
         await case.alter(case.there)
+        monkeypatch.setattr(log_dir_moves, "ANSWER_S", 0.05)
         case.replies[MovesInProgress] = lambda: asyncio.get_running_loop().create_future()
         (found,) = await case.moves.future_replicas()
         assert (found.log_dir, found.bytes) == (case.there, 0)
@@ -238,6 +239,7 @@ def test_the_end_of_a_move_follows_its_begin(case: Case, monkeypatch: pytest.Mon
             assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
         assert await case.targets() == []
         assert case.calls == [case.begin]
+        monkeypatch.setattr(log_dir_moves, "ANSWER_S", 600.0)
         answer.set_result(None)
         await case.alter(case.here)
         assert case.calls == [case.begin, CancelMove(case.key[0])]
@@ -278,9 +280,10 @@ def test_a_worker_that_starts_waits_for_a_decision(case: Case, monkeypatch: pyte
 
         monkeypatch.setattr(case.world.broker, "in_store", slow)
         await case.caught_up()
-        await asyncio.sleep(0.01)
+        while len(seen) < 2:
+            await asyncio.sleep(0.001)
 
-    asyncio.run(script())
+    asyncio.run(asyncio.wait_for(script(), 60))
     assert seen == [False, True]
 
 

@@ -236,11 +236,10 @@ def test_the_slot_of_a_log_is_freed_once_although_its_worker_dies_meanwhile(tmp_
 def test_a_log_of_a_worker_that_is_away_for_long_is_closed_by_its_successor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
-    monkeypatch.setattr(links, "CALL_TIMEOUT_S", 0.01)
-
     async def test(made: World) -> None:
         await create_topics(made.broker, [NewTopic("a")])
+        monkeypatch.setattr(log_closings, "CLOSE_S", 0.01)
+        monkeypatch.setattr(links, "CALL_TIMEOUT_S", 0.01)
         topic = made.broker.catalogue.topics["a"]
         mark(topic.partitions[0], topic.topic_id)
         made.broker.links.lost(made.worker)

@@ -41,7 +41,7 @@ class Rings:
 
 async def until(condition: Callable[[], Any]) -> Any:
     """Let the loop run until something has happened."""
-    for _ in range(2000):
+    for _ in range(60_000):
         if found := condition():
             return found
         await asyncio.sleep(0.001)

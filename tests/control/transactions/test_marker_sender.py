@@ -166,9 +166,9 @@ def test_an_order_that_was_given_up_neither_counts_nor_repeats_what_comes_later(
         scene.writer.end()
         scene.writer.end(ErrorCode.KAFKA_STORAGE_ERROR)
         await asyncio.sleep(0.01)
+        await until(lambda: len(asyncio.all_tasks()) == tasks)
         assert scene.written == []
         assert len(scene.writer.markers) == 1
-        assert len(asyncio.all_tasks()) == tasks
 
     run(test)
 
