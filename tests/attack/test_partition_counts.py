@@ -14,7 +14,7 @@ from tests.attack.peers import Target, target
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 
-AT_ONCE_CPU_S = 2  # of all processes of the broker
+AT_ONCE_CPU_S = 10  # of all processes of the broker
 COUNTS = (20_000, 1_000_000, 2_000_000_000)
 
 

@@ -25,7 +25,7 @@ from tests.conftest import BrokerFactory
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 
-AT_ONCE_CPU_S = 3  # of all processes of the broker
+AT_ONCE_CPU_S = 10  # of all processes of the broker
 CLIENT_METRICS = 16  # the type of resource
 NOT_YET = (14, 15, 16)  # the coordinator loads, is not available, is not there
 LONG_ID = "a" * 60 + "!"

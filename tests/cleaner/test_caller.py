@@ -32,7 +32,7 @@ def test_an_unanswered_call_ends(control_sockets: ControlSockets) -> None:
         caller.call(BrokerSettings())
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_a_stop_ends_a_call_before_its_time(
     control_sockets: ControlSockets, monkeypatch: pytest.MonkeyPatch
 ) -> None:

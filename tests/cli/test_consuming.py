@@ -38,12 +38,12 @@ def test_a_reader_that_must_end_does_not_wait_for_a_dead_broker(
         b"%d %s\n" % (number, b"x" * 8000) for number in range(16_000)
     )  # more than a client prefetches
     shell("produce", "many", "-q", "-b", node.bootstrap, stdin=lines)
-    consume = [sys.executable, "-m", "kbroker", "consume", "many", "-e", "-q", "--timeout", "2"]
+    consume = [sys.executable, "-m", "kbroker", "consume", "many", "-e", "-q", "--timeout", "10"]
     with program([*consume, "-b", node.bootstrap], stdout=PIPE, stderr=PIPE) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"0 ")
         node.kill9()
-        output, errors = running.communicate(timeout=60)
+        output, errors = running.communicate(timeout=120)
     assert running.returncode == ExitCode.UNREACHABLE, errors
     assert len(output) < len(lines)
     (line,) = errors.splitlines()

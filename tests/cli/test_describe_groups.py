@@ -128,7 +128,7 @@ def test_a_watched_group_is_shown_again_once_its_broker_is_back(
     shell("produce", "watched", "-q", *at, stdin=b"a\nb\n")
     shell("consume", "watched", "-g", group, "--from-beginning", "-n", 1, "-q", *at)
     target = Target("kbroker", node.bootstrap, node.data_dir)
-    with watching(target, group, "--json", "--timeout", "3") as running:
+    with watching(target, group, "--json", "--timeout", "15") as running:
         assert running.stdout is not None
         assert running.stderr is not None
         assert json.loads(running.stdout.readline())[0]["lag"] == 1

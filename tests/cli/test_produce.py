@@ -174,7 +174,7 @@ def test_without_acks_the_summary_counts_what_was_sent(cli: Shell, topic: str) -
 
 
 def test_a_partition_that_is_not_there_is_an_error(cli: Shell, topic: str) -> None:
-    failed = cli("produce", topic, "-p", 9, "--timeout", 5, stdin=b"x\n", code=1)
+    failed = cli("produce", topic, "-p", 9, "--timeout", 20, stdin=b"x\n", code=1)
     assert "partition" in failed.stderr.lower()
 
 

@@ -191,6 +191,6 @@ def test_the_java_share_consumer_rejects(node: KBroker, kafka_jars: str) -> None
     produce(node, "shared", 10)
     run_tool(
         CONSOLE, "--bootstrap-server", node.bootstrap, "--topic", "shared", "--group", GROUP,
-        "--timeout-ms", "20000", "--max-messages", "10", "--reject",
+        "--timeout-ms", "60000", "--max-messages", "10", "--reject",
     )  # fmt: skip
     assert {headers(each)["message"] for each in letters(node, 10)} == {b"Offset rejected by client."}

@@ -47,7 +47,7 @@ def console(node: KBroker, *arguments: str) -> list[str]:
     """What Java's console share consumer prints until nothing comes any more, or the wanted number
     has come."""
     # joining takes seconds on a crowded machine
-    patience_ms = "20000" if "--max-messages" in arguments else "8000"
+    patience_ms = "60000" if "--max-messages" in arguments else "15000"
     done = run_tool(
         CONSOLE, "--bootstrap-server", node.bootstrap, "--topic", "shared", "--group", GROUP,
         "--timeout-ms", patience_ms, *arguments,

@@ -38,7 +38,7 @@ def run_tool(
     main_class: str,
     *args: str,
     stdin: str | None = None,
-    timeout_s: float = 120,
+    timeout_s: float = 240,
     check: bool = True,
     jars: str = KAFKA,
 ) -> subprocess.CompletedProcess[str]:

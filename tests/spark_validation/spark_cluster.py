@@ -18,7 +18,7 @@ from tests.peer.kbroker_node import ROOT
 BIN = Path(sys.executable).parent
 DEPLOY = "org.apache.spark.deploy"
 READY = {"master": re.compile(r"(spark://127\.0\.0\.1:\d+)"), "worker": re.compile("registered with master")}
-STARTS_WITHIN_S = 90
+STARTS_WITHIN_S = 240
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
