@@ -31,7 +31,7 @@ def dirs_in_use(broker: KBroker) -> dict[int, list[str]]:
 
 
 def test_the_tools_see_and_move_replicas(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
-    broker, dirs = start_sites(broker_factory, tmp_path, 2, {"replica.lag.time.max.ms": "1000"})
+    broker, dirs = start_sites(broker_factory, tmp_path, 2, {"replica.lag.time.max.ms": "6000"})
     create(broker, TOPIC, PARTITIONS, 2)
     load = Load(broker.bootstrap, TOPIC, {"acks": "1", "enable.idempotence": False})
     load.start()

@@ -50,7 +50,7 @@ SETTINGS = {
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
         'user_alice="alice\'s \\"secret\\"" user_bob="bob";'
     ),
-    "listener.name.sasl_plaintext.plain.connections.max.reauth.ms": "3000",
+    "listener.name.sasl_plaintext.plain.connections.max.reauth.ms": "10000",
     "connection.failed.authentication.delay.ms": "10",
     "group.initial.rebalance.delay.ms": "0",
 }
@@ -247,11 +247,13 @@ def test_bare_tokens_after_an_old_handshake_are_accepted(address: str) -> None:
 
 def test_a_session_ends_unless_the_client_logs_in_again_as_the_same_user(address: str) -> None:
     with Talk(address) as talk:
-        assert talk.plain().session_lifetime_ms == 3000
+        assert talk.plain().session_lifetime_ms == 10_000
+        began = time.monotonic()
         assert talk.plain().error_code == 0
         assert talk.ask(ApiKey.METADATA, 9, METADATA).brokers
         soon = talk.ask(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest("PLAIN"))
-        assert soon.error_code == ErrorCode.ILLEGAL_SASL_STATE, "not twice a second"
+        is_soon = time.monotonic() - began < 1  # else it may be allowed again
+        assert soon.error_code == ErrorCode.ILLEGAL_SASL_STATE or not is_soon, "not twice a second"
     with Talk(address) as talk:
         talk.plain()
         refused = talk.plain("bob", "bob")

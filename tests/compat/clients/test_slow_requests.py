@@ -13,7 +13,8 @@ from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.compat
 
-SLOW = {"kbroker.slow.request.ms": "300", "group.initial.rebalance.delay.ms": "600"}
+SLOW = {"kbroker.slow.request.ms": "3000", "group.initial.rebalance.delay.ms": "4000"}
+"""Requests that do not wait are quicker on a busy machine, too."""
 
 
 def lines(node: KBroker) -> list[dict[str, object]]:
@@ -29,10 +30,12 @@ def test_a_slow_request_is_written_with_its_client(broker_factory: BrokerFactory
     producer = Producer({"bootstrap.servers": node.bootstrap, "client.id": "quick"})
     producer.produce("t", b"x")
     assert producer.flush(20) == 0
-    settings = {"client.id": "late", "group.id": "g", "auto.offset.reset": "earliest"}
+    settings: dict[str, str | int] = {"client.id": "late", "group.id": "g", "auto.offset.reset": "earliest"}
+    settings["fetch.wait.max.ms"] = 4000
     consumer = Consumer({"bootstrap.servers": node.bootstrap, **settings})
     consumer.subscribe(["t"])
     assert len(consumer.consume(1, 60)) == 1
+    assert consumer.consume(1, 6) == []
     consumer.close()
     eventually(lambda: any(line["api"] == "JoinGroup" for line in lines(node)))
     line = next(line for line in lines(node) if line["api"] == "JoinGroup")
@@ -40,6 +43,6 @@ def test_a_slow_request_is_written_with_its_client(broker_factory: BrokerFactory
     assert line["principal"] == "User:ANONYMOUS"
     assert line["listener"] == "PLAINTEXT"
     assert str(line["connection"]).startswith("127.0.0.1:")
-    assert float(str(line["local_ms"])) >= 300
+    assert float(str(line["local_ms"])) >= 3000
     assert float(str(line["total_ms"])) >= float(str(line["local_ms"]))
     assert "Fetch" not in {line["api"] for line in lines(node)}  # one waited for records
