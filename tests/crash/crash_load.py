@@ -53,7 +53,7 @@ class Piece:
         admin.create_topics([new], request_timeout=CREATED_S)[self.topic].result(CREATED_S)
         self._thread.start()
 
-    def wait_for_progress(self, more: int = 1, timeout_s: float = 60) -> None:
+    def wait_for_progress(self, more: int = 1, timeout_s: float = 180) -> None:
         """Until the broker has acknowledged some more: back from a crash, it must serve again."""
         before, deadline = self.count, time.monotonic() + timeout_s
         while self.count < before + more:

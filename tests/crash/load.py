@@ -107,7 +107,7 @@ class Load:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 1,
-                "delivery.timeout.ms": 120_000,
+                "delivery.timeout.ms": 240_000,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 10,
@@ -127,7 +127,7 @@ class Load:
             except BufferError:
                 producer.poll(0.01)
             producer.poll(0)
-        left = producer.flush(120)
+        left = producer.flush(250)
         assert left == 0, f"{left} records were never acknowledged"
 
 
@@ -147,7 +147,7 @@ def read_all(
             if high == low:
                 continue
             consumer.assign([TopicPartition(topic, partition, low)])
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 180
             while not found[partition] or max(found[partition]) < high - 1:
                 assert time.monotonic() < deadline, f"{topic}-{partition} does not deliver up to {high}"
                 for message in consumer.consume(1000, 1.0):
@@ -169,10 +169,10 @@ def watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]
     """Log start and end. A former leader, which the library may still ask, answers
     NOT_LEADER_FOR_PARTITION, and a new one OFFSET_NOT_AVAILABLE until its high watermark is of its
     own epoch; this call of the library does not try again."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
-            low, high = consumer.get_watermark_offsets(partition, timeout=30)
+            low, high = consumer.get_watermark_offsets(partition, timeout=90)
         except KafkaException as error:
             why = error.args[0]
             early = (
