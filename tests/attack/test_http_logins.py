@@ -55,7 +55,7 @@ class Broker:
         self.console, self.registry = Service(node).address, url_of(node).removeprefix("http://")
         for user, kind in (("ann", ScramMechanism.SCRAM_SHA_256), ("bob", ScramMechanism.SCRAM_SHA_512)):
             change = UserScramCredentialUpsertion(user, ScramCredentialInfo(kind, 4096), PASSWORD.encode())
-            self.admin.alter_user_scram_credentials([change])[user].result(30)
+            self.admin.alter_user_scram_credentials([change])[user].result(120)
 
     def ask(
         self, address: str, source: str, method: str, path: str, body: Any = None, **headers: str
@@ -171,12 +171,12 @@ def audit_lines(broker: Broker, refused: int) -> list[str]:
 
 @pytest.mark.parametrize("broker", [AUTHORIZER], indirect=True)
 def test_acls_of_the_console_apply_to_the_address_of_the_browser(broker: Broker) -> None:
-    broker.admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(30)
+    broker.admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(120)
     allowed = AclBinding(
         ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:ann", NEIGHBOUR,
         AclOperation.DESCRIBE, AclPermissionType.ALLOW,
     )  # fmt: skip
-    broker.admin.create_acls([allowed])[allowed].result(30)
+    broker.admin.create_acls([allowed])[allowed].result(120)
     for source, seen in ((NEIGHBOUR, 1), (STRANGER, 0), (HOST, 0)):
         status, cookie = broker.log_in(source, "ann")
         assert status == 200
@@ -187,12 +187,12 @@ def test_acls_of_the_console_apply_to_the_address_of_the_browser(broker: Broker)
 def changed_password(broker: Broker) -> None:
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     change = UserScramCredentialUpsertion("ann", credential, b"another")
-    broker.admin.alter_user_scram_credentials([change])["ann"].result(30)
+    broker.admin.alter_user_scram_credentials([change])["ann"].result(120)
 
 
 def deleted_user(broker: Broker) -> None:
     change = UserScramCredentialDeletion("ann", ScramMechanism.SCRAM_SHA_256)
-    broker.admin.alter_user_scram_credentials([change])["ann"].result(30)
+    broker.admin.alter_user_scram_credentials([change])["ann"].result(120)
 
 
 @pytest.mark.parametrize("change", [changed_password, deleted_user])

@@ -74,7 +74,7 @@ def produce(histories: Histories, bootstrap: str, number: int, topic: str) -> No
     producer = Producer(settings | ({"transactional.id": identifier} if identifier else {}))
     histories.producer(number, topic, identifier)
     if transactional:
-        producer.init_transactions(30)
+        producer.init_transactions(120)
     seq = 0
     for turn in range(TRANSACTIONS if transactional else 1):
         if transactional:

@@ -44,7 +44,7 @@ def node(broker_factory: Callable[..., KBroker]) -> KBroker:
 def create(node: KBroker, topic: str, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     made = admin.create_topics([NewTopic(topic, 1, 1, config={**COMPACT, **config})])
-    made[topic].result(60)
+    made[topic].result(120)
 
 
 def produce(node: KBroker, topic: str, count: int, first: int = 0, value: bytes = b"") -> dict[bytes, bytes]:
@@ -58,7 +58,7 @@ def produce(node: KBroker, topic: str, count: int, first: int = 0, value: bytes 
         if n % 500 == 499:
             producer.flush(60)
             time.sleep(0.25)  # segment.ms goes by the records' timestamps
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     return latest
 
 
@@ -279,6 +279,6 @@ def test_a_log_that_becomes_compacted_is_cleaned_at_once(broker_factory: Callabl
     resource.add_incremental_config(compact)
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(60)
+        future.result(120)
     wait_until(lambda: len(read(node, "later")) < 700, "not before the back-off is over")
     assert dict(read(node, "later").values()) == latest

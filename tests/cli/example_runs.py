@@ -96,7 +96,7 @@ until kbroker groups list --state Empty | grep billing > /dev/null; do sleep 0.2
     "kbroker transactions describe payments-1": f"""{sys.executable} -c '
 from confluent_kafka import Producer
 producer = Producer({{"bootstrap.servers": "127.0.0.1:9092", "transactional.id": "payments-1"}})
-producer.init_transactions(15)'""",
+producer.init_transactions(120)'""",
     "kbroker tune ": 'mkdir -p tuned; echo "log.dirs=$PWD/tuned" > server.properties',
     "kbroker users add admin --offline": 'echo "log.dirs=$PWD/offline" > server.properties',
     "kbroker users remove alice --yes": "echo x | kbroker users add alice --password-file -",

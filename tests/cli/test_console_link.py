@@ -234,7 +234,7 @@ def test_a_broker_that_requires_logins_shows_what_its_user_may_see(
     change = UserScramCredentialUpsertion("ann", credential, PASSWORD.encode())
     admin = AdminClient({"bootstrap.servers": node.bootstrap.partition(",")[0]})
     for done in admin.alter_user_scram_credentials([change]).values():
-        done.result(60)
+        done.result(120)
     url = console(node).replace("0.0.0.0", "127.0.0.1")
     login = ("--url", url, "--command-config", client(tmp_path))
     assert "ready" in shell("status", *login, code={0, 1}).text

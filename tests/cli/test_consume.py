@@ -144,7 +144,7 @@ def test_read_committed_leaves_out_what_was_aborted(
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": f"txn-{group}"})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     for value, commit in (("kept", True), ("dropped", False)):
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
@@ -201,7 +201,7 @@ def wait_for_markers(target: Target, group: str) -> None:
     from confluent_kafka import Producer
 
     settings = {"bootstrap.servers": target.bootstrap, "transactional.id": f"txn-{group}"}
-    Producer(settings).init_transactions(60)
+    Producer(settings).init_transactions(120)
 
 
 def test_tail_and_count_see_records_and_no_offsets(
@@ -212,7 +212,7 @@ def test_tail_and_count_see_records_and_no_offsets(
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": f"txn-{group}"})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     for number in range(8):
         producer.begin_transaction()
         producer.produce(topic, f"v{number}", partition=0)

@@ -161,7 +161,7 @@ def test_values_of_serializers_are_shown(shell: Shell, broker_factory: BrokerFac
         context = SerializationContext(f"orders-{number}", MessageField.VALUE)
         producer.produce(context.topic, serializer(value, context))
     producer.produce("orders-0", "plain")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     read = ("--registry", url, "-e", "-b", node.bootstrap)
     for number, (_, _, shown) in enumerate(pairs):
         lines = shell("consume", f"orders-{number}", "-n", 1, *read).lines

@@ -58,7 +58,7 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(
 ) -> None:
     offered(cli, "ListTransactions")
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": group})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(topic, "pending", partition=1)
     producer.flush(60)

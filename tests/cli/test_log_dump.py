@@ -197,7 +197,7 @@ def written(cli: Shell, topic: str, group: str, target: Target) -> Path:
     cli("produce", topic, "-p", 0, "-q", stdin=b"".join(b"%s\n" % (b"y" * 900) for _ in range(1500)))
     if target.name == "kafka" or _has_transactions(cli):
         producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": f"txn-{group}"})
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         for finish in (producer.commit_transaction, producer.abort_transaction):
             producer.begin_transaction()
             producer.produce(topic, "in a transaction", partition=0)

@@ -15,7 +15,7 @@ def open_transaction(cli: Shell, topic: str, group: str, target: Target) -> Iter
     offered(cli, "ListTransactions")
     name = f"open-{group}"
     producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": name})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(topic, "pending", partition=1)
     producer.flush(60)

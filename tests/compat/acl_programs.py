@@ -97,15 +97,15 @@ class Librdkafka:
 
     def create(self, rows: Sequence[Row]) -> None:
         for future in self._admin.create_acls([AclBinding(*self._parts(row)) for row in rows]).values():
-            future.result(30)
+            future.result(120)
 
     def describe(self, chosen: Row) -> list[Row]:
-        found = self._admin.describe_acls(AclBindingFilter(*self._parts(chosen))).result(30)
+        found = self._admin.describe_acls(AclBindingFilter(*self._parts(chosen))).result(120)
         return [self._row(each) for each in found]
 
     def delete(self, chosen: Row) -> list[Row]:
         (future,) = self._admin.delete_acls([AclBindingFilter(*self._parts(chosen))]).values()
-        return [self._row(each) for each in future.result(30)]
+        return [self._row(each) for each in future.result(120)]
 
     @staticmethod
     def _parts(row: Row) -> tuple[Any, ...]:

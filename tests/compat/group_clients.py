@@ -23,7 +23,7 @@ def produce(node: KBroker, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap})
     for number in range(count):
         producer.produce(topic, key=str(number), value=f"value {number}")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 class GroupConsumer(Protocol):

@@ -94,7 +94,7 @@ def stable_pair(talk: Talk, group: str, instances: tuple[str | None, str | None]
         request_sync = sync_request(group, generation, member, given, group_instance_id=instance)
         syncs.append(talk.later(ApiKey.SYNC_GROUP, 5, request_sync))
     for sync in syncs:
-        assert sync.result(30).error_code == 0
+        assert sync.result(120).error_code == 0
     return members, generation
 
 
@@ -183,7 +183,7 @@ def a_rebalance(talk: Talk) -> None:
     topic = talk.prefix + "-t"
     talk.ask("commit", ApiKey.OFFSET_COMMIT, 9, commit_request(group, topic, 5, one, generation))
     again = [talk.later(ApiKey.JOIN_GROUP, 9, join_request(group, each)) for each in (one, two)]
-    answers = [each.result(30) for each in (*again, waiting)]
+    answers = [each.result(120) for each in (*again, waiting)]
     leader = answers[0].leader
     for answer in sorted(answers, key=lambda each: each.member_id != leader):
         talk.lines.append(("joined", (answer.generation_id, len(answer.members), answer.skip_assignment)))
@@ -267,7 +267,7 @@ def descriptions(talk: Talk) -> None:
     for version in range(6):
         for states, types in filters:
             if (version >= 4 or not states) and (version >= 5 or not types):
-                answer = talk.later(ApiKey.LIST_GROUPS, version, ListGroupsRequest(states, types)).result(30)
+                answer = talk.later(ApiKey.LIST_GROUPS, version, ListGroupsRequest(states, types)).result(120)
                 answer.groups = [each for each in answer.groups if each.group_id in (used, offsets_only)]
                 talk.lines.append((f"list v{version} {states} {types}", talk.level(answer)))
 

@@ -76,7 +76,7 @@ class Trickle:
         """Stops and waits for the last acknowledgement."""
         self._stop.set()
         self._thread.join()
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(120) == 0
 
 
 class Mover:

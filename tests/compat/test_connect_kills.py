@@ -69,7 +69,7 @@ class Reader:
 def node(broker_factory: BrokerFactory) -> KBroker:
     broker = broker_factory()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(120)
     return broker
 
 

@@ -69,7 +69,7 @@ def write_all_kinds(bootstrap: str) -> None:
         NewTopic("empty", 4, 1, config={"message.timestamp.type": "LogAppendTime"}),
     ]
     for future in admin.create_topics(topics).values():
-        future.result(30)
+        future.result(120)
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 2 * LARGE})
     for number in range(500):
         producer.produce("orders", f"{number}", key=str(number % 7), partition=0, headers={"n": str(number)})
@@ -77,14 +77,14 @@ def write_all_kinds(bootstrap: str) -> None:
     producer.produce("orders", None, key=None, partition=1, timestamp=1_600_000_000_000)
     producer.produce("orders", b"\0" * LARGE, partition=1)
     producer.produce("orders.by-key", None, key="3")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "mover"})
-    transactional.init_transactions(60)
+    transactional.init_transactions(120)
     for commits in (False, True, True):
         transactional.begin_transaction()
         for number in range(50):
             transactional.produce("orders", f"{commits}-{number}", partition=0)
-        assert transactional.flush(30) == 0
+        assert transactional.flush(120) == 0
         transactional.commit_transaction(60) if commits else transactional.abort_transaction(60)
 
 

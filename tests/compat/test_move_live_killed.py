@@ -37,7 +37,7 @@ def write_backlog(bootstrap: str, topic: str) -> None:
         producer.produce(topic, str(number // 3).ljust(PADDING), partition=number % 3)
         if number % 1000 == 0:
             producer.poll(0.01)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def values(bootstrap: str, topic: str, partition: int) -> list[int]:

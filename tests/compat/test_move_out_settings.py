@@ -59,7 +59,7 @@ class Book:
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(mechanism, 8192)
             change = UserScramCredentialUpsertion(user, info, password.encode())
-            admin.alter_user_scram_credentials([change])[user].result(30)
+            admin.alter_user_scram_credentials([change])[user].result(120)
         self.passwords[user] = password
 
     def check(self, broker: Connection) -> None:

@@ -39,7 +39,7 @@ def test_a_broker_serves_without_memory_that_is_written_and_run(tmp_path: Path) 
             producer = Producer(
                 {"bootstrap.servers": bootstrap, "compression.type": codec, "transactional.id": codec}
             )
-            producer.init_transactions(30)
+            producer.init_transactions(120)
             producer.begin_transaction()
             for number in range(100):
                 producer.produce("confined", b"%d" % number * 100)

@@ -89,10 +89,10 @@ def test_old_records_expire_and_young_ones_are_read(node: KBroker) -> None:
     now_ms = int(time.time() * 1000)
     for number in range(10):
         producer.produce(TOPIC, f"old {number}", timestamp=now_ms - OLD_MS)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     for number in range(5):
         producer.produce(TOPIC, f"young {number}", timestamp=now_ms)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     eventually(lambda: low(node) == 10)
     assert scrape(node).value("kbroker_topic_expired_records_total", topic=TOPIC) == 10
     assert read(node, 5) == [b"young %d" % number for number in range(5)]
@@ -120,7 +120,7 @@ def test_a_released_record_comes_again_after_its_pause_and_others_do_not_wait(no
     producer = Producer({"bootstrap.servers": node.bootstrap})
     for number in range(20):
         producer.produce(TOPIC, f"{number}")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     released: list[float] = []
     delivered: list[float] = []
     others: dict[bytes | None, float] = {}
@@ -169,7 +169,7 @@ def produce_later(node: KBroker, seconds: dict[bytes, float]) -> dict[bytes, flo
         at_ms = int((time.time() + later) * 1000)
         producer.produce(TOPIC, value, headers=[(DELIVER_AT, b"%d" % at_ms)])
         due[value] = at_ms / 1000
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return due
 
 
@@ -218,14 +218,14 @@ def test_a_topics_delay_holds_until_it_is_taken_away(node: KBroker) -> None:
     sent = time.time()
     for number in range(20):
         producer.produce(TOPIC, f"{number}")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     found = share(node, 20)
     assert [value for value, _ in found] == [b"%d" % number for number in range(20)]
     assert min(at for _, at in found) >= sent + 2.9  # a timestamp is of whole milliseconds
     alter(node, ResourceType.TOPIC, TOPIC, kbroker_delivery_delay_ms="604800000")
     produce_later(node, {b"header": 0})
     producer.produce(TOPIC, "week")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert [value for value, _ in share(node, 1)] == [b"header"]
     alter(node, ResourceType.TOPIC, TOPIC, kbroker_delivery_delay_ms="-1")
     assert [value for value, _ in share(node, 1)] == [b"week"]

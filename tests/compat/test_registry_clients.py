@@ -47,7 +47,7 @@ def test_serializers_of_confluent_kafka_understand_each_other(broker_factory: Br
     for number, (serializer, _, value) in enumerate(pairs):
         of_topic = SerializationContext(f"{context.topic}-{number}", MessageField.VALUE)
         producer.produce(f"orders-{number}", serializer(value, of_topic))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     consumer.subscribe([f"orders-{number}" for number in range(3)])
@@ -185,7 +185,7 @@ def create_users_with_rights(bootstrap: str) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     users = [UserScramCredentialUpsertion(name, info, b"secret") for name in ("writer", "reader", "nobody")]
     for future in admin.alter_user_scram_credentials(users).values():
-        future.result(30)
+        future.result(120)
     rights = [("writer", AclOperation.ALL), ("reader", AclOperation.READ)]
     acls = [
         AclBinding(
@@ -200,7 +200,7 @@ def create_users_with_rights(bootstrap: str) -> None:
         for user, operation in rights
     ]
     for future in admin.create_acls(acls).values():
-        future.result(30)
+        future.result(120)
 
 
 def test_the_broker_decides_who_may_read_and_register(broker_factory: BrokerFactory) -> None:

@@ -41,7 +41,7 @@ class Case:
 
     def create(self, name: str, **settings: str) -> None:
         config = ON | {key.replace("_", "."): value for key, value in settings.items()}
-        self.admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(30)
+        self.admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(120)
 
     def register(self, subject: str, schema: str = ORDER) -> int:
         return int(self.registry.register_schema(subject, Schema(schema, "AVRO")))
@@ -55,7 +55,7 @@ class Case:
         producer = Producer({key.replace("_", "."): value for key, value in settings.items()})
         for value in values:
             producer.produce(topic, value, key, on_delivery=lambda error, _: found.append(_answer(error)))
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         return found
 
     def texts(self, topic: str, *values: bytes) -> list[str]:
@@ -165,14 +165,14 @@ def test_a_transaction_with_a_refused_record_can_be_aborted(case: Case) -> None:
     good = named(case.register("orders-value"))
     settings = {"bootstrap.servers": case.broker.bootstrap, "transactional.id": "t"}
     producer = Producer(settings)
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce("orders", b"raw")
     with pytest.raises(KafkaException):
         producer.commit_transaction(60)
     producer.abort_transaction(60)
     producer = Producer(settings)  # librdkafka continues with a sequence number that was never appended
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce("orders", good)
     producer.commit_transaction(60)
@@ -198,7 +198,7 @@ def test_a_setting_may_change_and_holds_after_a_restart(case: Case) -> None:
         ],
     )
     admin = AdminClient({"bootstrap.servers": case.broker.bootstrap})
-    admin.incremental_alter_configs([off])[off].result(30)
+    admin.incremental_alter_configs([off])[off].result(120)
     assert case.produce("orders", b"raw") == [FINE]
 
 

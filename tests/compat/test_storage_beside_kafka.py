@@ -43,7 +43,7 @@ class Work:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic("compacted", 1, 1, config=COMPACTED), NewTopic("transactional", 1, 1)]
         for future in admin.create_topics(topics).values():
-            future.result(30)
+            future.result(120)
 
     def add(self, bootstrap: str, leave_open: bool) -> None:
         """Updates and tombstones over three segments' time; three transactions, and one that is
@@ -55,24 +55,24 @@ class Work:
                 value = None if self._number % 13 == 0 else f"v{self._number}"
                 self.latest[f"k{key}"] = value
                 plain.produce("compacted", value, f"k{key}", partition=0)
-            assert plain.flush(30) == 0
+            assert plain.flush(120) == 0
             time.sleep(0.6)  # segment.ms: the next batch begins a new segment
         plain.produce("compacted", "end", "end", partition=0)
         self.latest["end"] = "end"
-        assert plain.flush(30) == 0
+        assert plain.flush(120) == 0
         self.transactions(bootstrap, leave_open)
 
     def transactions(self, bootstrap: str, leave_open: bool) -> None:
         """Committed, aborted, committed, and perhaps one that stays open."""
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels", "linger.ms": 0})
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         for commit in (True, False, True):
             producer.begin_transaction()
             values = [f"{'c' if commit else 'a'}{self._number}-{n}" for n in range(5)]
             self._number += 1
             for value in values:
                 producer.produce("transactional", value, partition=0)
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
             if commit:
                 producer.commit_transaction(60)
                 self.committed += values
@@ -81,7 +81,7 @@ class Work:
         if leave_open:  # the broker that runs next ends it when the producer comes back
             producer.begin_transaction()
             producer.produce("transactional", "never", partition=0)
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
 
     def check(self, bootstrap: str) -> None:
         """Both topics hold what they must, for a read_committed reader."""
@@ -165,4 +165,4 @@ def test_logs_travel_from_kafka_to_kbroker_and_back(kafka_jars: str, tmp_path: P
 
 
 def _end_the_open_one(bootstrap: str) -> None:
-    Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels"}).init_transactions(60)
+    Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels"}).init_transactions(120)

@@ -30,7 +30,7 @@ def produce(node: KBroker) -> Counter[str]:
     producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True})
     for number, line in enumerate(LINES):
         producer.produce(TOPIC, line, partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return Counter(word for line in LINES for word in line.split())
 
 
@@ -59,7 +59,7 @@ def test_a_store_answers_and_is_restored_from_its_changelog(
         pytest.skip("this Java has no compiler")
     node = broker_factory({"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000"})
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(120)
     expected = produce(node)
     with answers(node, tmp_path / "one", expected.total()) as found:
         assert {word: count for word, (count, _) in found.items()} == expected

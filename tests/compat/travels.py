@@ -54,20 +54,20 @@ class Travels:
     def create(self, bootstrap: str, name: str, partitions: int, **configs: str) -> None:
         expected = {key.replace("_", "."): value for key, value in configs.items()}
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(name, partitions, 1, config=expected)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 1, config=expected)])[name].result(120)
         eventually(lambda: name in admin.list_topics(timeout=10).topics)
         self.configs[name] = expected
 
     def delete(self, bootstrap: str, name: str) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.delete_topics([name])[name].result(30)
+        admin.delete_topics([name])[name].result(120)
         for book in (self.configs, self.ids, self.offsets):
             book.pop(name, None)
         self.records = {key: values for key, values in self.records.items() if key[0] != name}
 
     def grow(self, bootstrap: str, name: str, partitions: int) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_partitions([NewPartitions(name, partitions)])[name].result(30)
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result(120)
         eventually(lambda: len(admin.list_topics(name, 10).topics[name].partitions) == partitions)
 
     def configure(self, bootstrap: str, name: str, key: str, value: str) -> None:
@@ -81,24 +81,24 @@ class Travels:
         plain = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         for content in contents[:10]:
             _send(plain, name, partition, content)
-        assert plain.flush(30) == 0
+        assert plain.flush(120) == 0
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels"})
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         for committed, some in ((False, [_content("never", 1)]), (True, contents[10:])):
             producer.begin_transaction()
             for content in some:
                 _send(producer, name, partition, content)
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
             producer.commit_transaction(60) if committed else producer.abort_transaction(60)
         self.records.setdefault((name, partition), []).extend(contents)
 
     def leave_open(self, bootstrap: str, name: str) -> None:
         """Leave a transaction open, which the next broker ends when the producer returns."""
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels"})
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         producer.begin_transaction()
         producer.produce(name, b"open", partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     def commit(self, bootstrap: str, group: str, name: str, offset: int) -> None:
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
@@ -130,7 +130,7 @@ class Travels:
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
         change = UserScramCredentialUpsertion(user, info, b"secret", b"salt" * 4)
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.alter_user_scram_credentials([change])[user].result(30)
+        admin.alter_user_scram_credentials([change])[user].result(120)
         self.users.add(user)
 
     def add_acls(self, bootstrap: str, user: str) -> None:
@@ -150,7 +150,7 @@ class Travels:
         ]
         admin = AdminClient({"bootstrap.servers": bootstrap})
         for future in admin.create_acls(new).values():
-            future.result(30)
+            future.result(120)
         self.acls |= set(new)
 
     def remove_acl(self, bootstrap: str) -> None:
@@ -158,7 +158,7 @@ class Travels:
         gone = min(self.acls, key=str)
         admin = AdminClient({"bootstrap.servers": bootstrap})
         (future,) = admin.delete_acls([_filter_of(gone)]).values()
-        assert set(future.result(30)) == {gone}
+        assert set(future.result(120)) == {gone}
         self.acls.remove(gone)
 
     def take_producer_id(self, port: int) -> None:
@@ -187,7 +187,7 @@ class Travels:
         self.ids = ids
         for name, expected in self.configs.items():
             resource = ConfigResource(ResourceType.TOPIC, name)
-            found = admin.describe_configs([resource])[resource].result(30)
+            found = admin.describe_configs([resource])[resource].result(120)
             own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
             set_here = {key: entry.value for key, entry in found.items() if entry.source == own}
             assert set_here == expected, name
@@ -218,7 +218,7 @@ class Travels:
             AclOperation.ANY,
             AclPermissionType.ANY,
         )
-        eventually(lambda: set(admin.describe_acls(every_acl).result(30)) == self.acls)
+        eventually(lambda: set(admin.describe_acls(every_acl).result(120)) == self.acls)
         if takes_ids:
             self.take_producer_id(port)
 

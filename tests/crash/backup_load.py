@@ -65,12 +65,12 @@ class Load:
                 producer.produce("plain", value, partition=count % PARTITIONS, on_delivery=noted)
                 count += 1
             producer.poll(0.005)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
 
     def _transactions(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "both"})
         reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "g"})
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         while not self._stop.is_set():
             producer.begin_transaction()
             value = b"%08d" % self.committed

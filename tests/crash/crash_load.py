@@ -240,7 +240,7 @@ class Transactional(Piece):
         while True:
             producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
             try:
-                producer.init_transactions(30)
+                producer.init_transactions(120)
                 return producer
             except KafkaException:
                 if self._stop.is_set():

@@ -51,7 +51,7 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
     admin = AdminClient({"bootstrap.servers": source.bootstrap})
     topics = [NewTopic("plain", PARTITIONS, 1, config=SMALL), NewTopic("left", 1, 1), NewTopic("right", 1, 1)]
     for future in admin.create_topics(topics).values():
-        future.result(30)
+        future.result(120)
     load, dest, chance = Load(source.bootstrap), tmp_path / "backups", random.Random(21)
     load.start()
     try:
@@ -107,7 +107,7 @@ class Writer(Beside):
                 self._producer.produce("short", value)
                 self.latest[key] = self.written
                 self.written += 1
-            assert self._producer.flush(60) == 0
+            assert self._producer.flush(120) == 0
             time.sleep(0.02)
 
 
@@ -127,7 +127,7 @@ def test_a_backup_of_compacted_and_shortened_logs_is_complete(
     for future in admin.create_topics(
         [NewTopic("compacted", 1, 1, config=compacted), NewTopic("short", 1, 1, config=short)]
     ).values():
-        future.result(30)
+        future.result(120)
     dest = tmp_path / "backups"
     reader = Consumer({"bootstrap.servers": source.bootstrap, "group.id": "none"})
     with Writer(source.bootstrap) as writer:
@@ -153,5 +153,5 @@ def test_a_backup_of_compacted_and_shortened_logs_is_complete(
 def config_of(bootstrap: str, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    found = admin.describe_configs([resource])[resource].result(30)
+    found = admin.describe_configs([resource])[resource].result(120)
     return {name: entry.value for name, entry in found.items()}

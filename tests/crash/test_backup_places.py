@@ -48,7 +48,7 @@ def test_a_killed_backup_continues_and_restores_acknowledged_records(
     admin = AdminClient({"bootstrap.servers": source.bootstrap})
     topics = [NewTopic("plain", PARTITIONS, 1, config=SMALL), NewTopic("left", 1, 1), NewTopic("right", 1, 1)]
     for future in admin.create_topics(topics).values():
-        future.result(30)
+        future.result(120)
     load, chance = Load(source.bootstrap), random.Random(22)
     load.start()
     try:

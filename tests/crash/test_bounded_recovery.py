@@ -24,7 +24,7 @@ RECORDS = 1000  # ten segments
 
 def _produce(node: KBroker) -> int:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic("t", 1, config={"segment.bytes": str(SEGMENT_BYTES)})])["t"].result(30)
+    admin.create_topics([NewTopic("t", 1, config={"segment.bytes": str(SEGMENT_BYTES)})])["t"].result(120)
     producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "all", "batch.size": 100_000})
     acked = 0
 
@@ -85,7 +85,7 @@ def test_bytes_that_the_kernel_has_kept_since_a_kill_are_not_checked_again(
     producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "all", "batch.size": 100_000})
     for _ in range(LARGE_RECORDS):
         producer.produce("large", os.urandom(RECORD_BYTES), partition=0)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     mark = node.data_dir / ".kbroker-boot"
     eventually(mark.exists)
     node.kill9()

@@ -60,7 +60,7 @@ def test_logs_continue_where_they_were_closed(broker_factory: Callable[..., KBro
     broker = broker_factory(SETTINGS)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (created,) = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values()
-    created.result(30)
+    created.result(120)
     fill(broker.bootstrap, 0)
     broker.stop()
     left = sorted(path.name for path in broker.data_dir.glob(".kbroker-closed-logs-*"))

@@ -42,7 +42,7 @@ def prepare(broker: KBroker) -> dict[bytes, float]:
         value, at_ms = b"%d" % number, began_ms + 1000 * seconds(number)
         producer.produce(TOPIC, value, headers=[("kbroker-deliver-at", b"%d" % at_ms)])
         due[value] = at_ms / 1000
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return due
 
 

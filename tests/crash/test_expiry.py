@@ -139,7 +139,7 @@ def test_the_next_leader_starts_where_records_have_expired(
     for batch, at in ((7, now_ms - 3_600_000), (5, now_ms)):
         for number in range(batch):
             producer.produce(TOPIC, str(number), partition=0, timestamp=at)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
     place = TopicPartition(TOPIC, 0)
     for _ in range(2):
         wait_for_in_sync(broker, TOPIC, 2)

@@ -126,7 +126,7 @@ def scene(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> Iterator[Sc
     try:
         broker = broker_factory({"log.dirs": dirs, "num.io.threads": "2", "log.segment.bytes": "1048576"})
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(120)
         made = Scene(broker, disk)
         made.all_ours = made.ours
         assert 0 < len(made.ours) < PARTITIONS
@@ -151,7 +151,7 @@ def test_a_failing_disk_takes_its_log_dir_offline_and_no_other(scene: Scene) -> 
     assert scene.read(others) == {partition: scene.acknowledged[partition] for partition in others}
     assert scrape(scene.broker).value("kafka_log_logmanager_offlinelogdirectorycount") == 1
     admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
-    admin.create_topics([NewTopic("later", 3, 1)])["later"].result(30)
+    admin.create_topics([NewTopic("later", 3, 1)])["later"].result(120)
     assert not list((scene.disk.folder / "logs").glob("later-*"))
 
 
@@ -159,11 +159,11 @@ def test_an_aborted_transaction_that_cannot_be_noted_takes_the_log_dir_offline(s
     """The file of its log is open and can be written; the transaction index is a new file, in a
     folder that has gone."""
     producer = Producer({"bootstrap.servers": scene.broker.bootstrap, "transactional.id": "one"})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     partition = min(scene.ours)
     producer.produce(TOPIC, b"0", partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     folder = scene.disk.folder / "logs" / f"{TOPIC}-{partition}"
     folder.rename(scene.disk.folder / "away")
     with suppress(KafkaException):  # whether a marker's error reaches the client is of no concern here
@@ -224,9 +224,9 @@ def test_a_vanished_mount_is_noticed_and_not_taken_for_an_empty_log_dir(scene: S
 
 def test_held_appends_fail_at_once_when_the_sync_fails(scene: Scene) -> None:
     admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
-    admin.delete_topics([TOPIC])[TOPIC].result(30)
+    admin.delete_topics([TOPIC])[TOPIC].result(120)
     configs = {"write.caching": "false"}
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=configs)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=configs)])[TOPIC].result(120)
     assert set(scene.produce(EVERY).values()) == {None}
     scene.disk.fail()
     outcome = scene.produce(scene.ours)

@@ -120,7 +120,7 @@ def set_retention(broker: KBroker, value: str) -> None:
 def retention(broker: KBroker) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC)
-    return str(admin.describe_configs([resource])[resource].result(30)["retention.ms"].value)
+    return str(admin.describe_configs([resource])[resource].result(120)["retention.ms"].value)
 
 
 def leaders(broker: KBroker, topic: str) -> set[int]:

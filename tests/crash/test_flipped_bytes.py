@@ -70,15 +70,15 @@ def fill(bootstrap: str) -> None:
     for future in admin.create_topics(
         [NewTopic(topic, 1, 1, config=config) for topic, config in TOPICS.items()]
     ).values():
-        future.result(30)
+        future.result(120)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
     for number in range(600):
         for topic in ("plain", "compacted"):
             producer.produce(topic, f"{number}".encode() + b"v" * 100, f"k{number % 50}", partition=0)
         producer.poll(0.002)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     (deleted,) = admin.delete_records([TopicPartition("plain", 0, 7)]).values()
-    assert deleted.result(30).low_watermark == 7
+    assert deleted.result(120).low_watermark == 7
     transactions(bootstrap)
 
 
@@ -87,17 +87,17 @@ def transactions(bootstrap: str) -> None:
     settings = {"bootstrap.servers": bootstrap, "linger.ms": 1}
     producers = [Producer({**settings, "transactional.id": name}) for name in ("a", "b")]
     for producer in producers:
-        producer.init_transactions(30)
+        producer.init_transactions(120)
     for number in range(TRANSACTIONS):
         for producer, fate in zip(producers, ("committed", "aborted"), strict=True):
             producer.begin_transaction()
             for _ in range(3):
                 producer.produce("transactional", f"{fate} {number}".encode() + b"v" * 50, partition=0)
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
         producers[0].commit_transaction(30)
         producers[1].abort_transaction(30)
     for name in ("a", "b"):  # an end is answered before its markers are in the log
-        Producer({**settings, "transactional.id": name}).init_transactions(60)
+        Producer({**settings, "transactional.id": name}).init_transactions(120)
 
 
 def read(bootstrap: str, topic: str, needed: set[int] | None = None) -> Records:

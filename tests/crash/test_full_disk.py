@@ -163,8 +163,8 @@ def test_topics_can_be_deleted_on_a_full_disk_and_that_makes_room(
         ConfigEntry("retention.ms", "1000000", incremental_operation=AlterConfigOpType.SET)
     )
     for future in admin.incremental_alter_configs([retention]).values():
-        future.result(30)
-    admin.delete_topics(["large"])["large"].result(30)
+        future.result(120)
+    admin.delete_topics(["large"])["large"].result(120)
     deadline = time.monotonic() + 120
     while sender.send() is not None:
         assert time.monotonic() < deadline, "the deleted topic has made room, yet produce is still refused"

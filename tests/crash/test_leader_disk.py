@@ -65,7 +65,7 @@ class OneInFlight:
             self.acknowledged[offset] = number
 
         self._producer.produce(TOPIC, f"{number}:".ljust(size, "x"), partition=0, on_delivery=delivered)
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(120) == 0
         assert len(self.acknowledged) == number + 1
 
 

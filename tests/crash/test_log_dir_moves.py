@@ -127,7 +127,7 @@ def test_a_move_survives_everything_at_any_step(
         load.wait_for_acks()
         eventually(lambda: max(load.acknowledged[0], default=-1) >= 5)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.delete_records([TopicPartition(TOPIC, 0, 5)])[TopicPartition(TOPIC, 0)].result(30)
+        admin.delete_records([TopicPartition(TOPIC, 0, 5)])[TopicPartition(TOPIC, 0)].result(120)
         for place in [name for name in crash_point.POINTS if name.startswith("move: ")]:
             expected = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
             broker.kill9()
@@ -161,7 +161,7 @@ def _throttle(broker: KBroker, bytes_per_second: str | None) -> None:
     entry = ConfigEntry(name, bytes_per_second, incremental_operation=operation)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(120)
 
 
 def test_a_move_continues_after_a_clean_stop(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:

@@ -55,7 +55,7 @@ def produce(bootstrap: str, topic: str, pause_s: float = 0) -> dict[int, int]:
         producer.poll(pause_s)
         if number % 20 == 0:
             producer.flush(60)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     return acknowledged
 
 
@@ -71,7 +71,7 @@ def test_each_setting_keeps_its_promise(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     made = admin.create_topics([NewTopic(name, 1, 1, config=config) for name, config in configs.items()])
     for future in made.values():
-        future.result(30)
+        future.result(120)
     sent = {
         name: produce(broker.bootstrap, name, 0.001) for name in ("every-200-ms", "durable", "every-record")
     }
@@ -97,7 +97,7 @@ def test_each_setting_keeps_its_promise(
 def test_a_clean_stop_keeps_everything(disk: LoopDisk, broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory({"log.dirs": str(disk.folder / "data")})
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic("cached", 1, 1)])["cached"].result(30)
+    admin.create_topics([NewTopic("cached", 1, 1)])["cached"].result(120)
     sent = produce(broker.bootstrap, "cached")
     broker.stop()
     disk.fail()

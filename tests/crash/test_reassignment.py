@@ -131,7 +131,7 @@ def test_a_throttled_replica_is_copied_no_faster_than_its_node_may(
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
     for number in range(BYTES // 10_000):
         producer.produce("slow", b"x" * 10_000, partition=number % PARTITIONS)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     assert set_configs(broker, 4, "2", {"log.cleaner.threads": "2"}) == ErrorCode.INVALID_REQUEST
     rate = RATE if side == "leader" else SLOW_RATE
     assert set_configs(broker, 4, node, {f"{side}.replication.throttled.rate": str(rate)}) == 0
@@ -178,10 +178,10 @@ def test_a_log_that_begins_within_a_batch_is_copied(
         for partition in range(PARTITIONS):
             producer.produce("cut", str(number), partition=partition)
         if number in (9, 19):
-            assert producer.flush(30) == 0
+            assert producer.flush(120) == 0
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for done in admin.delete_records([TopicPartition("cut", p, 15) for p in range(PARTITIONS)]).values():
-        assert done.result(30).low_watermark == 15
+        assert done.result(120).low_watermark == 15
     assert reassign(broker, "cut", [1, 2]) == [0] * PARTITIONS
     wait_for_in_sync(broker, "cut", 2)
     for target in ([2], [1, 2], [1]):

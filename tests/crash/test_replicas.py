@@ -99,7 +99,7 @@ def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker]
         acknowledged.append(time.monotonic())
 
     producer.produce("held", b"before", partition=0, on_delivery=note)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     follower = next(child for title, child in broker.children().items() if title.endswith(f"io {2 - leader}"))
     follower.suspend()
     try:
@@ -109,7 +109,7 @@ def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker]
     finally:
         thawed = time.monotonic()
         follower.resume()
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert acknowledged[1] >= thawed
     broker.stop()
 
@@ -179,7 +179,7 @@ def test_a_topic_is_deleted_while_a_worker_hangs(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     hanging.suspend()
     try:
-        admin.delete_topics(["deleted"], request_timeout=20)["deleted"].result(30)
+        admin.delete_topics(["deleted"], request_timeout=20)["deleted"].result(120)
         assert "deleted" not in admin.list_topics(timeout=60).topics
         _require_in_sync(broker, "changed", 1)
         with pytest.raises(KafkaException, match="marked for deletion"):
@@ -217,7 +217,7 @@ def _produce(broker: KBroker, topic: str, acks: str) -> int | None:
 
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": acks, "retries": 0})
     producer.produce(topic, b"value", on_delivery=delivered)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return outcome[0].code() if outcome[0] else None
 
 
@@ -260,7 +260,7 @@ def make_twenty_records(broker: KBroker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(20):
         producer.produce(topic, str(number), partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def test_deleted_records_stay_deleted_under_the_next_leader(
@@ -273,7 +273,7 @@ def test_deleted_records_stay_deleted_under_the_next_leader(
     for offset in (4, 9, 13):
         wait_for_in_sync(broker, "cut", 2)
         deleted = admin.delete_records([TopicPartition("cut", 0, offset)])[place]
-        assert deleted.result(30).low_watermark == offset
+        assert deleted.result(120).low_watermark == offset
         leader, _, _ = described(broker, "cut")[0]
         broker.kill9_running(f"io {leader - 1}")
         eventually(lambda gone=leader: described(broker, "cut")[0][0] not in (gone, -1))  # type: ignore[misc]
@@ -293,7 +293,7 @@ def test_deleted_records_stay_deleted_when_all_is_killed_and_the_leaders_site_is
     admin, place = AdminClient({"bootstrap.servers": broker.bootstrap}), TopicPartition("cut", 0, 9)
     deleted = admin.delete_records([place])[place]
     leader, _, _ = described(broker, "cut")[0]
-    assert deleted.result(30).low_watermark == 9
+    assert deleted.result(120).low_watermark == 9
     broker.kill9()
     dirs[leader - 1].rename(tmp_path / "lost")
     broker.start()

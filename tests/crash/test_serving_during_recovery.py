@@ -33,13 +33,13 @@ SETTINGS = {
 def _prepare(node: KBroker) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for created in admin.create_topics([NewTopic("large", LARGE), NewTopic("small", 3)]).values():
-        created.result(30)
+        created.result(120)
     producer = Producer({"bootstrap.servers": node.bootstrap})
     for partition in range(LARGE):
         producer.produce("large", b"", partition=partition)
     for number in range(30):
         producer.produce("small", b"%d" % number, partition=number % 3)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def _repeat_batch(log: Path, count: int) -> None:

@@ -41,7 +41,7 @@ def prepare(broker: KBroker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(COUNT):
         producer.produce(TOPIC, str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 @pytest.mark.parametrize("role", ["control", ""])

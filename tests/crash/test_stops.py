@@ -69,7 +69,7 @@ def broker(tmp_path: Path) -> Iterator[KBroker]:
     producer = Producer({"bootstrap.servers": bootstrap})
     for partition in range(8):
         producer.produce("kept", b"one", partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     broker.stop()
     yield broker
     broker.kill9()

@@ -72,7 +72,7 @@ def fill(bootstrap: str, topic: str) -> None:
     for number in range(RECORDS):
         producer.produce(topic, str(number), partition=number % PARTITIONS)
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 @pytest.mark.parametrize("victim", ["network 0", "io 0", "control", "everything", "application"])

@@ -150,7 +150,7 @@ class Lines:
         """Stop; when this returns, everything is in the log."""
         self._stop.set()
         self._thread.join()
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(120) == 0
         assert self._failed == []
 
 

@@ -22,7 +22,7 @@ def produce(broker: KBroker) -> None:
     for _ in range(RECORDS):
         producer.produce("cold", os.urandom(SIZE), partition=0)
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
 
 
 def consume(broker: KBroker) -> int:

@@ -84,7 +84,7 @@ def port(broker_factory: BrokerFactory, tmp_path: Path) -> Port:
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     for user in ("ann", "bob"):
         change = UserScramCredentialUpsertion(user, credential, PASSWORD.encode())
-        made.admin.alter_user_scram_credentials([change])[user].result(30)
+        made.admin.alter_user_scram_credentials([change])[user].result(120)
     until(lambda: made.ask("GET", "/readyz")[0] == 200)
     return made
 
@@ -117,7 +117,7 @@ def test_metrics_and_console_are_for_users_over_tls(
     assert "this port speaks https" in capsys.readouterr().err
 
     change = UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_256)
-    port.admin.alter_user_scram_credentials([change])["bob"].result(30)
+    port.admin.alter_user_scram_credentials([change])["bob"].result(120)
     assert port.ask("GET", "/metrics", Authorization=basic("bob"))[0] == 401
 
 

@@ -38,14 +38,14 @@ def value(found: Scrape, name: str, /, **labels: str) -> float:
 
 def create(broker: KBroker, topic: str, partitions: int = 1, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(120)
 
 
 def produce(broker: KBroker, topic: str, count: int = RECORDS, **config: object) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, **config})
     for number in range(count):
         producer.produce(topic, value=b"v" * 50, key=str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def consume(broker: KBroker, topic: str, group: str, count: int = RECORDS) -> None:
@@ -153,7 +153,7 @@ def test_a_topic_with_the_slots_of_a_deleted_one_starts_from_zero(broker: KBroke
     create(broker, "old", 2)
     produce(broker, "old")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics(["old"])["old"].result(30)
+    admin.delete_topics(["old"])["old"].result(120)
     until(lambda found: value(found, "kbroker_topic_partitions", topic="old") == 0, broker)
     create(broker, "new", 2)
     assert scrape(broker).value("kbroker_topic_in_records_total", topic="new") == 0
@@ -232,7 +232,7 @@ def test_an_open_transaction_is_counted_with_its_age(broker_factory: BrokerFacto
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "transactional.id": "slow", "transaction.timeout.ms": 10_000}
     )
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce("orders", b"x")
     producer.flush(30)

@@ -120,7 +120,7 @@ def test_it_starts_takes_records_and_stops(open_folder: Path) -> None:
 
         for number in range(100):
             producer.produce("t", str(number), on_delivery=delivered)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         assert not failed
     finally:
         node.stop()

@@ -80,7 +80,7 @@ def topic(session_admin: AdminClient, fresh: NameFactory) -> TopicFactory:
         name = fresh("topic")
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         (future,) = session_admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values()
-        future.result(30)
+        future.result(120)
         eventually(lambda: not session_admin.list_topics(name, 10).topics[name].error)
         return name
 

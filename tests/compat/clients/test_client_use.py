@@ -60,7 +60,7 @@ def test_bytes_are_those_that_a_client_has_moved(broker_factory: BrokerFactory) 
     producer = connected(node, "writer")
     for _ in range(100):
         producer.produce("moved", random.randbytes(10_000))
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     eventually(lambda: moved("received", "writer") > 1_000_000)
     assert moved("received", "writer") < 1_100_000
     settings = {"client.id": "reader", "group.id": "readers", "auto.offset.reset": "earliest"}

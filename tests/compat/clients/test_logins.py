@@ -68,7 +68,7 @@ def login_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
         info = ScramCredentialInfo(mechanism, 4096)
         change = UserScramCredentialUpsertion("alice", info, SECRET.encode())
         for future in admin.alter_user_scram_credentials([change]).values():
-            future.result(60)
+            future.result(120)
     yield node
     RUNNING.remove(node)
     node.stop()
@@ -95,7 +95,7 @@ def test_librdkafka_logs_in_only_with_the_right_password(address: str, mechanism
     settings = {"bootstrap.servers": address, **sasl(mechanism)}
     producer = confluent_kafka.Producer(settings)
     producer.produce(f"rd-{mechanism}", b"value")
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     group = {"group.id": mechanism, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer({**settings, **group})
     consumer.subscribe([f"rd-{mechanism}"])

@@ -52,7 +52,7 @@ def test_librdkafka_logs_in_only_with_a_valid_token(issued: KBroker) -> None:
 
     good = producer(KEY)
     good.produce("rd-oauth", b"value")
-    assert good.flush(30) == 0
+    assert good.flush(120) == 0
     assert not errors
     bad = producer(OTHER)
     deadline = time.monotonic() + 90

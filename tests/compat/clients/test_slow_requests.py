@@ -29,7 +29,7 @@ def test_a_slow_request_is_written_with_its_client(broker_factory: BrokerFactory
     node.start()
     producer = Producer({"bootstrap.servers": node.bootstrap, "client.id": "quick"})
     producer.produce("t", b"x")
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     settings: dict[str, str | int] = {"client.id": "late", "group.id": "g", "auto.offset.reset": "earliest"}
     settings["fetch.wait.max.ms"] = 4000
     consumer = Consumer({"bootstrap.servers": node.bootstrap, **settings})

@@ -98,12 +98,12 @@ def test_librdkafka_produces_and_reads_back_large_records(secured: Secured, list
         }
     topic = f"large-{listener}"
     admin = AdminClient(settings)
-    admin.create_topics([NewTopic(topic, 1)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(120)
     producer = confluent_kafka.Producer(settings)
     values = [bytes([number]) * 900_000 for number in range(20)]
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     consumer = confluent_kafka.Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     read: list[bytes | None] = []

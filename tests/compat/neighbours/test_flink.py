@@ -48,12 +48,12 @@ def test_words_are_counted_exactly_once_over_a_failure(broker_factory: BrokerFac
     node = broker_factory()
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for future in admin.create_topics([NewTopic("lines", 2, 1), NewTopic("counts", 1, 1)]).values():
-        future.result(30)
+        future.result(120)
     producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True})
     lines = [f"line {number % 11} of {number % 7}" for number in range(LINES)]
     for number, line in enumerate(lines):
         producer.produce("lines", line, partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert "failures 1" in run([*command, node.bootstrap, "lines", "counts"])
     expected = Counter(word for line in lines for word in line.split())
     found: dict[str, list[int]] = {}

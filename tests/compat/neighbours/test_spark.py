@@ -44,7 +44,7 @@ def write(node: KBroker, first: int, count: int) -> dict[str, list[str]]:
     """Committed lines by partition; one of four transactions is aborted."""
     lines: dict[str, list[str]] = {str(partition): [] for partition in range(PARTITIONS)}
     producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "writer"})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     for portion in range(first, first + count, 100):
         aborts = portion % 400 == 0
         producer.begin_transaction()
@@ -63,7 +63,7 @@ def node(broker_factory: BrokerFactory) -> KBroker:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topics = [NewTopic(LINES, PARTITIONS, 1), NewTopic(COUNTS, 1, 1)]
     for future in admin.create_topics(topics).values():
-        future.result(30)
+        future.result(120)
     return broker
 
 

@@ -31,7 +31,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     client = {"bootstrap.servers": node.bootstrap}
     admin = AdminClient(client)
     for future in admin.create_topics([NewTopic("orders", 2, 1)]).values():
-        future.result(30)
+        future.result(120)
     producer = Producer(client)
     for number in range(30):
         value = json.dumps({"number": number, "text": SCRIPT})

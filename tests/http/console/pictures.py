@@ -69,7 +69,7 @@ def load(bootstrap: str, end_s: float) -> list[threading.Thread]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = [NewTopic(name, partitions, 1) for name, partitions in TOPICS.items()]
     for future in admin.create_topics(new).values():
-        future.result(30)
+        future.result(120)
     work = [threading.Thread(target=produce, args=(bootstrap, end_s))]
     work += [
         threading.Thread(target=consume, args=(bootstrap, group, topics, end_s))

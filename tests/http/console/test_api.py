@@ -40,7 +40,7 @@ class Scene:
         self.admin = AdminClient(self.client)
         topics = [NewTopic("orders", 3, 1), NewTopic("single", 1, 1), NewTopic("empty", 1, 1)]
         for future in self.admin.create_topics(topics).values():
-            future.result(30)
+            future.result(120)
         self._produce()
         self._transactions()
         consumer = Consumer(self.client | {"group.id": "billing", "auto.offset.reset": "earliest"})
@@ -66,7 +66,7 @@ class Scene:
         done = Producer(self.client | {"transactional.id": "done"})
         self.open = Producer(self.client | {"transactional.id": "open"})
         for producer, text in ((done, b"aborted"), (self.open, b"not yet")):
-            producer.init_transactions(30)
+            producer.init_transactions(120)
             producer.begin_transaction()
             producer.produce("single", text)
             producer.flush(30)

@@ -77,13 +77,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     topics = [NewTopic("orders", 3, 1), *(NewTopic(name, 1, 1) for name in ("single", "changed", "deleted"))]
     admin = AdminClient(client)  # one that is gone answers nothing
     for future in admin.create_topics(topics).values():
-        future.result(60)
+        future.result(120)
     producer = Producer(client | {"transactional.id": "payments"})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     producer.begin_transaction()
     for number in range(90):
         producer.produce("orders", b"\xff%d" % number, f"key-{number}", number % 3, headers={"n": b"\0"})
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     producer.commit_transaction(60)
     for group in ("billing", "deleted"):
         consumer = Consumer(client | {"group.id": group})

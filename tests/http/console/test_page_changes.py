@@ -20,7 +20,7 @@ ORDERS = ConfigResource(ConfigResource.Type.TOPIC, "orders")
 def setting(node: KBroker, resource: ConfigResource, key: str) -> tuple[str | None, bool]:
     """The broker's value of a setting, and whether it is the default."""
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    entry = admin.describe_configs([resource])[resource].result(30)[key]
+    entry = admin.describe_configs([resource])[resource].result(120)[key]
     return entry.value, entry.is_default
 
 
@@ -95,7 +95,7 @@ def test_a_setting_that_only_a_start_reads_has_no_button(page: Page) -> None:
 
 def test_partitions_are_added_and_never_removed(page: Page, node: KBroker) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic("growing", 2, 1)])["growing"].result(30)
+    admin.create_topics([NewTopic("growing", 2, 1)])["growing"].result(120)
     page.show("topics/growing/partitions")
     page.click("Add partitions")
     assert page.browser.run("document.querySelector('dialog input').value") == "3"
@@ -132,7 +132,7 @@ def test_a_group_is_deleted_after_its_name_is_typed(page: Page, node: KBroker) -
     page.click("Delete group")
     page.browser.wait("location.hash === '#/groups'")
     page.sees("Group leaving is deleted.")
-    listed = AdminClient(client).list_consumer_groups().result(30).valid
+    listed = AdminClient(client).list_consumer_groups().result(120).valid
     assert "leaving" not in {group.group_id for group in listed}
 
 
@@ -156,7 +156,7 @@ def test_a_console_that_only_reads_has_no_buttons_for_changes(
     node = broker_factory()
     client = {"bootstrap.servers": node.bootstrap}
     admin = AdminClient(client)  # one that is gone answers nothing
-    admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(30)
+    admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(120)
     consumer = Consumer(client | {"group.id": "billing"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
     consumer.close()

@@ -106,11 +106,11 @@ def members(node: KBroker) -> Iterator[None]:
     """One member of each kind; "billing" of the fixtures' broker is classic."""
     client = {"bootstrap.servers": node.bootstrap}
     admin = AdminClient(client)  # one that is gone answers nothing
-    admin.create_topics([NewTopic("tasks", 2, 1)])["tasks"].result(30)
+    admin.create_topics([NewTopic("tasks", 2, 1)])["tasks"].result(120)
     producer = Producer(client)
     for number in range(20):
         producer.produce("tasks", b"x", key=str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     with consumer_of(node, "new-consumer"), share_of(node, "new-share"), streams_of(node, "new-streams"):
         yield
 

@@ -38,7 +38,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
     producer = Producer(client | {"message.max.bytes": 2 * LARGE})
     producer.produce("wide", "in the last partition", partition=PARTITIONS - 1)
     producer.produce("large", "start " + "x" * LARGE, key=b"\xff\x00binary")
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     consumer = Consumer(client | {"group.id": "wide-group"})
     offsets = [TopicPartition("wide", number, 0) for number in range(PARTITIONS)]
     consumer.commit(offsets=offsets, asynchronous=False)
@@ -97,9 +97,9 @@ def test_a_message_of_megabytes_is_cut_and_shown_further_on_request(page: Page) 
 def test_a_topic_that_is_deleted_meanwhile_stays_with_a_notice(page: Page, node: KBroker, tab: str) -> None:
     name = f"doomed-{tab}-{os.getpid()}"
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(120)
     page.show(f"topics/{name}/{tab}")
-    admin.delete_topics([name])[name].result(30)
+    admin.delete_topics([name])[name].result(120)
     page.browser.wait(f"document.querySelector('.notice')?.innerText.includes('there is no topic {name}')")
     assert findings(page.browser) == []
     page.show("topics")
@@ -109,11 +109,11 @@ def test_a_topic_that_is_deleted_meanwhile_stays_with_a_notice(page: Page, node:
 
 def test_a_live_tail_of_a_topic_that_is_deleted_ends(page: Page, node: KBroker) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic("followed", 1, 1)])["followed"].result(30)
+    admin.create_topics([NewTopic("followed", 1, 1)])["followed"].result(120)
     page.show("topics/followed")
     page.click("Live tail")
     page.sees("live")
-    admin.delete_topics(["followed"])["followed"].result(30)
+    admin.delete_topics(["followed"])["followed"].result(120)
     page.browser.wait("document.querySelector('main .failed')")
     assert (
         page.browser.run("document.querySelector('[aria-pressed]').getAttribute('aria-pressed')") == "false"

@@ -83,10 +83,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
         ).values(),
     ]
     for future in futures:
-        future.result(30)
+        future.result(120)
     producer = Producer(client)
     producer.produce("shop-orders", "seen by anna", key="k")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     limit(node, {"user": "anna", "client-id": None}, producer_byte_rate=2e6, request_percentage=150)
     limit(node, {"ip": "10.0.0.7"}, connection_creation_rate=5)
     yield node

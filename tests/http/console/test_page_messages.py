@@ -23,13 +23,13 @@ def events(node: KBroker) -> str:
     name = "events"
     client = {"bootstrap.servers": node.bootstrap}
     admin = AdminClient(client)  # one that is gone answers nothing
-    admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "-1"})])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "-1"})])[name].result(120)
     producer = Producer(client)
     for number in range(10):
         headers = {"trace-id": f"abc-{number}", "source": "shop" if number % 2 else "Web"}
         at = FIRST_MS + number * 60_000
         producer.produce(name, f"v{number}", key=f"k{number}", headers=headers, timestamp=at)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     return name
 
 
@@ -89,11 +89,11 @@ def test_more_messages_follow_on_request(page: Page, node: KBroker) -> None:
     name = "long"
     client = {"bootstrap.servers": node.bootstrap}
     admin = AdminClient(client)  # one that is gone answers nothing
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(120)
     producer = Producer(client)
     for number in range(120):
         producer.produce(name, b"x", key=f"k{number}")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     page.show(f"topics/{name}")
     page.choose("Start at", "earliest")
     shows(page, *range(50))
@@ -117,9 +117,9 @@ def test_records_of_open_and_aborted_transactions_are_left_out(page: Page, node:
     name = "paid"
     client = {"bootstrap.servers": node.bootstrap}
     admin = AdminClient(client)  # one that is gone answers nothing
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(120)
     producer = Producer(client | {"transactional.id": "pays"})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     for key in ("k0", "k1", "k2"):
         producer.begin_transaction()
         producer.produce(name, b"x", key=key)

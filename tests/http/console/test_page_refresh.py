@@ -22,7 +22,7 @@ def produce(node: KBroker, count: int, topic: str = "orders") -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap})
     for number in range(count):
         producer.produce(topic, b"x" * 100, key=str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def cell(row: str, title: str) -> str:
@@ -106,7 +106,7 @@ def test_the_settings_of_a_topic_follow_and_a_search_stays(page: Page, node: KBr
     for value in ("86400001", "86400002"):
         entry = ConfigEntry("retention.ms", value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, "orders", incremental_configs=[entry])
-        admin.incremental_alter_configs([resource])[resource].result(30)
+        admin.incremental_alter_configs([resource])[resource].result(120)
         page.browser.wait(f"{cell('retention.ms', 'Value')} === '{value}'")
     assert page.browser.run("document.querySelector('main input[type=search]').value") == "retention.ms"
     assert page.browser.run("window.row.isConnected")
@@ -118,7 +118,7 @@ def test_the_settings_of_the_broker_follow(page: Page, node: KBroker) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     entry = ConfigEntry("log.cleaner.threads", "2", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(120)
     page.browser.wait(f"{cell('log.cleaner.threads', 'Value')} === '2'")
 
 
@@ -140,12 +140,12 @@ def test_a_group_follows_its_commits_and_keeps_the_keyboards_place(page: Page, n
 def test_transactions_appear_and_the_others_stay(page: Page, node: KBroker) -> None:
     client = {"bootstrap.servers": node.bootstrap}
     first = Producer(client | {"transactional.id": "m"})
-    first.init_transactions(30)
+    first.init_transactions(120)
     page.show("transactions")
     page.browser.wait("document.querySelector('[data-key=m]')")
     page.browser.run("window.row = document.querySelector('[data-key=m]')")
     second = Producer(client | {"transactional.id": "a"})
-    second.init_transactions(30)
+    second.init_transactions(120)
     page.browser.wait("document.querySelector('[data-key=a] + [data-key=m]')")
     assert page.browser.run("document.querySelector('[data-key=m]') === window.row")
 

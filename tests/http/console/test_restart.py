@@ -21,7 +21,7 @@ def node(broker_factory: BrokerFactory) -> KBroker:
 def produce(node: KBroker, text: str) -> None:
     producer = Producer({"bootstrap.servers": node.bootstrap})
     producer.produce("orders", text)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def test_a_list_keeps_what_it_shows_until_the_broker_answers_again(page: Page, node: KBroker) -> None:

@@ -22,7 +22,7 @@ def test_the_lag_is_the_same_everywhere(broker: KBroker) -> None:
     client = {"bootstrap.servers": broker.bootstrap}
     topics = AdminClient(client)
     for future in topics.create_topics([NewTopic("orders", 3, 1)]).values():
-        future.result(30)
+        future.result(120)
     producer = Producer(client)
     for number in range(90):
         producer.produce("orders", b"x", partition=number % 3)

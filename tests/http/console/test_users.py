@@ -37,7 +37,7 @@ def add_user(node: KBroker, name: str, *mechanisms: ScramMechanism) -> None:
     admin = admin_of(node)
     for mechanism in mechanisms:
         change = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 4096), b"secret")
-        admin.alter_user_scram_credentials([change])[name].result(30)
+        admin.alter_user_scram_credentials([change])[name].result(120)
 
 
 FOR_READERS_OF_SETTINGS = ("/api/settings", "/api/host", "/api/reports", "/api/clients")
@@ -67,7 +67,7 @@ def test_findings_are_for_users_that_may_describe_settings(broker_factory: Broke
         assert (status, answer["error"]) == (403, "CLUSTER_AUTHORIZATION_FAILED"), path
     admin = admin_of(node)
     for future in admin.create_acls([MAY_DESCRIBE_CONFIGS]).values():
-        future.result(30)
+        future.result(120)
     for path in FOR_READERS_OF_SETTINGS:
         assert console.get(path), path
     unset = console.get("/api/reports")
@@ -88,10 +88,10 @@ def test_the_overview_and_groups_name_what_a_user_may_see(broker_factory: Broker
     add_user(node, "anna", ScramMechanism.SCRAM_SHA_256)
     admin = admin_of(node)
     for future in admin.create_topics([NewTopic("payroll", 1), NewTopic("orders", 1)]).values():
-        future.result(30)
+        future.result(120)
     for group in ("payers", "billing"):
         places = [TopicPartition(topic, 0, 0) for topic in ("payroll", "orders")]
-        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(30)
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(120)
     console = Service(node)
     assert console.change("/api/login", user="anna", password="secret")[0] == 200
     for path in ("/api/overview", "/api/groups"):
@@ -101,7 +101,7 @@ def test_the_overview_and_groups_name_what_a_user_may_see(broker_factory: Broker
             kind, name, ResourcePatternType.LITERAL, "User:anna", "*",
             AclOperation.DESCRIBE, AclPermissionType.ALLOW,
         )  # fmt: skip
-        admin.create_acls([acl])[acl].result(30)
+        admin.create_acls([acl])[acl].result(120)
     sample = console.get("/api/overview")["sample"]
     assert [row["topic"] for row in sample["top_topics"]] == ["orders"]
     assert list(sample["group_lag"]) == ["billing"]

@@ -25,7 +25,7 @@ def test_due_files_are_removed_beside_the_appends(tmp_path: Path) -> None:
     waiting.add([str(tmp_path / "young")], 20)
     removed = waiting.remove_due(10)
     assert removed is not None
-    removed.result(10)
+    removed.result(120)
     assert [path.name for path in tmp_path.iterdir()] == ["young"]
 
 
@@ -46,8 +46,8 @@ def test_folders_that_another_process_had_deleted_are_swept_away_when_they_are_o
         (tmp_path / name / "x").write_text("")
     waiting = Deletions()
     renamed_ns = (tmp_path / names[0]).stat().st_ctime_ns
-    waiting.sweep([str(tmp_path)], renamed_ns - 1).result(10)
+    waiting.sweep([str(tmp_path)], renamed_ns - 1).result(120)
     assert {path.name for path in tmp_path.iterdir()} == set(names)
     renamed_ns = max((tmp_path / name).stat().st_ctime_ns for name in names)
-    waiting.sweep([str(tmp_path / "none"), str(tmp_path)], renamed_ns).result(10)
+    waiting.sweep([str(tmp_path / "none"), str(tmp_path)], renamed_ns).result(120)
     assert {path.name for path in tmp_path.iterdir()} == set(names[1:])

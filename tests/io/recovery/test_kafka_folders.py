@@ -352,7 +352,7 @@ def test_kafka_continues_a_partition_after_appends(written: Written, tmp_path: P
         assert by_time(written.node, "plain", [when]) == {when: added[20][0]}
         producer = Producer({"bootstrap.servers": written.node.bootstrap, "enable.idempotence": True})
         producer.produce("plain", b"from Kafka", partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
     finally:
         written.node.stop()
     seen = read(written.folder("plain"))

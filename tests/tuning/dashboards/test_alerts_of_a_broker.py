@@ -80,7 +80,7 @@ def prometheus(
 
 def create(broker: KBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(120)
 
 
 def producer(broker: KBroker, **settings: str | int) -> Producer:
@@ -97,10 +97,10 @@ def throttle(broker: KBroker, prometheus: Prometheus) -> None:
     set_quotas(broker, entry({"client-id": "etl"}, producer_byte_rate=5000, **rates))
     sender = producer(broker, **{"client.id": "etl"})
     sender.produce("cold", b"small")
-    assert sender.flush(30) == 0
+    assert sender.flush(120) == 0
     assert until(lambda: prometheus.has(THROTTLED), 120)
     sender.produce("cold", bytes(900_000))
-    assert sender.flush(30) == 0
+    assert sender.flush(120) == 0
 
 
 def send(small: Small) -> None:
@@ -166,7 +166,7 @@ def test_a_cold_reader_fires_and_resolves(broker: KBroker, prometheus: Prometheu
     sender = producer(broker)
     for number in range(COLD_RECORDS):
         sender.produce("cold", number.to_bytes(2) * 50_000)
-    assert sender.flush(60) == 0
+    assert sender.flush(120) == 0
     if not evict(broker.data_dir.glob("cold-0/*.log")):
         pytest.skip("this file system keeps the log in memory")
     assert until(lambda: prometheus.has('kbroker_topic_out_bytes_total{topic="cold"}'), 120)

@@ -42,11 +42,11 @@ def test_letters_larger_than_their_topic_allows_fire_until_it_allows_them(
     config = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": "10"}
     made = admin.create_topics([NewTopic(SHARED, 1, 1), NewTopic(LETTERS, 1, 1, config=config)])
     for created in made.values():
-        created.result(30)
+        created.result(120)
     set_dead_letter_topic(broker, LETTERS)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(SHARED, b"bad")
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     assert not waits(prometheus)
     reject(broker, SHARED)
     assert until(lambda: waits(prometheus), WAIT_S), broker.logs()

@@ -85,7 +85,7 @@ def certify(folder: Path, days: int) -> str:
 def topic_of(node: KBroker, name: str, **settings: str) -> str:
     config = {key.replace("_", "."): value for key, value in settings.items()}
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(120)
     return name
 
 
@@ -94,7 +94,7 @@ def send(node: KBroker, topic: str, count: int = 1, size: int = 10) -> None:
     for _ in range(count):
         sender.produce(topic, bytes(size))
         sender.poll(0)
-    assert sender.flush(60) == 0
+    assert sender.flush(120) == 0
 
 
 def commit(node: KBroker, group: str, topic: str, offset: int) -> None:

@@ -80,7 +80,7 @@ def both_copies_are_current(prometheus: Prometheus) -> bool:
 def send(node: KBroker, topic: str, acks: str) -> None:
     sender = Producer({"bootstrap.servers": node.bootstrap, "acks": acks, "linger.ms": 0})
     sender.produce(topic, b"value", b"key")
-    assert sender.flush(60) == 0
+    assert sender.flush(120) == 0
 
 
 def worker_of(node: KBroker, site: int) -> psutil.Process:
@@ -138,5 +138,5 @@ def test_a_damaged_compacted_log_fires_until_its_topic_is_deleted(
     set_configs(sited.node.bootstrap, ResourceType.TOPIC, "damaged", {"min.compaction.lag.ms": "0"})
     assert until(lambda: fires(prometheus, "KbrokerUncleanable"), WAIT_S), sited.node.logs()
     admin = AdminClient({"bootstrap.servers": sited.node.bootstrap})
-    admin.delete_topics(["damaged"])["damaged"].result(60)
+    admin.delete_topics(["damaged"])["damaged"].result(120)
     assert until(lambda: not fires(prometheus, "KbrokerUncleanable"), WAIT_S), sited.node.logs()

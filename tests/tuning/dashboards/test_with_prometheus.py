@@ -41,13 +41,13 @@ def work(broker: KBroker, count: int) -> None:
     """Records, a group that reads half of them, and an error."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     try:
-        admin.create_topics([NewTopic("watched", 2, 1)])["watched"].result(30)
+        admin.create_topics([NewTopic("watched", 2, 1)])["watched"].result(120)
     except KafkaException as error:
         assert "ALREADY_EXISTS" in str(error)  # noqa: PT017  the error that is wanted from the second time on
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
     for number in range(count):
         producer.produce("watched", os.urandom(500), key=str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": "watcher", "auto.offset.reset": "earliest"}
     )
@@ -76,7 +76,7 @@ def test_every_expression_of_the_dashboard_has_data(broker: KBroker, prometheus:
     silent: set[str] = set()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     letters = NewTopic("dlq.team", 1, 1, config={"errors.deadletterqueue.group.enable": "true"})
-    admin.create_topics([letters])["dlq.team"].result(30)
+    admin.create_topics([letters])["dlq.team"].result(120)
     set_dead_letter_topic(broker, "dlq.team")
     work(broker, 10)
     reject(broker, "watched")
@@ -170,7 +170,7 @@ def test_the_condition_of_an_alert_holds_while_a_transaction_is_open(
     late = expression_of("KbrokerTransactionOpen", ("> 900", "> 1"))
     work(broker, 10)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "forgotten"})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     assert not prometheus.has(late)
     producer.begin_transaction()
     producer.produce("watched", b"open")
@@ -202,7 +202,7 @@ def test_a_lost_log_dir_is_an_alert_and_so_is_the_end_of_the_broker(tmp_path: Pa
     scraper: Prometheus | None = None
     try:
         admin = AdminClient({"bootstrap.servers": node.start()})
-        admin.create_topics([NewTopic("spread", 4, 1)])["spread"].result(30)
+        admin.create_topics([NewTopic("spread", 4, 1)])["spread"].result(120)
         node.stop()
         dirs[1].rename(tmp_path / "unmounted")
         node.start()

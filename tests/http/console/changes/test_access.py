@@ -57,7 +57,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
         info = ScramCredentialInfo(mechanism, 4096)
         users = [UserScramCredentialUpsertion(name, info, OLD.encode()) for name in ("root", "anna")]
         for future in admin.alter_user_scram_credentials(users).values():
-            future.result(30)
+            future.result(120)
     yield node
     next(running, None)
 
@@ -82,7 +82,7 @@ def quotas_of(node: KBroker) -> dict[Any, dict[str, float]]:
 
 def resources_with_acls(node: KBroker) -> set[str]:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})  # one that is gone answers nothing
-    found = admin.describe_acls(EVERY_ACL).result(30)
+    found = admin.describe_acls(EVERY_ACL).result(120)
     return {acl.name for acl in found}
 
 
