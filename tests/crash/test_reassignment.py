@@ -103,7 +103,7 @@ def test_replicas_move_under_load(broker_factory: Callable[..., KBroker], tmp_pa
 
 RATE = 2_000_000
 SLOW_RATE = 50_000
-"""At it a copy takes minutes: it is not ready before the rate changes, however busy the machine is."""
+"""At it a copy takes minutes: it is not ready before the rate changes on a busy machine, too."""
 BYTES = 8_000_000
 
 

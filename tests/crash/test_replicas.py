@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 KILLS = 5
 GAP_S, MEDIAN_S = 5.0, 20.0
-"""Without any acknowledgement after a kill: the first quartile and the median of some. A busy machine
-is slow again and again; without a replica that leads at once each takes as long as a session."""
+"""Without any acknowledgement after a kill: the first quartile and the median of some. A busy
+machine is slow again and again; without a replica that leads at once each takes as long as a
+session."""
 LED_AGAIN_S = 20.0
 """Of a vanished disk, on a busy machine; less than replica.lag.time.max.ms."""
 LAG_MS = "6000"
