@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from kbroker.kernels import plain
 from tests import hangs
@@ -16,7 +16,8 @@ from tests.peer.apache_kafka import QUICK_START, ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.kbroker_node import KBroker
 
-settings.register_profile("kbroker", deadline=None)  # a busy machine is no failure
+# a busy machine is no failure
+settings.register_profile("kbroker", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kbroker")
 
 # A shell without job control lets what runs in the background ignore Ctrl-C, and so would every
