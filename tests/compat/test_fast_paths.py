@@ -43,6 +43,8 @@ pytestmark = [pytest.mark.compat, pytest.mark.short]
 
 PADDING = bytes(max(ForwardedApi.FRAME_BYTES, MAX_FETCH))
 QUESTIONS = 8
+MISSED = 2
+"""Of these, after which a network process on a busy machine has more time for an answer."""
 LARGEST_TIMESTAMP = -3
 TOPICS = ("a", "b", "c")
 FAST = {key: api for key, api in APIS.items() if api.fast_paths and key != ApiKey.PRODUCE}
@@ -137,9 +139,10 @@ def _compare(broker: KBroker, link: Link, key: ApiKey, version: int, requests: l
             found: bytes | None = link.ask(frame)  # the cache is in control
             fast += 1
         else:
+            patience_s = 0.2 if number - fast < MISSED else 2.0
             with _control_stopped(broker):
                 link.send(frame)
-                found = link.answer(0.2)
+                found = link.answer(patience_s)
             fast += found is not None
             found = link.answer() if found is None else found
         assert level(found) == by_python[number], (version, requests[number])
