@@ -22,7 +22,7 @@ def family(broker: KBroker) -> dict[str, psutil.Process]:
     return found
 
 
-def until(what: Callable[[], Any], seconds: float = 30) -> Any:
+def until(what: Callable[[], Any], seconds: float = 90) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := what():

@@ -116,6 +116,7 @@ class AioKafka:
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
                 heartbeat_interval_ms=300,
+                session_timeout_ms=45_000,  # it sends heartbeats only while it is polled
             )
             await consumer.start()
             return consumer
@@ -150,7 +151,7 @@ CLIENTS: dict[str, Callable[[str, str, str], GroupConsumer]] = {
 }
 
 
-def poll_until(consumers: list[GroupConsumer], reached: Callable[[int], bool], limit_s: float = 40) -> int:
+def poll_until(consumers: list[GroupConsumer], reached: Callable[[int], bool], limit_s: float = 120) -> int:
     """Let all poll until reached(records taken so far); how many were taken."""
     taken = 0
     deadline = time.monotonic() + limit_s

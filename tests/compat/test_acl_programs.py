@@ -52,7 +52,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     kafka = ApacheKafka(folder, jvm=QUICK_START)
     kafka.port = ports[0]
     kafka.start(dict(kafka_settings(*ports, free_port())))
-    yield Cluster(bootstrap, 30)
+    yield Cluster(bootstrap, 120)
     kafka.stop()
 
 

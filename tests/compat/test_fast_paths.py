@@ -93,14 +93,14 @@ class Link:
         (size,) = struct.unpack(">i", frame[:4])
         self.socket.sendall(struct.pack(">i", size + len(padding)) + frame[4:] + padding)
 
-    def answer(self, timeout_s: float = 30) -> bytes | None:
+    def answer(self, timeout_s: float = 60) -> bytes | None:
         """None when there is none in time."""
         self.socket.settimeout(timeout_s)
         try:
             head = receive(self.socket, 4)
         except TimeoutError:
             return None
-        self.socket.settimeout(30)
+        self.socket.settimeout(60)
         assert head is not None, "the connection was closed"
         return receive(self.socket, struct.unpack(">i", head)[0])
 
