@@ -180,7 +180,7 @@ def _wait_for_assignment() -> None:
     """consumer.assignment.interval.ms: the next target is not computed sooner."""
     import time
 
-    time.sleep(1.1)
+    time.sleep(2)
 
 
 def expressions(talk: Talk) -> None:

@@ -15,7 +15,7 @@ def member(talk: Talk, group: str, topic_id: bytes, partitions: Sequence[int] = 
     """With a session in which the partitions are loaded."""
     made = ShareMember(talk, group, "a")
     made.heartbeat("joins", [f"{talk.prefix}-t"])
-    time.sleep(1)
+    time.sleep(2)
     for _ in range(10):
         answer = made.fetch("opens", topic_id, partitions, wait_ms=200, min_bytes=0, max_records=1, epoch=0)
         reported = talk.lines.pop()

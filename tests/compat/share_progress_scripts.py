@@ -119,7 +119,7 @@ def states_before_reading(talk: Talk) -> None:
     before = written_states(talk)
     a = ShareMember(talk, group, "a")
     a.heartbeat("joins", [topic])
-    time.sleep(1)
+    time.sleep(2)
     talk.lines.append(("states", written_states(talk) - before))
     offsets(talk, group, topic, 3)
     a.heartbeat("has partitions")
