@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.protocol import consumer_protocol
 from kbroker.protocol.codec import decode, encode
-from kbroker.protocol.consumer_protocol import assigned_topics, subscribed_topics, version_of
+from kbroker.protocol.consumer_protocol import (
+    assigned_topics,
+    encode_assignment,
+    parse_assignment,
+    parse_subscription,
+    subscribed_topics,
+    version_of,
+)
 from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kbroker.protocol.schema import ProtocolError
@@ -95,3 +103,42 @@ def test_bytes_that_are_no_assignment_are_named(data: bytes, reason: str) -> Non
     found, reported = assigned_topics(data)
     assert found == []
     assert reason in (reported or "")
+
+
+def subscription(*topics: str, version: int = 3) -> bytes:
+    body = encode(ConsumerProtocolSubscription(list(topics)), min(version, 3))
+    return struct.pack(">h", version) + body
+
+
+def test_the_topics_of_a_group_have_a_bound_over_all_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_protocol, "MAX_TOPICS", 3)
+    two, one, same = subscription("a", "b"), subscription("c"), subscription("a", "b")
+    assert subscribed_topics([two, one]) == {"a", "b", "c"}
+    assert subscribed_topics([two, same]) is None
+    assert subscribed_topics([subscription("a", "b", "c", "d")]) is None
+
+
+def test_members_without_topics_subscribe_to_none() -> None:
+    assert subscribed_topics([]) == frozenset()
+    assert subscribed_topics([subscription(), subscription()]) == frozenset()
+
+
+def test_a_version_takes_two_bytes_and_is_not_negative() -> None:
+    assert [version_of(data) for data in (b"\0\0", b"\0\3rest", b"\x7f\xff")] == [0, 3, 32767]
+    for data in (b"", b"\0", b"\xff\xff"):
+        with pytest.raises(ProtocolError):
+            version_of(data)
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 32767])
+def test_a_newer_version_is_read_as_the_newest_known_one(version: int) -> None:
+    assert parse_subscription(subscription("a", "b", version=version)).topics == ["a", "b"]
+    assert parse_assignment(assignment(ORDERS, version=version)).assigned_partitions == [ORDERS]
+
+
+@pytest.mark.parametrize(("version", "written"), [(0, 0), (1, 1), (3, 3), (4, 3), (99, 3)])
+def test_an_assignment_is_written_in_a_known_version(version: int, written: int) -> None:
+    data = encode_assignment([("orders", [1, 0]), ("audit", [2])], version)
+    assert version_of(data) == written
+    assert parse_assignment(data).assigned_partitions == [ORDERS, AUDIT]
+    assert parse_assignment(data).user_data is None

@@ -7,14 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.frame import (
     RequestHeader,
+    client_id_bytes,
     encode_request,
     encode_response,
     flexible,
+    framed_response,
     parse_request,
     parse_response,
+    response_header_version,
 )
 from kbroker.protocol.messages import request_class, response_class
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -104,3 +107,46 @@ def test_a_header_has_a_bounded_number_of_tagged_fields(count: int, good: bool) 
     else:
         with pytest.raises(ProtocolError, match="tagged fields"):
             parse_request(tagged)
+
+
+@pytest.mark.parametrize(("key", "version"), [(12, 3), (12, 4), (18, 0), (18, 3)])
+def test_an_encoded_response_is_framed_as_the_response_itself(key: int, version: int) -> None:
+    response = response_class(key)()
+    body = encode(response, version)
+    assert framed_response(key, version, 7, body) == encode_response(key, version, 7, response)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "header"), [(12, 3, 0), (12, 4, 1), (12, 99, 1), (18, 2, 0), (18, 3, 0), (17, 99, 0)]
+)
+def test_flexible_responses_have_header_v1(key: int, version: int, header: int) -> None:
+    assert response_header_version(key, version) == header
+
+
+def test_a_client_id_is_a_legacy_string() -> None:
+    assert client_id_bytes(None) == b"\xff\xff"
+    assert client_id_bytes("") == b"\0\0"
+    assert client_id_bytes("\u00e9a") == b"\0\3\xc3\xa9a"
+
+
+def test_a_client_id_may_end_with_the_header_and_not_beyond_it() -> None:
+    header = bytes.fromhex("0003000800000007")
+    assert parse_request(header + b"\0\2ab") == (RequestHeader(3, 8, 7, "ab"), 12)
+    with pytest.raises(ProtocolError, match="client_id ends after the message"):
+        parse_request(header + b"\0\3ab")
+    assert parse_request(header + b"\0\1\xff") == (RequestHeader(3, 8, 7, "\ufffd"), 11)
+
+
+def test_a_tagged_field_may_end_with_the_header_and_not_beyond_it() -> None:
+    header = bytes.fromhex("0003000900000007ffff")
+    assert parse_request(header + b"\1\5\2xy")[1] == 15
+    with pytest.raises(ProtocolError, match="a tagged field ends after the message"):
+        parse_request(header + b"\1\5\3xy")
+
+
+def test_the_tags_of_a_response_are_skipped() -> None:
+    assert parse_response(bytes.fromhex("0000000701050100ff"), 12, 4) == (7, 8)
+    assert parse_response(bytes.fromhex("0000000700"), 12, 3) == (7, 4)
+    for cut in (b"", b"\0\0\0", b"\0\0\0\7"):
+        with pytest.raises(ProtocolError, match=f"response header: truncated at {len(cut)} bytes"):
+            parse_response(cut, 12, 4)

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from kbroker.protocol import batch_layout as layout
 from kbroker.protocol.compression import Codec, TooLong
 from kbroker.protocol.records import (
+    HEADER,
     ControlType,
     NewRecord,
     Record,
+    RecordBatch,
     build_batch,
     build_control_batch,
     read_all,
@@ -226,3 +228,91 @@ def test_the_headers_of_all_records_of_a_batch_have_a_bound(codec: Codec) -> Non
     assert [len(next(found).headers) for _ in range(3)] == [3] * 3
     with pytest.raises(TooLong, match="more headers than allowed"):
         next(found)
+
+
+def raw_batch(body: bytes, count: int = 1, attributes: int = 0) -> RecordBatch:
+    """A batch with these bytes as its records; its CRC is 0."""
+    length = layout.HEADER_BYTES - layout.LENGTH_OVERHEAD + len(body)
+    fields = (attributes, count - 1, 1000, 1000, -1, -1, -1, count)
+    (batch,) = read_batches(HEADER.pack(5, length, 0, 2, 0, *fields) + body, check_crc=False, whole=True)
+    return batch
+
+
+def test_records_of_handmade_bytes_are_read() -> None:
+    """Size 7, attributes, time delta 1, offset delta 2, key k, no value, no headers."""
+    body = bytes((14, 0, 2, 4, 2, 107, 1, 0))
+    assert list(read_records(raw_batch(body))) == [Record(7, 1001, b"k", None)]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (bytes((16, 0, 2, 4, 2, 107, 1, 0)), "a record ends after its batch"),
+        (bytes((1,)), "a record ends after its batch"),
+        (bytes((14, 0, 2, 4, 2, 107, 1, 0, 0)), "1 bytes after the last record of a batch"),
+        (bytes((16, 0, 2, 4, 2, 107, 1, 0, 0)), "1 bytes after the headers of a record"),
+        (bytes((14, 0, 2, 4, 8, 107, 1, 0)), "a key, value or header ends after its record"),
+        (bytes((14, 0, 2, 4, 2, 107, 1, 1)), "a record with -1 headers"),
+        (bytes((14, 0, 2, 4, 2, 107, 1, 2)), "a record with 1 headers"),
+        (bytes((18, 0, 2, 4, 2, 107, 1, 2, 1, 1)), "a record header without a name"),
+        (bytes((20, 0, 2, 4, 2, 107, 1, 2, 2, 255, 1)), "the batch at offset 5 is damaged"),
+        (bytes((8, 0, 2, 4, 1)), "the batch at offset 5 is damaged"),
+    ],
+)
+def test_a_damaged_record_is_refused_with_the_reason(body: bytes, why: str) -> None:
+    with pytest.raises(ProtocolError, match=why):
+        list(read_records(raw_batch(body)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (None, bytes(6), "without key or value"),
+        (bytes(4), None, "without key or value"),
+        (bytes(3), bytes(6), "too short"),
+        (bytes(4), bytes(5), "too short"),
+        (b"\0\0\0\2", bytes(6), "control record type 2 is not a transaction marker"),
+    ],
+)
+def test_a_control_record_that_is_no_marker_is_refused(
+    key: bytes | None, value: bytes | None, why: str
+) -> None:
+    (batch,) = read_batches(build_batch([(key, value, (), 0)], control=True))
+    with pytest.raises(ProtocolError, match=why):
+        read_marker(batch)
+
+
+def test_a_batch_without_records_is_no_shorter_than_its_header() -> None:
+    data = bytearray(HEADER.pack(5, 49, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 0))
+    (batch,) = read_batches(data, check_crc=False, whole=True)
+    assert (batch.size, batch.last_offset, list(read_records(batch))) == (61, 5, [])
+    data[layout.LENGTH : layout.PARTITION_LEADER_EPOCH] = (48).to_bytes(4, "big")
+    with pytest.raises(ProtocolError, match="byte 0: batch length 48"):
+        list(read_batches(data, check_crc=False))
+
+
+def test_the_largest_time_of_a_batch_is_that_of_its_records_or_of_its_append() -> None:
+    (batch,) = read_batches(build_batch(NEW))
+    assert (batch.base_timestamp, batch.max_timestamp, batch.has_log_append_time) == (1000, 1005, False)
+    (batch,) = read_batches(build_batch(NEW, log_append_time_ms=5000))
+    assert (batch.base_timestamp, batch.max_timestamp) == (1000, 5000)
+
+
+def test_lengths_and_deltas_beyond_the_prepared_ones_come_back() -> None:
+    records: list[NewRecord] = [(b"", bytes(size), (), 0) for size in (2030, 2047, 2048, 9000)]
+    records += [(None, None, (), time) for time in (2047, 2048, 9000)] * 700
+    found = list(read_all(build_batch(records)))
+    assert found == [Record(at, time, key, value) for at, (key, value, _, time) in enumerate(records)]
+
+
+def test_the_contents_of_a_record_are_its_key_value_and_headers() -> None:
+    assert Record(0, 0, b"key", b"value", (("name", b"12"), ("n", None))).contents_bytes == 15
+    assert Record(0, 0, None, None).contents_bytes == 0
+
+
+def test_varints_have_no_more_than_ten_bytes() -> None:
+    assert read_varint(b"\x80" * 9 + b"\1", 0) == (1 << 62, 10)
+    with pytest.raises(ProtocolError, match="more than 10 bytes"):
+        read_varint(b"\x80" * 10 + b"\0", 0)
+    with pytest.raises(IndexError):
+        read_varint(b"\x80", 0)
