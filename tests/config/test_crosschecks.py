@@ -3,7 +3,7 @@
 import pytest
 
 from kbroker.config.broker import BROKER, BrokerConfig
-from kbroker.config.crosschecks import MAX_UNKNOWN, warnings_of
+from kbroker.config.crosschecks import MAX_UNKNOWN, warnings_of, without_effect
 from kbroker.config.setting import ConfigError
 
 
@@ -166,3 +166,102 @@ def test_very_many_unknown_settings_are_counted() -> None:
     assert len(lines) == MAX_UNKNOWN + 1
     assert lines[0].startswith("num.io.thread.0 is not a known setting")
     assert lines[-1] == "5 more keys are not known settings and are ignored"
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted", "refused", "others"),
+    [
+        ("queued.max.request.bytes", 104857600, 104857599, {}),
+        ("queued.max.request.bytes", 0, 1, {}),
+        ("queued.max.request.bytes", -1, 1, {}),
+        ("socket.request.max.bytes", 134217728, 134217729, {"kbroker.arena.bytes": "134217728"}),
+        ("connections.max.idle.ms", 101, 100, {}),
+        ("connections.max.idle.ms", -1, 0, {}),
+        ("group.min.session.timeout.ms", 1800000, 1800001, {}),
+        ("log.cleaner.max.compaction.lag.ms", 5, 4, {"log.cleaner.min.compaction.lag.ms": "5"}),
+        ("log.cleaner.dedupe.buffer.size", MIB + 1, MIB, {}),
+        ("log.cleaner.dedupe.buffer.size", 2 * MIB + 2, 2 * MIB + 1, {"log.cleaner.threads": "2"}),
+        ("log.roll.ms", 1, 0, {}),
+        ("log.roll.jitter.ms", 0, -1, {}),
+        ("log.retention.ms", 1, 0, {}),
+        ("log.retention.ms", -1, 0, {}),
+        ("broker.id", 4, 3, {"node.id": "4"}),
+        ("broker.id", -1, 5, {"node.id": "4"}),
+        ("transaction.state.log.num.partitions", 64, 65, {"kbroker.max.partitions": "64"}),
+        ("share.coordinator.state.topic.num.partitions", 64, 65, {"kbroker.max.partitions": "64"}),
+        ("group.consumer.session.timeout.ms", 45000, 44999, {}),
+        ("group.consumer.session.timeout.ms", 60000, 60001, {}),
+        ("group.share.session.timeout.ms", 5001, 5000, {"group.share.min.session.timeout.ms": "1"}),
+        ("group.share.record.lock.duration.ms", 15000, 14999, {}),
+    ],
+)
+def test_a_bound_by_another_setting_is_accepted_and_the_next_number_refused(
+    name: str, accepted: int, refused: int, others: dict[str, str]
+) -> None:
+    BrokerConfig({**others, name: str(accepted)})
+    with pytest.raises(ConfigError):
+        BrokerConfig({**others, name: str(refused)})
+
+
+def test_all_log_dirs_or_some_of_them_may_be_cordoned() -> None:
+    BrokerConfig({"cordoned.log.dirs": "*", "log.dirs": "/a,/b"})
+    BrokerConfig({"cordoned.log.dirs": "/b", "log.dirs": "/a,/b"})
+
+
+def test_a_broker_may_be_a_controller_too() -> None:
+    BrokerConfig({"process.roles": "broker,controller"})
+
+
+def test_each_contradiction_is_reported() -> None:
+    with pytest.raises(ConfigError) as error:
+        BrokerConfig({"log.roll.ms": "0", "log.roll.jitter.ms": "-1", "num.network.threads": "64"})
+    assert len(str(error.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("static", "warnings"),
+    [
+        ({"listeners": "SASL_SSL://:1", "ssl.client.auth": "required"}, 1),
+        ({"listeners": "SASL_SSL://:1", "ssl.client.auth": "none"}, 0),
+        ({"listeners": "SASL_SSL://:1"}, 0),
+        ({"listeners": "SSL://:1", "ssl.client.auth": "required"}, 0),
+        ({"listeners": "SASL_PLAINTEXT://:1", "ssl.client.auth": "required"}, 0),
+        (
+            {
+                "listeners": "SASL_SSL://:1",
+                "ssl.client.auth": "required",
+                "listener.name.sasl_ssl.ssl.client.auth": "requested",
+            },
+            0,
+        ),
+    ],
+)
+def test_client_certificates_of_all_listeners_have_no_effect_with_sasl(
+    static: dict[str, str], warnings: int
+) -> None:
+    found = list(without_effect(BrokerConfig(static)))
+    assert len(found) == warnings
+    assert all("only listener.name.sasl_ssl.ssl.client.auth counts" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("zookeeper.connect", "zookeeper.connect was removed from Kafka and is ignored: "),
+        (
+            "num.io.thread",
+            "num.io.thread is not a known setting and is ignored; did you mean num.io.threads?",
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_warned_of(name: str, text: str) -> None:
+    (warning,) = warnings_of({name: "1"}, BROKER.get, BROKER)
+    assert warning.startswith(text)
+
+
+def test_settings_of_plugins_and_known_ones_make_no_warning() -> None:
+    static = {"config.providers.file.class": "x", "rlmm.config.a": "1", "rsm.config.b": "1", "node.id": "1"}
+    assert list(warnings_of(static, BROKER.get, BROKER)) == []
