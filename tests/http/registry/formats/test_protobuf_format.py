@@ -1,5 +1,7 @@
 """The files that a Protobuf schema imports without a reference."""
 
+from datetime import date
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 
@@ -7,7 +9,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from kbroker.http.registry.formats import InvalidSchema, parse
-from kbroker.http.registry.formats.decode import decoder_of
+from kbroker.http.registry.formats.decode import UnknownType, _message_indexes, decoder_of, plain
 from kbroker.http.registry.formats.protobuf_format import WELL_KNOWN, compiled, well_known
 
 FOLDER = WELL_KNOWN[1]
@@ -104,3 +106,47 @@ def test_protoc_is_not_that_of_the_working_directory(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     found = compiled('syntax = "proto3"; message Order {}', {})
     assert [message.name for message in found.message_type] == ["Order"]
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "start"),
+    [
+        (b"\0rest", [0], 1),
+        (b"\2\0rest", [0], 2),
+        (b"\2\2rest", [1], 2),
+        (b"\4\2\4rest", [1, 2], 3),
+        (b"\2\x80\1rest", [64], 3),
+        (b"\xc8\1" + b"\2" * 100, [1] * 100, 102),
+    ],
+)
+def test_a_message_is_found_by_its_indexes(data: bytes, path: list[int], start: int) -> None:
+    assert _message_indexes(data) == (path, start)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "no message index"),
+        (b"\2", "no message index"),
+        (b"\2\x80", "no message index"),
+        (b"\x80\x80\x80\x80\x80\1", "no message index"),
+        (b"\1", "-1 message indexes"),
+        (b"\xca\1" + b"\2" * 101, "101 message indexes"),
+        (b"\2\1", "a negative message index"),
+    ],
+)
+def test_message_indexes_that_lead_to_no_message_are_refused(data: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        _message_indexes(data)
+
+
+def test_a_schema_of_an_unknown_type_has_no_decoder() -> None:
+    with pytest.raises(UnknownType, match="schemas of type XML are not known here"):
+        decoder_of("XML", "", {})
+    assert decoder_of("JSON", "", {})(b'{"a": [1, null]}') == {"a": [1, None]}
+
+
+def test_values_without_a_type_in_json_are_texts() -> None:
+    assert plain(b"a\xff") == "a\u00ff"
+    assert plain(date(2026, 11, 30)) == "2026-11-30"
+    assert plain(Decimal("1.50")) == "1.50"
