@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kbroker.supervisor.log_lines import log_to_stderr
+from kbroker.supervisor.log_lines import _cut, log_to_stderr
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +124,22 @@ def test_an_error_does_not_forge_a_line(capsys: pytest.CaptureFixture[str]) -> N
     assert first.endswith("] failed")
     assert others[0] == "Traceback (most recent call last):"
     assert all(line.startswith("  ") and line.isprintable() for line in others[1:])
+
+
+def test_a_text_is_cut_in_its_middle_beyond_the_limit() -> None:
+    assert _cut("abcdef", 6) == "abcdef"
+    assert _cut("abcdefg", 6) == "abc[... 1 characters ...]efg"
+    assert _cut("a" * 10 + "z" * 10, 4) == "aa[... 16 characters ...]zz"
+
+
+def test_wrong_settings_of_the_log_are_replaced_by_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert log_to_stderr("loud", "xml") == [
+        "KBROKER_LOG_LEVEL=loud is not one of DEBUG, INFO, WARNING, ERROR",
+        "KBROKER_LOG_FORMAT=xml is not one of text, json",
+    ]
+    assert logging.getLogger().level == logging.INFO
+    assert log_to_stderr("Debug", "JSON") == []
+    assert logging.getLogger().level == logging.DEBUG
+    capsys.readouterr()
+    logging.getLogger("kbroker.io").debug("text")
+    assert json.loads(capsys.readouterr().err)["level"] == "DEBUG"

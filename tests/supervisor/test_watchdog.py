@@ -147,3 +147,44 @@ def test_a_still_process_and_its_return_are_logged_once(
     assert reason in first
     assert second == "control 0 moves again, after 58 s"
     assert scene.child.signals == []
+
+
+def test_a_process_is_killed_half_a_second_after_its_stack_was_requested(scene: Scene) -> None:
+    scene.pass_time(LIMIT_MS + CHECK_MS)
+    assert scene.child.signals == [STACK_SIGNAL]
+    assert scene.dog.next_check_ms() == scene.now_ms + STACK_MS
+    scene.pass_time(STACK_MS - 1, STACK_MS - 1)
+    assert scene.child.signals == [STACK_SIGNAL]
+    scene.pass_time(1, 1)
+    assert scene.child.signals == [STACK_SIGNAL, SIGKILL]
+
+
+def test_a_process_is_checked_once_a_second(scene: Scene) -> None:
+    scene.pass_time(CHECK_MS)
+    assert scene.dog.next_check_ms() == scene.now_ms + CHECK_MS
+    scene.pass_time(CHECK_MS - 1, CHECK_MS - 1)
+    assert scene.dog.next_check_ms() == scene.now_ms + 1
+
+
+def test_a_late_check_counts_for_two_seconds_at_most(scene: Scene) -> None:
+    scene.pass_time(CHECK_MS)
+    scene.pass_time(2 * LIMIT_MS, LIMIT_MS)
+    scene.pass_time(LIMIT_MS - 4 * CHECK_MS - CHECK_MS)
+    assert scene.child.signals == []
+    scene.pass_time(CHECK_MS)
+    assert scene.child.signals == [STACK_SIGNAL]
+
+
+def test_a_process_that_has_ended_is_left_alone(scene: Scene) -> None:
+    scene.child.running = False
+    scene.pass_time(3 * LIMIT_MS)
+    assert scene.child.signals == []
+
+
+def test_a_process_that_moved_at_the_last_moment_has_its_whole_time_again(scene: Scene) -> None:
+    scene.pass_time(LIMIT_MS)
+    scene.pass_time(CHECK_MS, beats=True)
+    scene.pass_time(LIMIT_MS - CHECK_MS)
+    assert scene.child.signals == []
+    scene.pass_time(CHECK_MS)
+    assert scene.child.signals == [STACK_SIGNAL]
