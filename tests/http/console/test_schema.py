@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from kbroker.http.console.refusal import Refusal
 from kbroker.http.console.routes import ROUTES
-from kbroker.http.console.schema import Parameter, from_body, from_query
+from kbroker.http.console.schema import INT64, MAX_VALUE_CHARACTERS, Parameter, from_body, from_query
+from kbroker.protocol.bounds import MAX_TOPIC_CHARACTERS
 
 COUNT = Parameter("count", "How many.", "integer", 7, low=1, high=100)
 NAME = Parameter("name", "Which.", required=True, high=10)
@@ -85,3 +86,98 @@ def test_whatever_a_client_sends_is_taken_or_refused(
             check()
         except Refusal:
             continue
+
+
+NUMBERS = Parameter("map", "Rates.", "numbers", low=1, high=2)
+NULLS = Parameter("map", "Changes.", "map", low=1, high=2, nulls=True)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "accepted", "refused"),
+    [
+        (COUNT, (1, 100), (0, 101, -1)),
+        (NAME, ("x", "x" * 10, " "), ("", "x" * 11, "\x1f", "\x7f")),
+        (Parameter("name", "N."), ("", "x" * MAX_TOPIC_CHARACTERS), ("x" * (MAX_TOPIC_CHARACTERS + 1),)),
+        (KIND, ("a", "b"), ("", "A", "ab")),
+        (FLAG, (True, False), (0, "true", None)),
+        (
+            MAP,
+            ({}, {"a": "", "b": "x"}, {"k" * MAX_TOPIC_CHARACTERS: "v" * MAX_VALUE_CHARACTERS}),
+            (
+                {"a": "", "b": "", "c": ""},
+                {"k" * (MAX_TOPIC_CHARACTERS + 1): ""},
+                {"k": "v" * (MAX_VALUE_CHARACTERS + 1)},
+                {"k": "\ud800"},
+            ),
+        ),
+        (NULLS, ({"a": None}, {"a": "x", "b": None}), ({}, {"a": 1})),
+        (
+            NUMBERS,
+            ({"a": 1}, {"a": 0.5, "b": None}, {"a": INT64}),
+            ({}, {"a": 0}, {"a": -1}, {"a": True}, {"a": "1"}, {"a": INT64 + 1}, {"a": float("nan")}),
+        ),
+    ],
+)
+def test_a_value_within_its_bounds_is_accepted_and_the_next_one_refused(
+    parameter: Parameter, accepted: tuple[Any, ...], refused: tuple[Any, ...]
+) -> None:
+    for value in accepted:
+        assert parameter.of_json(value) == value
+    for value in refused:
+        with pytest.raises(Refusal):
+            parameter.of_json(value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "schema"),
+    [
+        (COUNT, {"type": "integer", "minimum": 1, "maximum": 100}),
+        (FLAG, {"type": "boolean"}),
+        (KIND, {"type": "string", "maxLength": MAX_TOPIC_CHARACTERS, "enum": ["a", "b"]}),
+        (
+            NULLS,
+            {
+                "type": "object",
+                "propertyNames": {"maxLength": MAX_TOPIC_CHARACTERS},
+                "additionalProperties": {"type": ["string", "null"], "maxLength": MAX_VALUE_CHARACTERS},
+                "minProperties": 1,
+                "maxProperties": 2,
+            },
+        ),
+        (
+            NUMBERS,
+            {
+                "type": "object",
+                "propertyNames": {"maxLength": MAX_TOPIC_CHARACTERS},
+                "additionalProperties": {
+                    "type": ["number", "null"],
+                    "exclusiveMinimum": 0,
+                    "maximum": INT64,
+                },
+                "minProperties": 1,
+                "maxProperties": 2,
+            },
+        ),
+    ],
+)
+def test_the_document_shows_the_bounds_of_a_parameter(parameter: Parameter, schema: dict[str, Any]) -> None:
+    assert parameter.schema() == schema
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ({"other": ["1"]}, "unknown parameter 'other'"),
+        ({"name": ["a", "b"]}, "name: given twice"),
+        ({}, "name: missing"),
+        ({"name": ["x"], "count": ["+1"]}, "count: expected a whole number"),
+        ({"name": ["x"], "count": ["101"]}, "count: expected 1 to 100"),
+        ({"name": ["x"], "flag": ["True"]}, "flag: expected true or false"),
+        ({"name": ["x" * 11]}, "name: expected 1 to 10 characters"),
+        ({"name": ["x"], "kind": ["c"]}, "kind: expected one of a, b"),
+    ],
+)
+def test_a_refusal_names_the_parameter(query: dict[str, list[str]], text: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        from_query((COUNT, NAME, KIND, FLAG), query)
+    assert refused.value.text == text
