@@ -84,3 +84,69 @@ def test_a_session_must_outlast_a_heartbeat() -> None:
     assert (
         str(error.value) == "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted", "refused"),
+    [
+        ("consumer.session.timeout.ms", 45000, 44999),
+        ("consumer.session.timeout.ms", 60000, 60001),
+        ("consumer.heartbeat.interval.ms", 15000, 15001),
+        ("share.delivery.count.limit", 2, 1),
+        ("share.delivery.count.limit", 10, 11),
+        ("share.partition.max.record.locks", 100, 99),
+        ("share.record.lock.duration.ms", 15000, 14999),
+        ("share.record.lock.duration.ms", 60000, 60001),
+        ("streams.num.standby.replicas", 2, 3),
+        ("streams.num.standby.replicas", 0, -1),
+        ("streams.initial.rebalance.delay.ms", 0, -1),
+        ("kbroker.share.retry.backoff.ms", 0, -1),
+        ("kbroker.share.retry.backoff.ms", 60000, 60001),
+        ("kbroker.share.retry.backoff.max.ms", 0, -1),
+    ],
+)
+def test_a_group_setting_at_its_bound_is_accepted_and_the_next_number_refused(
+    name: str, accepted: int, refused: int
+) -> None:
+    group.check({name: str(accepted)}, BrokerConfig())
+    with pytest.raises(ConfigError):
+        group.check({name: str(refused)}, BrokerConfig())
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_a_session_outlasts_a_heartbeat_by_a_millisecond(kind: str) -> None:
+    broker = BrokerConfig({f"group.{kind}.max.heartbeat.interval.ms": "50000"})
+    session, beat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    group.check({session: "45000", beat: "44999"}, broker)
+    with pytest.raises(ConfigError, match=f"{session} must be greater than {beat}"):
+        group.check({session: "45000", beat: "45000"}, broker)
+
+
+def test_settings_of_groups_have_the_bounds_of_the_broker() -> None:
+    assert group.bounds("consumer.session.timeout.ms") == (
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    )
+    assert group.bounds("streams.num.standby.replicas") == (None, "group.streams.max.standby.replicas")
+    for name in ("share.auto.offset.reset", "kbroker.share.retry.backoff.ms"):
+        assert group.bounds(name) == (None, None)
+
+
+def test_settings_of_kbroker_and_of_dead_letters_have_their_defaults() -> None:
+    found = group.effective({}, BrokerConfig())
+    assert {name: found[name] for name in GROUP if name not in SYNONYM} == {
+        "errors.deadletterqueue.copy.record.enable": False,
+        "errors.deadletterqueue.topic.name": "",
+        "kbroker.share.retry.backoff.ms": 0,
+        "kbroker.share.retry.backoff.max.ms": 60000,
+        "share.auto.offset.reset": "latest",
+        "share.isolation.level": "read_uncommitted",
+        "share.renew.acknowledge.enable": True,
+    }
+    group.check({"errors.deadletterqueue.topic.name": "_letters"}, BrokerConfig())
+
+
+def test_a_broker_setting_of_a_group_is_its_default() -> None:
+    found, broker = group.effective({}, BrokerConfig()), BrokerConfig()
+    for name, synonym in SYNONYM.items():
+        assert found[name] == broker.value(synonym) == GROUP[name].default_value(), name

@@ -195,3 +195,49 @@ def test_an_offset_checkpoint_is_synced_when_something_has_changed(
     assert syncs.taken() == ["c.tmp", "."]
     checkpoint.update_offsets(str(tmp_path / "c"), {("t", 0): 2})
     assert syncs.taken() == [], "nothing has changed"
+
+
+def test_an_update_drops_entries_without_an_offset_and_those_that_are_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "c")
+    checkpoint.write_offsets(path, {("t", 0): 1, ("t", 1): 2, ("t", 2): 3})
+    checkpoint.update_offsets(path, {("t", 0): None, ("t", 1): 5, ("u", 9): None}, [("t", 1), ("t", 2)])
+    assert checkpoint.read_offsets(path) == {("t", 1): 5}, "a new offset replaces a dropped one"
+
+
+def test_an_update_without_a_change_writes_a_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    checkpoint.update_offsets(str(path), {})
+    assert path.read_text() == "0\n0\n"
+
+
+def test_leader_epochs_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n2\n5 9\n3 4\n")
+    assert checkpoint.read_leader_epochs(str(tmp_path)) == [(5, 9), (3, 4)]
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n1\n5 9 1\n")
+    with pytest.raises(CorruptCheckpoint, match="malformed line '5 9 1'"):
+        checkpoint.read_leader_epochs(str(tmp_path))
+    assert checkpoint.known_leader_epochs(str(tmp_path)) == []
+
+
+def test_a_checkpoint_that_is_longer_than_a_piece_is_read_whole(tmp_path: Path) -> None:
+    path, offsets = str(tmp_path / "c"), {("t" * 60, number): number for number in range(2000)}
+    checkpoint.write_offsets(path, offsets)
+    assert Path(path).stat().st_size > 2 * checkpoint.PIECE
+    assert checkpoint.read_offsets(path) == offsets
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("1\n0\n", "version 1, only 0 is known"),
+        ("0\n2\na 0 1\n", "2 entries announced, 1 found"),
+        ("0\n0\na 0 1\n", "0 entries announced, 1 found"),
+        ("0\n1\na 0\n", "malformed line 'a 0'"),
+        ("0\n1\na x 1\n", "'x' is no number"),
+    ],
+)
+def test_the_reason_of_damage_is_named(tmp_path: Path, content: str, why: str) -> None:
+    path = tmp_path / "c"
+    path.write_text(content)
+    with pytest.raises(CorruptCheckpoint, match=f"c: {why}"):
+        checkpoint.read_offsets(str(path))

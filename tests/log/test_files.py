@@ -64,3 +64,50 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     files.pwrite_all(fd, b"12345", 2)
     os.close(fd)
     assert path.read_bytes() == b"ab12345h"
+
+
+def test_a_dated_name_is_that_of_its_partition() -> None:
+    name = files.dated_folder_name("a-1", 2, "0123", files.FUTURE_FOLDER)
+    assert name == "a-1-2.0123-future"
+    assert files.is_dated(name, "a-1", 2, files.FUTURE_FOLDER)
+    for topic, partition, suffix in (
+        ("a-1", 3, files.FUTURE_FOLDER),
+        ("a", 2, files.FUTURE_FOLDER),
+        ("a-1", 2, files.DELETE_FOLDER),
+    ):
+        assert not files.is_dated(name, topic, partition, suffix)
+    assert not files.is_dated("a-1-2", "a-1", 2, files.FUTURE_FOLDER)
+
+
+def test_a_dated_name_of_a_long_topic_is_that_of_its_beginning() -> None:
+    name = files.dated_folder_name("t" * 249, 7, "0" * 32, files.DELETE_FOLDER)
+    assert files.is_dated(name, "t" * 249, 7, files.DELETE_FOLDER)
+    assert files.is_dated(name, "t" * 248, 7, files.DELETE_FOLDER)
+    assert not files.is_dated(name, "t" * 100, 7, files.DELETE_FOLDER)
+
+
+def test_segments_and_snapshots_are_listed_by_their_offsets(tmp_path: Path) -> None:
+    for name in (
+        f"{30:020d}.log",
+        f"{4:020d}.log",
+        f"{5:020d}.log.deleted",
+        f"{4:020d}.index",
+        f"{31:020d}.snapshot",
+        f"{9:020d}.snapshot",
+        f"{8:020d}.snapshot.deleted",
+        "x.log",
+        "7.snapshot",
+    ):
+        (tmp_path / name).touch()
+    segments = files.list_segments(str(tmp_path))
+    assert [segment.base_offset for segment in segments] == [4, 30]
+    assert segments[0].inode == (tmp_path / f"{4:020d}.log").stat().st_ino
+    assert files.list_snapshots(str(tmp_path)) == [9, 31]
+
+
+def test_a_name_needs_exactly_twenty_digits() -> None:
+    assert files.base_offset_of("0" * 19 + ".log") is None
+    assert files.base_offset_of("0" * 21 + ".log") is None
+    assert files.base_offset_of("0" * 20) is None
+    assert files.path("/d/t-0", 7, files.TXN_INDEX) == f"/d/t-0/{7:020d}.txnindex"
+    assert files.folder_name("a-b", 3) == "a-b-3"
