@@ -162,3 +162,25 @@ def test_a_log_that_cannot_be_cleaned_is_tried_again_with_another_load_factor(st
     state.failed(logs[0][1], for_good=True)
     state.configure({"log.cleaner.io.buffer.load.factor": "0.5"})
     assert state.take_filthiest(logs) == logs[0]
+
+
+def test_the_dirtiest_of_the_logs_that_no_thread_cleans_is_shown(state: CleanerState) -> None:
+    logs = [(0, log(1, 0.999)), (0, log(2, 0.255))]
+    state.take_filthiest(logs)
+    assert state.metrics.words[DIRTIEST] == 99
+    state.take_filthiest(logs)
+    assert state.metrics.words[DIRTIEST] == 25
+    assert state.take_filthiest(logs) is None
+    assert state.metrics.words[DIRTIEST] == 0
+
+
+def test_a_log_of_another_generation_is_another_log(state: CleanerState) -> None:
+    old, new = CleanableLog(1, 1, 0.5, True), CleanableLog(1, 2, 0.5, True)
+    state.failed(old, for_good=True)
+    assert state.take_filthiest([(0, old)]) is None
+    assert state.take_filthiest([(0, new)]) == (0, new)
+
+
+def test_a_failure_that_may_pass_is_no_uncleanable_log(state: CleanerState) -> None:
+    state.failed(log(1, 0.5), for_good=False)
+    assert [int(state.metrics.words[word]) for word in (FAILURES, UNCLEANABLE)] == [1, 0]

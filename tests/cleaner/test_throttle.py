@@ -55,3 +55,19 @@ def test_a_rate_of_nothing_does_not_outlast_its_setting(rate: float) -> None:
     throttle.bytes_per_second = 1000
     throttle.used(1000)
     assert clock.now == MAX_S + 1
+
+
+@pytest.mark.parametrize(("count", "slept"), [(1000, 0.0), (1001, 0.001001)])
+def test_a_wait_of_a_millisecond_is_left_out_and_a_longer_one_is_not(count: int, slept: float) -> None:
+    clock = Clock()
+    Throttle(1_000_000, clock, clock.sleep).used(count)
+    assert clock.now == pytest.approx(slept)
+
+
+def test_a_wait_is_a_minute_at_most() -> None:
+    clock = Clock()
+    throttle = Throttle(1.0, clock, clock.sleep)
+    throttle.used(59)
+    assert clock.now == 59
+    throttle.used(61)
+    assert clock.now == 59 + MAX_S

@@ -321,3 +321,37 @@ def test_a_connection_of_a_loopback_listener_has_its_options_already(scenes: lis
         assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
         assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert end.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * 65536
+
+
+def test_connections_are_counted_until_they_are_closed() -> None:
+    limits = ConnectionLimits(
+        BrokerConfig({"max.connections": "2", "max.connections.per.ip": "1"}), lambda: 0.0
+    )
+    limits.opened("PLAINTEXT", "10.0.0.1")
+    assert limits.may_accept("PLAINTEXT")
+    assert limits.refusal("10.0.0.1") == "too many connections from 10.0.0.1 (maximum = 1)"
+    limits.opened("PLAINTEXT", "10.0.0.2")
+    assert not limits.may_accept("PLAINTEXT")
+    limits.closed("PLAINTEXT", "10.0.0.1")
+    assert limits.may_accept("PLAINTEXT")
+    assert (limits.refusal("10.0.0.1"), limits.refusal("10.0.0.3")) == ("", "")
+    assert dict(limits._by_host) == {"10.0.0.2": 1}, "an address without connections takes no memory"
+
+
+def test_connections_without_a_limit_are_always_accepted() -> None:
+    limits = ConnectionLimits(BrokerConfig(), lambda: 0.0)
+    for _ in range(1000):
+        assert limits.may_accept("PLAINTEXT")
+        assert limits.refusal("10.0.0.1") == ""
+        limits.opened("PLAINTEXT", "10.0.0.1")
+
+
+def test_an_override_of_a_host_name_is_that_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(host: str, _port: object) -> list[tuple[object, ...]]:
+        if host == "unknown":
+            raise socket.gaierror
+        return [(0, 0, 0, "", (address, 0)) for address in ("10.0.0.1", "10.0.0.2", "10.0.0.1")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert parse_overrides("server:7, unknown:8,") == {"10.0.0.1": 7, "10.0.0.2": 7, "unknown": 8}
+    assert parse_overrides("") == {}
