@@ -1,7 +1,9 @@
 """Error codes have Kafka's numbers and retry classes."""
 
+import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
+from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -40,3 +42,35 @@ def test_an_error_shows_its_code_and_text() -> None:
         "retention.ms is not a number"
     )
     assert all(code.message for code in ErrorCode)
+
+
+@pytest.mark.parametrize(
+    ("message", "fits"),
+    [
+        ("x" * MAX_STRING_BYTES, True),
+        ("x" * (MAX_STRING_BYTES + 1), False),
+        ("\u00e9" * (MAX_STRING_BYTES // 2), True),
+        ("\u00e9" * (MAX_STRING_BYTES // 2 + 1), False),
+        ("\U0001f600" * (MAX_STRING_BYTES // 4), True),
+        ("\U0001f600" * (MAX_STRING_BYTES // 4 + 1), False),
+        ("", True),
+    ],
+)
+def test_a_message_that_no_answer_can_carry_is_left_out(message: str, fits: bool) -> None:
+    error = KafkaError(ErrorCode.INVALID_CONFIG, message)
+    assert error.code is (ErrorCode.INVALID_CONFIG if fits else ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert error.own_words == (message if fits else None)
+    assert error.message == (message if fits else ErrorCode.UNKNOWN_SERVER_ERROR.message)
+
+
+def test_an_error_that_is_kept_holds_no_frames() -> None:
+    try:
+        try:
+            raise ValueError
+        except ValueError:
+            raise KafkaError(ErrorCode.INVALID_CONFIG) from None
+    except KafkaError as error:
+        kept = error
+    assert kept.__traceback__ is not None
+    assert kept.without_frames() is kept
+    assert (kept.__traceback__, kept.__context__, kept.own_words) == (None, None, None)
