@@ -45,3 +45,28 @@ def test_some_mistakes_are_bad_requests(name: str, value: str, text: str) -> Non
     with pytest.raises(BadMetricsRequest) as error:
         ClientMetricsConfig.resolve({name: value})
     assert str(error.value) == text
+
+
+@pytest.mark.parametrize(("accepted", "refused"), [(100, 99), (3_600_000, 3_600_001)])
+def test_an_interval_is_a_tenth_of_a_second_to_an_hour(accepted: int, refused: int) -> None:
+    assert ClientMetricsConfig.resolve({"interval.ms": str(accepted)}).interval_ms == accepted
+    with pytest.raises(BadMetricsRequest, match=f"Invalid value {refused} for interval.ms"):
+        ClientMetricsConfig.resolve({"interval.ms": str(refused)})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "client_id",
+        "client_instance_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    ],
+)
+def test_clients_are_chosen_by_each_of_kafkas_attributes(name: str) -> None:
+    config = ClientMetricsConfig.resolve({"match": f" {name} = a.* "})
+    assert config.matches({name: "ab"})
+    assert not config.matches({name: "ba"})
+    assert not config.matches({})
