@@ -144,7 +144,7 @@ def test_a_watched_group_is_shown_again_once_its_broker_is_back(
 
 
 @pytest.mark.parametrize("json_lines", [False, True])
-def test_what_a_client_chose_controls_no_terminal(
+def test_names_that_a_client_chose_control_no_terminal(
     json_lines: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     member = Member("m", None, "client\x9b2J\u2028", "h", [])

@@ -35,7 +35,7 @@ def test_a_queue_gets_a_rule_for_when_its_disk_comes_again(tmp_path: Path) -> No
     assert "echo bfq > /sys/block/nvme0n1/queue/scheduler" in undo_script(findings)
 
 
-def test_what_an_earlier_script_kept_stays_after_the_next_boot(tmp_path: Path) -> None:
+def test_settings_of_an_earlier_script_stay_after_the_next_boot(tmp_path: Path) -> None:
     """A value that is right by now is in no later script."""
     kept = [line for line in apply_script(check(wrong_host(tmp_path))).splitlines() if "cat " in line]
     assert kept == [f"cat >> {file} <<'END'" for file in (SYSCTL_FILE, UDEV_FILE)]
