@@ -55,8 +55,8 @@ def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> U
 
 
 def _first_error(ctx: RequestContext, request: UpdateFeaturesRequest) -> KafkaError | None:
-    """The error of the first update that is refused. Kafka's controller ignores v0's allow_downgrade:
-    each update of v0 is an upgrade."""
+    """The error of the first update that is refused. Kafka's controller ignores v0's
+    allow_downgrade: each update of v0 is an upgrade."""
     current = finalized(ctx.broker.features, VERSIONS)
     repeated = Repeated(update.feature for update in request.feature_updates)
     for update in request.feature_updates:

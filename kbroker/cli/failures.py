@@ -67,8 +67,8 @@ class Unreachable(CommandFailed):
 
 
 def broker_error(code: int, text: str | None = None, subject: str = "") -> CommandFailed:
-    """The failure for an error code in an answer; `text`: the broker's message. subject: clients may
-    have chosen it."""
+    """The failure for an error code in an answer; `text`: the broker's message. subject: clients
+    may have chosen it."""
     prefix = f"{printed(subject)}: " if subject else ""
     try:
         known = ErrorCode(code)

@@ -66,8 +66,8 @@ def read_again(cx: int, connection: int) -> None:
 
 @inlined
 def _expects_no_answer(cx: int, row: int) -> bool:
-    """Whether the request that is served has acks=0: its client may have sent further ones before it
-    disconnected."""
+    """Whether the request that is served has acks=0: its client may have sent further ones before
+    it disconnected."""
     head = get(row, Connection.HEAD)
     return head >= 0 and get(get(cx, Context.REQUESTS) + head * Request.STRIDE, Request.ACKS) == 0
 

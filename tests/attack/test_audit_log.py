@@ -60,28 +60,28 @@ def until(found: Callable[[], list[dict[str, Any]]], count: int = 1) -> dict[str
     return got[0]
 
 
+def lines_with(broker: KBroker, **expected: Any) -> list[dict[str, Any]]:
+    """Lines that have these values."""
+    return [line for line in lines(broker) if all(line.get(key) == value for key, value in expected.items())]
+
+
+def refusals(broker: KBroker, operation: str, name: str, count: int = 0) -> list[dict[str, Any]]:
+    """Lines of refused requests of x for a topic. count: none until they are of so many
+    requests."""
+    user, resources = "User:x", [{"name": name}]
+    found = lines_with(
+        broker, event="refusal", operation=operation, principal=user, resources=resources, allowed=False
+    )
+    return found if count in (0, sum(line.get("count", 1) for line in found)) else []
+
+
 def test_logins_refusals_and_changes_are_in_the_audit_log(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(SETTINGS, start=False)
     broker.settings["kbroker.audit.log.dir"] = str(broker.folder / "audit")
     broker.start()
     port = int(broker.bootstrap.rsplit(":", 1)[1])
 
-    def of(**expected: Any) -> list[dict[str, Any]]:
-        return [
-            line for line in lines(broker) if all(line.get(key) == value for key, value in expected.items())
-        ]
-
-    def refused(operation: str, name: str, count: int = 0) -> list[dict[str, Any]]:
-        """count: none until they are of so many requests."""
-        found = of(
-            event="refusal",
-            operation=operation,
-            principal="User:x",
-            resources=[{"name": name}],
-            allowed=False,
-        )
-        return found if count in (0, sum(line.get("count", 1) for line in found)) else []
-
+    of, refused = partial(lines_with, broker), partial(refusals, broker)
     assert not asyncio.run(logs_in(port, "admin", "wrong"))
     wrong = until(lambda: of(event="login", allowed=False))
     assert (wrong["principal"], wrong["operation"], wrong["host"]) == (

@@ -1,4 +1,5 @@
-"""The files of a history: rolled by age and by rows, numbered, and whole when they have their name."""
+"""The files of a history: rolled by age and by rows, numbered, and whole when they have their
+name."""
 
 import time
 from pathlib import Path

@@ -79,8 +79,8 @@ def _interface(roots: Roots, folder: Path, ask: Ask) -> Interface:
 
 
 def _is_made_up(roots: Roots, folder: Path) -> bool:
-    """Whether the speed is that of no link: each pair of a container's reports 10 Gbit/s. A bond's is
-    the sum of its links."""
+    """Whether the speed is that of no link: each pair of a container's reports 10 Gbit/s. A bond's
+    is the sum of its links."""
     virtual = folder.resolve().is_relative_to((roots.sys / "devices/virtual").resolve())
     return virtual and not (folder / "bonding").exists()
 

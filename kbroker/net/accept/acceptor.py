@@ -111,8 +111,8 @@ class Acceptor:
         return [listening.fileno() for listening in self._listening]
 
     def client_fds(self) -> list[int]:
-        """The sockets of clients that no network process has: no child may keep them, as a connection
-        ends only when all its descriptors are closed."""
+        """The sockets of clients that no network process has: no child may keep them, as a
+        connection ends only when all its descriptors are closed."""
         return [*(fd for fd, _ in self._waiting), *(held.fileno() for _, _, held in self._held)]
 
     def close(self) -> None:

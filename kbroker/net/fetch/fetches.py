@@ -312,9 +312,9 @@ class Fetches:
             self.reads.forget(slot)
 
     def measure(self) -> None:
-        """Once a second: update metrics, close files that are no longer read. A deleted segment takes
-        its space on the disk as long as it is open, and nothing may be read from its partition any
-        more."""
+        """Once a second: update metrics, close files that are no longer read. A deleted segment
+        takes its space on the disk as long as it is open, and nothing may be read from its
+        partition any more."""
         for slot in self.reader.outdated(OUTDATED_AT_ONCE):
             self.reader.forget(slot)
             self.reads.forget(slot)
