@@ -22,6 +22,7 @@ ftruncate = external("ftruncate", _i32, _i32, _i64)
 recv = external("recv", _i64, _i32, _i64, _i64, _i32)
 send = external("send", _i64, _i32, _i64, _i64, _i32)
 epoll_wait = external("epoll_wait", _i32, _i32, _i64, _i32, _i32)
+poll = external("poll", _i32, _i64, _i64, _i32)
 epoll_ctl = external("epoll_ctl", _i32, _i32, _i32, _i32, _i64)
 setsockopt = external("setsockopt", _i32, _i32, _i32, _i32, _i64, _i32)
 sendfile = external("sendfile", _i64, _i32, _i32, _i64, _i64)
@@ -70,6 +71,14 @@ class Epoll(Values):
     ADD = 1
     MODIFY = 3
     READING = IN | RDHUP
+
+
+class Poll(Values):
+    """Events of poll, and how far the returned ones are shifted in the 32 bits of both."""
+
+    IN = 1
+    OUT = 4
+    RETURNED = 16
 
 
 if PLAIN:

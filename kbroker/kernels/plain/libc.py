@@ -10,6 +10,7 @@ from kbroker.kernels.plain.memory_map import MEMORY
 
 IOVEC_BYTES = 16
 EPOLL_EVENT_BYTES = 12
+POLLFD_BYTES = 8
 TIMESPEC_BYTES = 16
 RUSAGE_BYTES = 144
 
@@ -55,6 +56,10 @@ def _events(arguments: tuple[int, ...]) -> None:
     MEMORY.check(arguments[1], arguments[2] * EPOLL_EVENT_BYTES, "write")
 
 
+def _polled(arguments: tuple[int, ...]) -> None:
+    MEMORY.check(arguments[0], arguments[1] * POLLFD_BYTES, "write")
+
+
 CHECKS: dict[str, Callable[[tuple[int, ...]], None]] = {
     "read": _sizes("write", (1, 2)),
     "pread": _sizes("write", (1, 2)),
@@ -66,6 +71,7 @@ CHECKS: dict[str, Callable[[tuple[int, ...]], None]] = {
     "memmove": _moved,
     "memcmp": _sizes("read", (0, 2), (1, 2)),
     "epoll_wait": _events,
+    "poll": _polled,
     "epoll_ctl": _fixed("read", 3, EPOLL_EVENT_BYTES),
     "setsockopt": _sizes("read", (3, 4)),
     "sendfile": _fixed("write", 2, 8),

@@ -5,17 +5,23 @@ from kbroker.kernels.libc import (
     IPPROTO_TCP,
     MSG_MORE,
     RU_INBLOCK,
+    RUSAGE_BYTES,
     RUSAGE_THREAD,
     SECTOR,
     TCP_CORK,
+    Poll,
     getrusage,
+    poll,
     setsockopt,
 )
-from kbroker.kernels.memory import copy, load_i64, store_i64
+from kbroker.kernels.memory import copy, load_i32, load_i64, store_i32, store_i64
 from kbroker.kernels.pipe import give_record, take_record
 from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.net.rows import Box, BoxPart, Context, Part
 from kbroker.net.rows.connection_kernel import send_part
+
+POLLED_BYTES = 16
+SCRATCH_BYTES = Box.RECORD_BYTES + RUSAGE_BYTES + POLLED_BYTES  # of a sender
 
 
 @inlined
@@ -119,17 +125,41 @@ def empty_box(box: int, usage: int) -> None:
         put(box, Box.NEXT, number + 1)
 
 
-@kernel("void(int64, int64, int64)")
-def serve_outboxes(jobs: int, sent: int, scratch: int) -> None:
+@inlined
+def _takes_more(socket: int, jobs: int, wait_ms: int, polled: int) -> bool:
+    """Wait until a full socket takes more; False after wait_ms, or when an outbox waits for a
+    sender. polled: POLLED_BYTES."""
+    store_i32(polled, socket)
+    store_i32(polled + 4, Poll.OUT)
+    store_i32(polled + 8, jobs)
+    store_i32(polled + 12, Poll.IN)
+    return poll(polled, 2, wait_ms) > 0 and load_i32(polled + 12) >> Poll.RETURNED == 0
+
+
+@kernel("void(int64, int64, int64, int64)")
+def serve_outboxes(jobs: int, sent: int, wait_ms: int, scratch: int) -> None:
     """Thread of a sender: empty the outboxes that arrive by one pipe and return them by the other,
-    until an outbox without a socket arrives. Both pipes block; scratch: Box.RECORD_BYTES and
-    RUSAGE_BYTES."""
+    until an outbox without a socket arrives. Both pipes block.
+
+    wait_ms: the maximum wait for a full socket; the way through the network process and back to a
+    sender costs more than a wait. scratch: SCRATCH_BYTES."""
+    usage = scratch + Box.RECORD_BYTES
     while take_record(jobs, scratch, Box.RECORD_BYTES):
         box = load_i64(scratch)
-        if get(box, Box.SOCKET) < 0:
+        socket = get(box, Box.SOCKET)
+        if socket < 0:
             return
-        _cork(get(box, Box.SOCKET), 1, box + 8 * Box.POSITION)
-        empty_box(box, scratch + Box.RECORD_BYTES)
-        _cork(get(box, Box.SOCKET), 0, box + 8 * Box.POSITION)
+        _cork(socket, 1, box + 8 * Box.POSITION)
+        empty_box(box, usage)
+        moved = get(box, Box.MOVED)
+        while (
+            get(box, Box.NEXT) < get(box, Box.COUNT)
+            and get(box, Box.ERROR) == 0
+            and _takes_more(socket, jobs, wait_ms, usage + RUSAGE_BYTES)
+        ):
+            empty_box(box, usage)
+            moved += get(box, Box.MOVED)
+        put(box, Box.MOVED, moved)
+        _cork(socket, 0, box + 8 * Box.POSITION)
         if not give_record(sent, scratch, Box.RECORD_BYTES):
             return

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from kbroker.kernels.libc import RUSAGE_BYTES
 from kbroker.metrics.slots import bind
-from kbroker.net.fetch.outbox_kernel import serve_outboxes
+from kbroker.net.fetch.outbox_kernel import SCRATCH_BYTES, serve_outboxes
 from kbroker.net.rows import Box, BoxPart
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode, read_frame
@@ -28,7 +28,7 @@ RANGE = bytes(range(256)) * 8192  # 2 MiB
 class Outbox:
     """An outbox with a head, a range of a file and a tail, and a sender that empties it."""
 
-    def __init__(self, file: Path, length: int) -> None:
+    def __init__(self, file: Path, length: int, wait_ms: int) -> None:
         self.client, self.served = socket.socketpair()
         self.served.setblocking(False)
         self.file = os.open(file, os.O_RDONLY)
@@ -44,18 +44,27 @@ class Outbox:
         self.box[Box.FILE_LEFT] = length
         self._jobs_read, self._jobs = os.pipe()
         self._sent, self._sent_write = os.pipe()
-        self._scratch = np.zeros((Box.RECORD_BYTES + RUSAGE_BYTES) // 8, np.int64)
+        self._scratch = np.zeros(SCRATCH_BYTES // 8, np.int64)
         address = int(self._scratch.ctypes.data)
         self._thread = threading.Thread(
-            target=serve_outboxes, args=(self._jobs_read, self._sent_write, address)
+            target=serve_outboxes, args=(self._jobs_read, self._sent_write, wait_ms, address)
         )
         self._thread.start()
 
+    def lend(self, box: NDArray[np.int64]) -> bytes:
+        """Give a box to the sender; returns its record."""
+        record = int(box.ctypes.data).to_bytes(Box.RECORD_BYTES, "little")
+        os.write(self._jobs, record)
+        return record
+
+    def returned(self) -> bytes:
+        """Wait for the next record that comes back."""
+        return os.read(self._sent, Box.RECORD_BYTES)
+
     def give(self) -> None:
         """Lend it, and wait until it is back."""
-        record = int(self.box.ctypes.data).to_bytes(Box.RECORD_BYTES, "little")
-        os.write(self._jobs, record)
-        assert os.read(self._sent, Box.RECORD_BYTES) == record
+        record = self.lend(self.box)
+        assert self.returned() == record
 
     def close(self) -> None:
         end = Box.row()
@@ -71,11 +80,24 @@ class Outbox:
 
 @pytest.fixture
 def outbox(tmp_path: Path) -> Iterator[Outbox]:
-    file = tmp_path / "segment"
-    file.write_bytes(RANGE)
-    made = Outbox(file, len(RANGE) - 200)
+    """Its sender does not wait for a full socket."""
+    made = Outbox(segment(tmp_path), len(RANGE) - 200, wait_ms=0)
     yield made
     made.close()
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[Outbox]:
+    """Its sender waits for a full socket, longer than the test."""
+    made = Outbox(segment(tmp_path), len(RANGE) - 200, wait_ms=60_000)
+    yield made
+    made.close()
+
+
+def segment(folder: Path) -> Path:
+    file = folder / "segment"
+    file.write_bytes(RANGE)
+    return file
 
 
 def test_an_outbox_leaves_in_order_as_fast_as_the_socket_takes_it(outbox: Outbox) -> None:
@@ -91,6 +113,35 @@ def test_an_outbox_leaves_in_order_as_fast_as_the_socket_takes_it(outbox: Outbox
         while len(got) < moved:
             got += outbox.client.recv(1 << 20)
     assert got == whole
+
+
+def test_a_sender_waits_for_a_client_that_reads(patient: Outbox) -> None:
+    whole = HEAD + RANGE[100:-100] + TAIL
+    record = patient.lend(patient.box)
+    patient.client.settimeout(20)
+    got = b""
+    while len(got) < len(whole):
+        got += patient.client.recv(1 << 20)
+    assert patient.returned() == record
+    assert got == whole
+    assert patient.box[Box.MOVED] == len(whole)
+    assert patient.box[Box.FILE_LEFT] == patient.box[Box.ERROR] == 0
+
+
+def test_a_sender_does_not_wait_while_another_outbox_does(patient: Outbox) -> None:
+    other = Box.row()
+    other[Box.SOCKET] = patient.served.fileno()
+    records = [patient.lend(patient.box), patient.lend(other)]
+    assert [patient.returned(), patient.returned()] == records
+    assert 0 < patient.box[Box.MOVED] < len(RANGE)
+
+
+def test_a_client_that_leaves_ends_the_wait(patient: Outbox) -> None:
+    record = patient.lend(patient.box)
+    patient.client.recv(100)
+    patient.client.close()
+    assert patient.returned() == record
+    assert patient.box[Box.ERROR] != 0
 
 
 def test_a_peer_that_has_gone_is_an_error(outbox: Outbox) -> None:
