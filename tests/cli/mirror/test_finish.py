@@ -85,7 +85,7 @@ class Move:
         self.said: list[str] = []
         self.groups: Any = SimpleNamespace(
             active=["busy"],
-            groups={"b": 0, "a": 0},
+            moved=["b", "a"],
             translate=lambda partition, *_: self.steps.append(f"translate {partition[1]}"),
             commit=self._commit,
         )

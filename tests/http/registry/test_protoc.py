@@ -168,7 +168,7 @@ def test_a_bound_of_protoc_is_a_verdict(
     compiler: protoc.Protoc, monkeypatch: pytest.MonkeyPatch, code: int, stderr: str
 ) -> None:
     def run(command: list[str], **_: object) -> object:
-        root = command[3].removeprefix("-I")
+        root = next(each for each in command if each.startswith("-I")).removeprefix("-I")
         return subprocess.CompletedProcess[str]([], code, "", stderr.replace("{root}", root))
 
     monkeypatch.setattr(subprocess, "run", run)
