@@ -45,6 +45,10 @@ RELEASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
 )
 """The highest feature levels that each Apache Kafka knows."""
 _NOT_A_FEATURE_RECORD: Final = "kraft.version"
+SET_LEVEL: Final = "kbroker.set."
+"""Begins the names, always at level 0, by which a backup lists the features whose levels were set:
+the others have the defaults of the kbroker that serves the restored data. Apache Kafka accepts
+level 0 of a feature that it does not know."""
 DEAD_LETTERS: Final = "errors.deadletterqueue."
 """Settings that Apache Kafka has from 4.4 on begin so."""
 
@@ -126,6 +130,7 @@ def portable(store: Store, node_id: int, directory_id: str, release: str, now_ms
     dirs = {partition.log_dir: directory for topic in stored.topics for partition in topic.partitions}
     messages = chain(
         _features(stored.features, RELEASES[release]),
+        (kr.FeatureLevelRecord(SET_LEVEL + name, 0) for name in stored.features),
         _messages(stored, node_id, dirs, own=True),
         [kr.ProducerIdsRecord(node_id, -1, int(store.meta("next_producer_id", "0")))],
     )

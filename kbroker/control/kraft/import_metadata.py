@@ -15,11 +15,12 @@ from kbroker.config.alter import Alteration, AlterError, Op, alter_broker, alter
 from kbroker.config.broker import BrokerConfig, is_sensitive
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
-from kbroker.control.kraft.export import is_own
+from kbroker.control.kraft.export import SET_LEVEL, is_own
 from kbroker.control.kraft.metadata_folder import MARK, fingerprint, put_unseen
 from kbroker.control.metadata import adoption, kafka_metadata
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.metadata.features import FEATURES
 from kbroker.control.metadata.kafka_metadata import KafkaMetadata
 from kbroker.control.store.change import Change, ConfigKey, Stored
 from kbroker.control.store.store import Store
@@ -48,6 +49,8 @@ def import_metadata(store: Store, log_dirs: Sequence[str], config: BrokerConfig)
     if seen or not stored.topics:
         found = {(one.topic_id, one.index): one for one in adoption.scan(log_dirs)}
         change = _change(stored, kafka, found, config)
+        if not seen:
+            change.features = _levels(kafka)
         store.apply(change)
         store.skip_producer_ids(kafka.next_producer_id or 0)
         if seen:
@@ -85,6 +88,16 @@ def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerCo
     acls = set(kafka.acls.values())
     change.acls = {acl: acl in acls for acl in {*stored.acls, *acls} if (acl in acls) != (acl in stored.acls)}
     return change
+
+
+def _levels(kafka: KafkaMetadata) -> dict[str, int]:
+    """Feature levels that were set before a backup; none of Apache Kafka's: kbroker's own apply."""
+    return {
+        name: level
+        for name, feature in FEATURES.items()
+        if SET_LEVEL + name in kafka.features
+        and feature.min_level <= (level := kafka.features.get(name, 0)) <= feature.max_level
+    }
 
 
 def _continue_topic(change: Change, topic: Topic, found: Found) -> None:

@@ -11,18 +11,20 @@ import pytest
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.export import NEWEST, portable
 from kbroker.control.kraft.import_metadata import _usable
 from kbroker.control.kraft.metadata_folder import FOLDER, unseen_topics
 from kbroker.control.kraft.records import framed
+from kbroker.control.kraft.snapshot import SnapshotId, build
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.control.metadata.config_resource import BROKER, GROUP, TOPIC
-from kbroker.control.store.change import Stored
+from kbroker.control.store.change import Change, Stored
 from kbroker.log import files
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
 from tests.control.changes.deleted_folders import mark_folder
 from tests.control.fakes import World, world
-from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, TOKEN, exported, fill
+from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, TOKEN, directory_id, exported, fill
 
 
 def all_but_topics(state: Stored) -> tuple[object, ...]:
@@ -227,3 +229,31 @@ def test_a_new_store_takes_users_and_quotas_of_kafkas(tmp_path: Path) -> None:
         assert stored.client_quotas == {(("user", None),): {"consumer_byte_rate": 3.0}}
         assert stored.acls == [ACL]
         assert set(stored.tokens) == {"theirs"}
+
+
+def put_snapshot(data_folder: Path, snapshot: bytes) -> None:
+    """A log dir without a store has this snapshot of metadata."""
+    folder = data_folder / "d0" / FOLDER
+    folder.mkdir(parents=True)
+    (folder / SnapshotId(1, 1).file_name).write_bytes(snapshot)
+
+
+def test_a_restored_backup_has_the_feature_levels_that_were_set(tmp_path: Path) -> None:
+    """Once: levels that are set later stay."""
+    lowered = {"group.version": 0, "transaction.version": 1}
+    directory = base64.urlsafe_b64encode(directory_id(9)).decode()[:22]
+    with world(tmp_path / "source") as made:
+        made.broker.stores.first.apply(Change(features=lowered))
+        put_snapshot(tmp_path / "restored", portable(made.broker.stores.first, 1, directory, NEWEST, 5))
+    with world(tmp_path / "restored") as made:
+        assert made.broker.features == lowered
+        made.broker.stores.first.apply(Change(features={"group.version": 1}))
+        kafka_runs(made)
+        assert made.reboot().features == {"group.version": 1, "transaction.version": 1}
+
+
+def test_a_new_store_takes_no_feature_levels_of_kafkas(tmp_path: Path) -> None:
+    levels = {"metadata.version": 25, "group.version": 1, "transaction.version": 1}
+    put_snapshot(tmp_path, build([kr.FeatureLevelRecord(*one) for one in levels.items()], (), 1, 1))
+    with world(tmp_path) as made:
+        assert made.broker.features == {}
