@@ -86,6 +86,17 @@ def test_a_pipe_in_place_of_a_file_is_refused(secrets: Path, text: str) -> None:
         value(text.replace("{folder}", str(secrets)))
 
 
+def test_a_secret_that_kubernetes_mounts_is_read(tmp_path: Path) -> None:
+    """Its file is a link to one in ..data, which is a link to a folder that an update replaces."""
+    mount = tmp_path / "mount"
+    (mount / "..2026_01_31").mkdir(parents=True)
+    (mount / "..2026_01_31" / "password").write_text("mounted")
+    (mount / "..data").symlink_to("..2026_01_31")
+    (mount / "password").symlink_to("..data/password")
+    for allowed in ("", str(mount)):
+        assert value(f"${{dir:{mount}:password}}", **{"dir.param.allowed.paths": allowed}) == "mounted"
+
+
 def test_providers_read_only_what_they_may(secrets: Path) -> None:
     file = f"${{file:{secrets}/secrets.properties:key.password}}"
     assert value(file, **{"file.param.allowed.paths": f"/none,{secrets}"}) == "open=sesame"
