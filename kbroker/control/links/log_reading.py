@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -83,7 +83,8 @@ class _Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rounds: deque[dict[object, deque[Job]]] = deque([{}])
+        # of a dict, each take would pass the places of all earlier ones
+        self._rounds: deque[OrderedDict[object, deque[Job]]] = deque([OrderedDict()])
 
     def __bool__(self) -> bool:
         with self._lock:
@@ -96,8 +97,10 @@ class _Turns:
 
     def put_last(self, job: Job) -> None:
         """Add a job that runs after all jobs that are pending, and before all later ones."""
+        last: OrderedDict[object, deque[Job]] = OrderedDict()
+        last[None] = deque([job])
         with self._lock:
-            self._rounds += [{None: deque([job])}, {}]
+            self._rounds += [last, OrderedDict()]
 
     def take(self) -> Job:
         """The next job; there is one."""
@@ -105,8 +108,7 @@ class _Turns:
             while not self._rounds[0]:
                 self._rounds.popleft()
             requests = self._rounds[0]
-            request = next(iter(requests))
-            jobs = requests.pop(request)
+            request, jobs = requests.popitem(last=False)
             job = jobs.popleft()
             if jobs:
                 requests[request] = jobs  # at the end

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,20 @@ def test_requests_with_many_searches_take_turns_with_others(tmp_path: Path) -> N
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_very_many_pending_steps_are_taken_quickly() -> None:
+    """Each was found after the places of all that had been taken before: 2 s for these."""
+    logs, _ = reading()
+    jobs = logs._reads._jobs
+    for number in range(50_000):
+        jobs.put((partial(int, number), lambda _: None))
+    began = time.thread_time()
+    taken = [jobs.take()[0]() for _ in range(50_000)]
+    assert time.thread_time() - began < 0.5
+    assert taken == list(range(50_000))
+    assert not jobs
+    logs.close()
 
 
 def test_a_folder_is_forgotten_after_the_searches_before_and_before_later_ones(tmp_path: Path) -> None:
