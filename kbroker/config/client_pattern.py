@@ -42,7 +42,8 @@ RE2J_WORDS = {
 }
 """Error texts of RE2, and those of Kafka's RE2/J."""
 
-_PLAIN: Final = re.compile(r"(?:[A-Za-z0-9_.|-]|\\\.)*+")
+_NAMES: Final = r"(?:[A-Za-z0-9_.|-]|\\\.)*+"
+_PLAIN: Final = re.compile(rf"\^?(?:{_NAMES}|\((?:\?:)?{_NAMES}\))\$?")
 _REPETITION: Final = re.compile(r"\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}")
 
 
@@ -95,7 +96,8 @@ def compile_pattern(text: str) -> ClientPattern:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether an expression consists of names and of dots, as alternatives."""
+    """Whether an expression consists of names and of dots, as alternatives, which may be in one
+    group and between anchors."""
     if len(text) > MAX_PLAIN_LENGTH or text.count(".") > MAX_PLAIN_DOTS:
         return False
     return _PLAIN.fullmatch(text) is not None

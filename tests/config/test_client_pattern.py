@@ -142,9 +142,10 @@ def test_a_slice_ends_with_a_name_that_takes_long(monkeypatch: pytest.MonkeyPatc
     assert work.slices == 4
 
 
-def test_names_as_alternatives_may_be_longer() -> None:
+@pytest.mark.parametrize("around", ["{}", "^{}$", "({})", "^(?:{})$"])
+def test_names_as_alternatives_may_be_longer(around: str) -> None:
     names = [f"team-{number:04}.orders" for number in range(1500)]
-    pattern = ClientPattern("|".join(names).replace(".", r"\."))
+    pattern = ClientPattern(around.format("|".join(names).replace(".", r"\.")))
     assert [pattern.matches(name) for name in (names[0], names[-1], "team-0000xorders")] == [
         True,
         True,
