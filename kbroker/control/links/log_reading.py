@@ -35,6 +35,8 @@ TOGETHER = 16
 """The maximum of results delivered in one loop turn."""
 DELIVER_AFTER_S = 0.001
 """Seconds after which results no longer wait for others."""
+FORGET_S = 1.0
+"""Maximum time that a deletion waits for earlier steps: other changes of topics wait for it."""
 
 
 class LogReading:
@@ -63,11 +65,16 @@ class LogReading:
         return found
 
     async def forget(self, folders: list[str]) -> None:
-        """Drop the readers of deleted partitions: a new one of the same name starts from
-        nothing."""
-        await asyncio.gather(
-            *(_result(partial(each.forget, folders)) for each in (self._reads, self._searches))
-        )
+        """Drop the readers of deleted partitions: a new one of the same name starts from nothing.
+        Earlier searches may take minutes. They need not end first, because later steps come after
+        this in any case."""
+        waits = [
+            asyncio.ensure_future(_result(partial(each.forget, folders)))
+            for each in (self._reads, self._searches)
+        ]
+        done, _ = await asyncio.wait(waits, timeout=FORGET_S)
+        for each in done:
+            each.result()
 
     def close(self) -> None:
         """Finish the pending reads."""

@@ -198,6 +198,27 @@ def test_a_folder_is_forgotten_after_the_searches_before_and_before_later_ones(t
     asyncio.run(asyncio.wait_for(test(), 20))
 
 
+def test_a_deletion_does_not_wait_for_long_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds up all other changes of topics."""
+    monkeypatch.setattr(log_reading, "FORGET_S", 0.01)
+
+    async def test() -> None:
+        logs, _ = reading()
+        may_end = threading.Event()
+        before = await logs.find(str(tmp_path), lambda reader: reader)
+        slow = asyncio.ensure_future(logs.find(str(tmp_path / "other"), lambda _: may_end.wait(10)))
+        await asyncio.sleep(0)
+        await logs.forget([str(tmp_path)])
+        assert not slow.done()
+        later = asyncio.ensure_future(logs.find(str(tmp_path), lambda reader: reader))
+        may_end.set()
+        assert await slow is True
+        assert await later is not before
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
 def test_a_forgotten_folder_has_a_new_reader(tmp_path: Path) -> None:
     async def test() -> None:
         logs, _ = reading()
