@@ -205,9 +205,9 @@ class Dispatch:
         """A slot that a fetch waits for has advanced."""
         self.fetches.purgatory.on_advanced(slot)
 
-    def source(self, segment: int) -> OpenFile:
-        """The open file of a segment that the kernel has just read."""
-        return self.fetches.reads.source(segment)
+    def source(self, fd: int) -> OpenFile:
+        """The open file of a descriptor that a kernel has used in this turn."""
+        return self.fetches.reads.source(fd)
 
     def on_read_ahead(self, token: int) -> None:
         """A cold range is in the page cache now."""

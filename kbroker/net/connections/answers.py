@@ -84,11 +84,11 @@ class Answers:
         connection.unsent.append(self._tables.out[start : start + length].tobytes())
         self._hold_rest(connection)
 
-    def on_unsent_file(self, row: int, segment: int, position: int, length: int) -> None:
+    def on_unsent_file(self, row: int, fd: int, position: int, length: int) -> None:
         """Event: the socket did not take all bytes of a file."""
         if (connection := self._connections.get(row)) is None:
             return
-        connection.unsent.append(FilePart(self._process.server.source(segment), position, length))
+        connection.unsent.append(FilePart(self._process.server.source(fd), position, length))
         self._hold_rest(connection)
 
     def on_writable(self, row: int, *_: int) -> None:

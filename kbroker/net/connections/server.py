@@ -24,8 +24,8 @@ class Server(Protocol):
     def wait(self, connection: Connection, frame: bytes) -> None:
         """Delay a fetch until there are more bytes."""
 
-    def source(self, segment: int) -> FileSource:
-        """The open file of a segment row."""
+    def source(self, fd: int) -> FileSource:
+        """The open file of a descriptor that a kernel has used in this turn."""
 
     def on_advanced(self, slot: int) -> None:
         """A slot whose waiter bit was set has advanced."""

@@ -6,6 +6,7 @@ fetch, and again when the slot's list of segments has changed.
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +46,11 @@ class ReadTable:
         tables.words[Context.READS] = self.reads.ctypes.data
         tables.words[Context.SEGMENTS] = self.segments.ctypes.data
 
-    def source(self, segment: int) -> OpenFile:
-        """The log file of a segment row that the kernel has just used."""
-        return self._open[segment].log
+    def source(self, fd: int) -> OpenFile:
+        """The log file of a descriptor that the kernel has used in this turn. Since then Python may
+        have closed its segment, or given its row to a segment of another partition."""
+        opened = (each.log for each in self._open.values())
+        return next(log for log in chain(opened, self._leaving) if log.fd == fd)
 
     def note(self, slot: int, generation: int, version: int, reader: LogReader, base: int) -> None:
         """Python has read in the segment with this base offset: enter the segment, so that the

@@ -40,7 +40,7 @@ def _leave_to_python(cx: int, connection: int, first: int, end: int) -> None:
             push_event(cx, EventKind.UNSENT, connection, get(part, Part.START), length)
         elif length > 0:
             put(get(cx, Context.EVENTS) + get(cx, Context.EVENT_COUNT) * Event.STRIDE, Event.C, length)
-            push_event(cx, EventKind.UNSENT_FILE, connection, get(part, Part.SEGMENT), get(part, Part.START))
+            push_event(cx, EventKind.UNSENT_FILE, connection, get(part, Part.FD), get(part, Part.START))
 
 
 @inlined

@@ -209,7 +209,7 @@ class EventKind(Values):
     READ_AHEAD = 11  # A: token
     WAIT = 12  # as REQUEST: a fetch that the kernel will serve when there are more bytes
     UNVERIFIED = 13  # A: result row, B: LAST_OFFSET of its completion
-    UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
+    UNSENT_FILE = 14  # A: descriptor of the log file, B: position, C: bytes
     ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
     UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
     RETURNED = 17  # a sender has returned the socket of a closed connection
