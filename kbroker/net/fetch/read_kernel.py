@@ -78,12 +78,15 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
     number = get(end, ReadEnd.SEGMENT)
     if not _is_listed(cx, row, number):
         return -1
-    fd = get(segment_row(cx, number), Segment.LOG_FD)
+    segment = segment_row(cx, number)
+    fd = get(segment, Segment.LOG_FD)
     position = get(end, ReadEnd.POSITION)
     scratch = get(cx, Context.SCRATCH)
     if fd < 0 or pread(fd, scratch, 24, position) < 24:
         return -1
-    if load_i64_be(scratch + rb.BASE_OFFSET) > get(row, Plan.OFFSET):
+    base = load_i64_be(scratch + rb.BASE_OFFSET)
+    # below the segment's: the last read ended with the segment before it, which had this row
+    if base > get(row, Plan.OFFSET) or base < get(segment, Segment.BASE):
         return -1
     place[FoundPlace.POSITION] = position
     place[FoundPlace.SIZE] = batch_bytes(scratch)

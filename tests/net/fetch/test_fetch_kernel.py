@@ -18,6 +18,7 @@ from kbroker.ipc.layout import Slot, SlotState
 from kbroker.net.fetch import fetch_kernel
 from kbroker.net.fetch.residency import by_cachestat
 from kbroker.net.rows import Access, Connection, Context, Grant, May, Outcome, Read, ReadEnd, Segment
+from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.records import build_batch
 from tests.net.fetch.kernel_scene import EPOCH, FIRST_SLOT, KernelScene, opened
 from tests.net.requests import fetch_frame
@@ -131,16 +132,19 @@ def test_a_reader_continues_where_its_last_read_ended(scene: KernelScene, sendfi
     assert ask(mark) == Outcome.TO_PYTHON
 
 
-@pytest.mark.parametrize("row", [0, 1, 2, 4])
-def test_a_reader_continues_in_no_other_segment_that_has_got_the_row(scene: KernelScene, row: int) -> None:
+@pytest.mark.parametrize(("row", "position"), [(0, 0), (1, 0), (2, 0), (4, 0), (3, rb.PRODUCER_ID)])
+def test_a_reader_continues_in_no_other_segment_that_has_got_the_row(
+    scene: KernelScene, row: int, position: int
+) -> None:
     """The table of segments is cleared when it is full, and its rows are used again. The first two
-    rows are of the other partition."""
+    rows are of the other partition; the fourth may have been that of the segment before, which
+    ended where this one has a producer id, -1."""
     scene.show()
     log = scene.logs[1]
     offset = sorted(log.segments)[1] + 1
     memory = scene.tables.connections[scene.row, Connection.LAST_READ : Connection.LAST_READ + ReadEnd.WORDS]
     memory[[ReadEnd.SLOT, ReadEnd.OFFSET, ReadEnd.VERSION]] = FIRST_SLOT + 2, offset, 2
-    memory[[ReadEnd.SEGMENT, ReadEnd.POSITION]] = row, 0
+    memory[[ReadEnd.SEGMENT, ReadEnd.POSITION]] = row, position
     records = scene.answer(partitions={1: offset}).responses[0].partitions[0].records
     assert bytes(records or b"") == scene.expected(1, offset, log.end, 1 << 20, 1 << 20, True)
 
