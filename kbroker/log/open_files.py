@@ -75,6 +75,14 @@ class OpenFiles:
         for key in [key for key in self._files if key[0] == folder]:
             del self._files[key]
 
+    def forget_deleted(self) -> None:
+        """Drop the files that have no name any more: as long as they are open, they take their
+        space on the disk."""
+        for key, file in list(self._files.items()):
+            with suppress(OSError):
+                if os.fstat(file.fd).st_nlink == 0:
+                    del self._files[key]
+
     def statistics(self) -> tuple[int, int]:
         """(files in the cache, files open because of it, those in flight included)."""
         return len(self._files), len(self._alive)

@@ -37,6 +37,8 @@ DELIVER_AFTER_S = 0.001
 """Seconds after which results no longer wait for others."""
 FORGET_S = 1.0
 """Maximum time that a deletion waits for earlier steps: other changes of topics wait for it."""
+CHECK_S = 60.0
+"""Seconds until the open files that have been deleted meanwhile are closed."""
 
 
 class LogReading:
@@ -133,6 +135,7 @@ class _Reading:
         self._readers: dict[str, LogReader] = {}
         self._jobs = _Turns()
         self._running = self._closed = False
+        self._check: asyncio.TimerHandle | None = None
 
     def ask(
         self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer, request: object = None
@@ -183,7 +186,15 @@ class _Reading:
         self._running = False
         if self._jobs:
             self._begin()
+        if self._check is None and self._files.statistics()[0]:
+            self._check = asyncio.get_running_loop().call_later(CHECK_S, self._close_deleted)
         self._call_back(results)
+
+    def _close_deleted(self) -> None:
+        """Close the files of deleted segments, though their logs may not be read again."""
+        self._check = None
+        self._jobs.put((self._files.forget_deleted, lambda _: None))
+        self._begin_if_idle()
 
     # --- on the thread ----------------------------------------------------------------------------------
 

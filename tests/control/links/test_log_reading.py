@@ -11,6 +11,7 @@ import pytest
 
 from kbroker.control.links import log_reading
 from kbroker.control.links.log_reading import LogReading
+from kbroker.log import files
 from kbroker.log.reader import LogReader
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -277,6 +278,32 @@ def test_the_reader_of_a_folder_is_kept_until_there_are_many(
         assert list(logs._reads._readers) == ["a", "b"]
         await logs.read("c", partial(_number, 1))
         assert list(logs._reads._readers) == ["b", "c"]
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
+
+
+def test_files_of_deleted_segments_are_closed_without_a_further_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would take their space on the disk until control restarts."""
+    monkeypatch.setattr(log_reading, "CHECK_S", 0.001)
+    for base in (0, 5):
+        Path(files.path(str(tmp_path), base, files.LOG)).touch()
+
+    def open_both(reader: LogReader) -> None:
+        for base in (0, 5):
+            reader.open_files.get(reader.folder, base, files.LOG)
+
+    async def test() -> None:
+        logs, _ = reading()
+        await logs.read(str(tmp_path), open_both)
+        opened = logs._reads._files
+        assert opened.statistics() == (2, 2)
+        Path(files.path(str(tmp_path), 0, files.LOG)).unlink()
+        while opened.statistics() != (1, 1):
+            await asyncio.sleep(0.001)
+        assert [base for _, base, _ in list(opened._files)] == [5]
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 60))
