@@ -77,6 +77,15 @@ def reason_of(error: Exception) -> str:
     return f"TLS handshake failed: {error}"
 
 
+def _second(outer: socket.socket) -> socket.socket | None:
+    """A second descriptor of a client, for an alert; None while none is free: the client is served
+    without it."""
+    try:
+        return outer.dup()
+    except OSError:
+        return None
+
+
 async def relay(
     outer: socket.socket,
     inner: socket.socket,
@@ -94,7 +103,7 @@ async def relay(
     loop = asyncio.get_running_loop()
     client, broker = RelayEnd(), RelayEnd()
     client.other, broker.other = broker, client
-    alerted = outer.dup()
+    alerted = _second(outer)
     try:
         await turns.begin(outer, HANDSHAKE_SECONDS)
         outside, _ = await loop.connect_accepted_socket(
@@ -106,10 +115,12 @@ async def relay(
             failed(reason_of(error))
         outer.close()
         inner.close()
-        await send_alert(alerted, error)
+        if alerted is not None:
+            await send_alert(alerted, error)
         return
     finally:
-        alerted.close()
+        if alerted is not None:
+            alerted.close()
     if not authenticated(outside.get_extra_info("ssl_object")):
         outside.close()
         inner.close()

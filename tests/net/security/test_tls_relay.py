@@ -1,6 +1,7 @@
 """The client of a refused TLS handshake gets the reason, by TLS's own alert."""
 
 import asyncio
+import errno
 import shutil
 import socket
 import ssl
@@ -104,6 +105,18 @@ def test_a_client_without_a_good_certificate_gets_an_alert(
     folder: Path, name: str | None, expected: str
 ) -> None:
     assert reason(folder, trusting(folder, name), ssl_client_auth="required") == expected
+
+
+def test_a_client_is_served_though_no_descriptor_is_free_for_an_alert(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relay that failed here left a traceback in the log for each client."""
+
+    def dup(_: socket.socket) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket.socket, "dup", dup)
+    assert reason(folder, trusting(folder)) == "y"
 
 
 def old_version(context: ssl.SSLContext) -> None:
