@@ -107,7 +107,9 @@ class GroupProgress:
         self.lagging_folders: frozenset[str] = frozenset()
 
     def refresh(self, directory: Directory, ask: Callable[[], Iterable[GroupSummary]]) -> None:
-        """Read the state of the groups, if there are scrapes."""
+        """Read the state of the groups, if there are scrapes. Files that have been deleted are
+        closed."""
+        self._open_files.forget_deleted()
         now_s = self._clock_s()
         if now_s - self.scraped_s > SCRAPED_S:
             self.lagging_folders = frozenset()

@@ -60,6 +60,17 @@ def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed(sce
     assert found.value("kbroker_group_lag_bytes", group="billing") == pytest.approx(size * 0.6, rel=0.01)
 
 
+def test_files_of_deleted_segments_are_closed_by_the_next_refresh(scene: Scene) -> None:
+    """They would take their space on the disk until other groups lag."""
+    committed(scene, 40)
+    opened = scene.collector.progress._open_files
+    assert opened.statistics()[0] > 0
+    (scene.folder / "orders-0" / LOG).unlink()
+    scene.view.summaries = ()
+    scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
+    assert opened.statistics() == (0, 0)
+
+
 def test_without_a_commit_it_is_the_age_of_the_first_record(scene: Scene) -> None:
     began_s = age_s()
     scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {}, {}, ("orders",)),)
