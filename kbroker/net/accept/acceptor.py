@@ -143,9 +143,7 @@ class Acceptor:
         while self._held and self._held[0][0] <= self._clock():
             _, _, held = heapq.heappop(self._held)
             with held, contextlib.suppress(OSError):
-                held.shutdown(
-                    socket.SHUT_RDWR
-                )  # a child that was forked meanwhile has a copy of the descriptor
+                held.shutdown(socket.SHUT_RDWR)
             if not self._held:
                 self._rates.forget_quiet(int(self._clock() * 1000))
 

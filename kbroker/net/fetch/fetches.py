@@ -313,8 +313,8 @@ class Fetches:
 
     def measure(self) -> None:
         """Once a second: update metrics, close files that are no longer read. A deleted segment
-        takes its space on the disk as long as it is open, and nothing may be read from its
-        partition any more."""
+        takes its space on the disk as long as it is open, and perhaps no client reads its
+        partition again."""
         for slot in self.reader.outdated(OUTDATED_AT_ONCE):
             self.reader.forget(slot)
             self.reads.forget(slot)

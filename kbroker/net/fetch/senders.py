@@ -24,8 +24,8 @@ SENDER_MIN_BYTES = 256 << 10
 SLICE_US = 3000  # bulk work: the thread that answers small requests runs first
 
 WAIT_MS = 2
-"""For a socket that is full. A client that reads empties a third of its buffer in less; one that
-does not keeps no sender from others, because an outbox that waits ends the wait."""
+"""Maximum wait for a full socket. A client that reads empties a third of its buffer in less. A
+client that does not read delays no others: an outbox without a sender ends the wait."""
 
 
 class Senders:

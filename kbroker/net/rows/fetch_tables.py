@@ -125,7 +125,7 @@ class Box(Row, writer="network or sender", words=512):
     CONNECTION = word("number", "of its connection")
     COUNT = word("count", "parts; 0: the row is free")
     NEXT = word("number", "the first part that has not left")
-    MOVED = word("bytes", "that left at the last try")
+    MOVED = word("bytes", "that have left since the sender got it")
     ERROR = word("errno", "of the last try, 0 when the socket is full or all has left")
     FILE_LEFT = word("bytes", "of files that have not left")
     POSITION = word("bytes", "sendfile's")
