@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kbroker.cli.app import run
+from tests.peer.eventually import eventually
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,12 @@ def cli(shell: Shell, target: Target, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 
 @pytest.fixture
-def topic(cli: Shell) -> str:
+def topic(cli: Shell, target: Target) -> str:
     """A new topic of three partitions."""
     name = f"cli-{uuid.uuid4().hex[:12]}"
     cli("topics", "create", name, "--partitions", 3)
+    if target.name == "kafka":  # it is a leader a moment after its metadata says so
+        eventually(lambda: cli("offsets", name, code=(0, 1)).code == 0)
     return name
 
 
