@@ -99,10 +99,12 @@ def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES)
     return found[0] if len(found) == 1 else b"".join(found)
 
 
-def bounded_pieces(codec: int, data: bytes | memoryview, max_bytes: int) -> Iterator[bytes | memoryview]:
+def bounded_pieces(
+    codec: int, data: bytes | memoryview, max_bytes: int, piece_bytes: int = PIECE_BYTES
+) -> Iterator[bytes | memoryview]:
     """As `pieces`; TooLong when they have more than `max_bytes` together."""
     size = 0
-    for piece in pieces(codec, data, max_bytes=max_bytes):
+    for piece in pieces(codec, data, piece_bytes, max_bytes):
         size += len(piece)
         if size > max_bytes:
             raise TooLong(f"decompressed records take more than the {max_bytes} bytes allowed")

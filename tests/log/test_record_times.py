@@ -15,8 +15,7 @@ from kbroker.kernels.crc32c import crc32c
 from kbroker.log import record_times
 from kbroker.log.record_times import first_record
 from kbroker.protocol import batch_layout as rb
-from kbroker.protocol import compression
-from kbroker.protocol.compression import Codec
+from kbroker.protocol.compression import Codec, TooLong, bounded_pieces
 from kbroker.protocol.records import NewRecord, RecordBatch, build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
 from kbroker.protocol.streamed_compression import compress_pieces
@@ -47,7 +46,7 @@ def test_the_first_record_is_that_of_a_plain_search(
 ) -> None:
     (batch,) = read_batches(build_batch(new, base_offset=100, codec=codec))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "pieces", partial(compression.pieces, piece_bytes=piece_bytes))
+        patch.setattr(record_times, "bounded_pieces", partial(bounded_pieces, piece_bytes=piece_bytes))
         found = first_record(batch, timestamp, min_offset)
     assert found == plain(batch, timestamp, min_offset)
 
@@ -105,5 +104,5 @@ def test_a_batch_beyond_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(record_times, "MAX_BYTES", 1000)
     new: list[NewRecord] = [(None, bytes(500), (), 1)] * 3
     (batch,) = read_batches(build_batch(new, codec=Codec.ZSTD))
-    with pytest.raises(compression.TooLong):
+    with pytest.raises(TooLong):
         first_record(batch, 2)

@@ -15,7 +15,7 @@ from kbroker.control.telemetry.series import ClientSeriesTable
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.ipc.messages import ClientRequest
-from kbroker.protocol.compression import Codec, TooLong, pieces
+from kbroker.protocol.compression import Codec, bounded_pieces
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import format_uuid
 from kbroker.protocol.messages.push_telemetry import PushTelemetryRequest
@@ -159,10 +159,8 @@ def plain(codec: int, data: bytes, max_bytes: int) -> bytes:
     It is decompressed in slices: a mebibyte may consist of a hundred thousand frames."""
     found = bytearray()
     try:
-        for piece in pieces(codec, data, PIECE_BYTES, max_bytes):
+        for piece in bounded_pieces(codec, data, max_bytes, PIECE_BYTES):
             yield_slice()
-            if len(found) + len(piece) > max_bytes:
-                raise TooLong(f"decompressed metrics take more than the {max_bytes} bytes allowed")
             found += piece
     except (ProtocolError, MemoryError) as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
