@@ -19,7 +19,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 TEARDOWN_S = 240.0  # an orderly stop of a broker has 150
 BEYOND_S = 3 * TEARDOWN_S  # after a test's own limit: three steps of its teardown may hang
-END_S = 120.0  # for the end of a process after its last test
+END_S = 300.0  # for the end of a process after its last test: other work may have the processors
 STACKS_SIGNAL = signal.SIGUSR2  # the stacks of all threads go to standard error; the tier runner sends it
 
 

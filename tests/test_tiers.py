@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -217,6 +218,35 @@ def test_two_runs_in_one_tree_keep_what_failed_apart(monkeypatch: pytest.MonkeyP
     kept = json.loads((tmp_path / "aside" / "v" / "cache" / "lastfailed").read_text())
     assert list(kept) == ["test_a.py::test_that_fails"]
     assert not (tmp_path / ".pytest_cache").exists()
+
+
+def test_files_of_tests_stay_only_if_one_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    monkeypatch.setattr(tiers, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntmp_path_retention_policy = failed\n")
+    (tmp_path / "test_a.py").write_text("def test_a(tmp_path):\n    (tmp_path / 'a').write_text('a')\n")
+    assert tiers.pytest_run()[0] == 0
+    assert not list(tmp_path.glob("kbroker-tests-*"))
+    (tmp_path / "test_b.py").write_text(
+        "def test_b(tmp_path):\n    (tmp_path / 'b').write_text('b')\n    assert False\n"
+    )
+    assert tiers.pytest_run()[0] == tiers.SOME_FAILED
+    (folder,) = tmp_path.glob("kbroker-tests-*")
+    assert f"[tests] files of tests that failed: {folder}" in capsys.readouterr().out
+    assert [found.name for found in folder.rglob("?") if found.is_file()] == ["b"]
+
+
+def test_an_end_without_a_summary_is_named(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The limit of tests/hangs.py ends a process with 1, as a failed test does."""
+    runs = Runs(cache, (tiers.SOME_FAILED, 0, []))
+    monkeypatch.setattr(tiers, "pytest_run", runs)
+    assert tiers.main(["slow"]) == 1
+    assert "[tests] slow: pytest ended without a summary" in capsys.readouterr().out
 
 
 def test_every_allowed_reason_has_a_kind_a_tier_and_a_cause() -> None:

@@ -19,8 +19,10 @@ in the same tree at the same time.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -145,8 +147,13 @@ def end_with_stacks(pid: int) -> None:
 
 def pytest_run(*arguments: str, limit_s: float = TIER_LIMIT_S) -> tuple[int, int, Counter[str]]:
     """Runs pytest and shows its output; gives its exit code, or PROCESS_DIED, how many tests
-    passed, and how many were skipped for each reason. After limit_s seconds it ends."""
-    command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={CACHE}", *arguments]
+    passed, and how many were skipped for each reason. After limit_s seconds it ends.
+
+    The tests' files have a folder of their own, which is removed here. pytest would remove those of
+    earlier runs at its end, before its summary and within its limit (tests/hangs.py)."""
+    folder = tempfile.mkdtemp(prefix="kbroker-tests-")
+    options = ("-q", "-o", f"cache_dir={CACHE}", f"--basetemp={folder}/t")
+    command = [sys.executable, "-m", "pytest", *options, *arguments]
     passed, died = 0, False
     skipped: Counter[str] = Counter()
     with subprocess.Popen(
@@ -165,6 +172,10 @@ def pytest_run(*arguments: str, limit_s: float = TIER_LIMIT_S) -> tuple[int, int
                 skipped += skips.skipped(line)
         finally:  # its thread would keep an interrupted run from ending
             limit.cancel()
+    if process.returncode == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"[tests] files of tests that failed: {folder}", flush=True)
     return PROCESS_DIED if died else process.returncode, passed, skipped
 
 
@@ -217,8 +228,10 @@ def run_here(name: str, in_ci: bool, arguments: tuple[str, ...]) -> Outcome:
     limit_s = (CI_LIMIT_S if in_ci else LONGEST_S).get(name, TIER_LIMIT_S)
     code, passed, skipped = pytest_run(*arguments, limit_s=limit_s)
     outcome = judge(code, passed, name, in_ci)
-    if code == SOME_FAILED and name not in NAMES_SEEDS:
-        failed = last_failed()
+    failed = last_failed()
+    if code == SOME_FAILED and not failed:
+        print(f"\n[tests] {name}: pytest ended without a summary; the stacks above show where", flush=True)
+    elif code == SOME_FAILED and name not in NAMES_SEEDS:
         print(f"\n[tests] {name}: {len(failed)} failed; they run once more, for the report alone", flush=True)
         files = sorted({test.split("::")[0] for test in failed})
         again, *_ = pytest_run(
