@@ -258,9 +258,13 @@ def bench(
     out: Annotated[Path, typer.Option(help="File for the results.")] = DEFAULT_FILE,
     seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Approximate duration.")] = 20,
     most_bytes: Annotated[
-        str,
-        typer.Option(metavar="BYTES", help="Maximum size of the test file, which is removed at the end."),
-    ] = "4GiB",
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="Maximum size of the test file, which is removed at the end; a tenth of what is free at most.",
+            show_default="4GiB, or a tenth of what is free if that is less",
+        ),
+    ] = None,
 ) -> None:
     """Measure disk, loopback, memory and TLS of this host, for the other commands. Stop other
     work first."""
@@ -270,7 +274,7 @@ def bench(
         measured = run_bench(
             folder,
             seconds,
-            read("most-bytes", parse_bytes, most_bytes),
+            None if most_bytes is None else read("most-bytes", parse_bytes, most_bytes),
             lambda line: typer.echo(line, err=True),
         )
         measured.save(out)

@@ -9,11 +9,14 @@ from pathlib import Path
 from tuning.bench.disk import measure_disk
 from tuning.bench.loopback import measure_loopback
 from tuning.bench.memory import clock_cost, copy_rate
-from tuning.bench.operations import measure_operations
+from tuning.bench.operations import MAX_BYTES, measure_operations
 from tuning.coefficients import Coefficients
 from tuning.quantity import show_bytes
 
 SHARE_OF_FREE = 0.1
+DEFAULT_BYTES = 4 << 30
+FEWEST_BYTES = MAX_BYTES
+"""Of the default: a whole file of operations, and two windows of reads ahead for each thread."""
 Say = Callable[[str], None]
 
 
@@ -21,19 +24,15 @@ class NoRoom(ValueError):
     """The folder has too little space for the test file."""
 
 
-def run(folder: Path, seconds: float, most_bytes: int, say: Say) -> Coefficients:
-    """Measures the disk behind `folder`, loopback and memory; writes `most_bytes` at most, and
-    removes it.
+def run(folder: Path, seconds: float, given_bytes: int | None, say: Say) -> Coefficients:
+    """Measures the disk behind `folder`, loopback and memory; writes `given_bytes` at most, and
+    removes it. None: what file_bytes chooses.
 
     Raises NoRoom, OSError.
     """
     from tuning.bench.tls import measure_tls  # the other commands need no certificates
 
-    free = shutil.disk_usage(folder).free
-    if most_bytes > free * SHARE_OF_FREE:
-        raise NoRoom(
-            f"{folder}: a tenth of what is free is less than {show_bytes(most_bytes)}; give less by --most-bytes"
-        )
+    most_bytes = file_bytes(folder, given_bytes)
     say(f"disk behind {folder}: appends, cold reads, syncs ...")
     disk = measure_disk(folder, seconds * 0.5, most_bytes)
     guessed = Coefficients()
@@ -63,3 +62,18 @@ def run(folder: Path, seconds: float, most_bytes: int, say: Say) -> Coefficients
         writes,
         measure_tls(seconds * 0.05),
     )
+
+
+def file_bytes(folder: Path, given_bytes: int | None) -> int:
+    """The maximum of the test file: as given, else DEFAULT_BYTES or a tenth of what is free.
+
+    Raises NoRoom, OSError.
+    """
+    tenth = int(shutil.disk_usage(folder).free * SHARE_OF_FREE)
+    most_bytes = max(min(DEFAULT_BYTES, tenth), FEWEST_BYTES) if given_bytes is None else given_bytes
+    if most_bytes > tenth:
+        raise NoRoom(
+            f"{folder}: a tenth of what is free, {show_bytes(tenth)}, is less than the test file of "
+            f"{show_bytes(most_bytes)}; give less by --most-bytes"
+        )
+    return most_bytes
