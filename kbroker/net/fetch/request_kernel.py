@@ -2,7 +2,6 @@
 it updates when the answer is built."""
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import memmove
 from kbroker.kernels.memory import (
     INT32_MAX,
     load_i8,
@@ -28,11 +27,14 @@ def plan_row(cx: int, number: int) -> int:
 
 
 @inlined
-def _resolve(cx: int, row: int, topic: int, index: int) -> bool:
-    """Fill in slot and generation of a partition; False when there is no such partition."""
+def _resolve(cx: int, number: int, topic: int, index: int) -> bool:
+    """Fill in slot and generation of a partition in a plan row; False when there is no such
+    partition."""
     if index < 0 or index >= get(topic, Topic.COUNT):
         return False
     partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
+    put(partition, Partition.PLANNED, number)
+    row = plan_row(cx, number)
     put(row, Plan.TOPIC, topic)
     put(row, Plan.INDEX, index)
     put(row, Plan.SLOT, get(partition, Partition.SLOT))
@@ -58,7 +60,7 @@ def _plan_session(cx: int, number: int, epoch: int, version: int) -> int:
         )
         row = plan_row(cx, at)
         topic = get(cx, Context.TOPICS) + get(entry, SessionEntry.TOPIC) * Topic.STRIDE
-        if not _resolve(cx, row, topic, get(entry, SessionEntry.INDEX)):
+        if not _resolve(cx, at, topic, get(entry, SessionEntry.INDEX)):
             return Outcome.TO_PYTHON
         put(row, Plan.OFFSET, get(entry, SessionEntry.OFFSET))
         put(row, Plan.MAX_BYTES, get(entry, SessionEntry.MAX_BYTES))
@@ -71,18 +73,16 @@ def _plan_session(cx: int, number: int, epoch: int, version: int) -> int:
 
 
 @inlined
-def _planned(cx: int, topic: int, index: int, start: int) -> int:
-    """Number of the plan row of a partition, looked for from ``start`` on and around; -1 when there
-    is none."""
-    count = get(cx, Context.PLAN_COUNT)
-    at = start
-    for _ in range(count):
-        if at >= count:
-            at = 0
+def _planned(cx: int, topic: int, index: int) -> int:
+    """Number of the plan row of a partition; -1 when there is none."""
+    if index < 0 or index >= get(topic, Topic.COUNT):
+        return -1
+    partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
+    at = get(partition, Partition.PLANNED)  # perhaps of an earlier request
+    if at < get(cx, Context.PLAN_COUNT):
         row = plan_row(cx, at)
         if get(row, Plan.INDEX) == index and get(row, Plan.TOPIC) == topic:
             return at
-        at += 1
     return -1
 
 
@@ -90,17 +90,12 @@ def _planned(cx: int, topic: int, index: int, start: int) -> int:
 def _named(cx: int, topic: int, index: int) -> int:
     """Number of the plan row of a partition that the request names outside a session: of the names
     of one partition, the last counts, at the place of the first. -1 when Python must serve it."""
-    if index < 0 or index >= get(topic, Topic.COUNT):
+    at = _planned(cx, topic, index)
+    if at >= 0:
+        return at
+    count = get(cx, Context.PLAN_COUNT)
+    if count >= get(cx, Context.PLAN_CAPACITY) or not _resolve(cx, count, topic, index):
         return -1
-    partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
-    count, at = get(cx, Context.PLAN_COUNT), get(partition, Partition.PLANNED)
-    if at < count:
-        row = plan_row(cx, at)
-        if get(row, Plan.INDEX) == index and get(row, Plan.TOPIC) == topic:
-            return at
-    if count >= get(cx, Context.PLAN_CAPACITY) or not _resolve(cx, plan_row(cx, count), topic, index):
-        return -1
-    put(partition, Partition.PLANNED, count)
     put(plan_row(cx, count), Plan.ENTRY, 0)
     put(cx, Context.PLAN_COUNT, count + 1)
     return count
@@ -147,7 +142,6 @@ def _plan_topics(cx: int, position: int, end: int, version: int, in_session: boo
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics < 0 or topics > end - position:
         return -1
-    at = 0
     for _ in range(topics):
         if version >= FetchVersion.TOPIC_IDS:
             if end - position < 16:
@@ -168,13 +162,12 @@ def _plan_topics(cx: int, position: int, end: int, version: int, in_session: boo
                 return -1
             index = load_i32_be(position)
             if in_session:
-                at = _planned(cx, topic, index, at)
+                at = _planned(cx, topic, index)
             else:
                 at = _named(cx, topic, index)
             if at < 0:
                 return -1
             _read_partition(plan_row(cx, at), position, version)
-            at += 1
             position += size
             if compact:
                 position = skip_tags(position, end)
@@ -244,16 +237,16 @@ def plan_request(cx: int, frame: int, length: int) -> int:
 
 
 @inlined
-def _move_to_end(session: int, entry: int) -> None:
-    """Move an entry to the end of the reading order."""
-    count = get(session, Session.COUNT)
-    order = get(session, Session.ORDER)
-    number = (entry - get(session, Session.ENTRIES)) // (SessionEntry.STRIDE)
-    for at in range(count):
-        if load_i64(order + 8 * at) == number:
-            memmove(order + 8 * at, order + 8 * (at + 1), 8 * (count - at - 1))
-            store_i64(order + 8 * (count - 1), number)
-            return
+def _update_order(cx: int, session: int) -> None:
+    """Move the entries whose records are returned to the end of the reading order, which is the
+    order of the plan."""
+    order, entries = get(session, Session.ORDER), get(session, Session.ENTRIES)
+    for returned in range(2):
+        for number in range(get(cx, Context.PLAN_COUNT)):
+            row = plan_row(cx, number)
+            if (1 if get(row, Plan.LENGTH) > 0 else 0) == returned:
+                store_i64(order, (get(row, Plan.ENTRY) - entries) // SessionEntry.STRIDE)
+                order += 8
 
 
 @inlined
@@ -269,8 +262,7 @@ def update_session(cx: int) -> None:
         put(entry, SessionEntry.LAST_FETCHED_EPOCH, get(row, Plan.LAST_FETCHED_EPOCH))
         put(entry, SessionEntry.SENT_HIGH_WATERMARK, get(row, Plan.HIGH_WATERMARK))
         put(entry, SessionEntry.SENT_LOG_START, get(row, Plan.LOG_START))
-        if get(row, Plan.LENGTH) > 0 and get(session, Session.COUNT) > 1:
-            _move_to_end(session, entry)
+    _update_order(cx, session)
     epoch = get(session, Session.EPOCH)
     put(session, Session.EPOCH, 1 if epoch == INT32_MAX else epoch + 1)
     put(session, Session.USED_MS, get(cx, Context.NOW_MS))

@@ -180,7 +180,7 @@ class Partition(Row, writer="network"):
 
     SLOT = word("number", "its slot")
     GENERATION = word("count", "of the slot")
-    PLANNED = word("number", "its row of Plan in the last Fetch request that named it")
+    PLANNED = word("number", "its row of Plan in the last Fetch that read it")
 
 
 class Event(Row, writer="network", words=8):

@@ -1,19 +1,24 @@
 """Fetch sessions that the kernel serves, against a model."""
 
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.ipc.layout import Slot
+from kbroker.ipc.messages import PartitionImage, TopicImage
+from kbroker.net.fetch.fetch_kernel import plan_fetch
 from kbroker.net.fetch.fetch_session import FetchedPartition, FetchSession, Key
+from kbroker.net.fetch.session_table import MAX_PARTITIONS
 from kbroker.net.rows import Context, Outcome, SessionEntry
 from kbroker.net.rows import Session as SessionRow
-from tests.net.fetch.kernel_scene import KernelScene, opened
-from tests.net.requests import TOPIC_ID
+from tests.net.fetch.kernel_scene import FIRST_SLOT, GENERATION, KernelScene, opened
+from tests.net.requests import TOPIC_ID, fetch_frame
 
 
 def begun(scene: KernelScene, requested: list[FetchedPartition], uses_ids: bool = False) -> FetchSession:
@@ -153,3 +158,27 @@ def test_partitions_of_one_number_in_two_topics_are_distinguished(scene: KernelS
     first = scene.expected(0, starts[0], ends[0], 1 << 20, 1 << 20, True)
     second = scene.expected(1, later, ends[1], 1 << 20, 1 << 20, False)
     assert found == {"t": first, "u": second}
+
+
+def test_a_session_is_planned_as_quickly_in_any_order(scene: KernelScene) -> None:
+    """Its partitions are named again and again, in their order or in the reverse one."""
+    scene.show()
+    folder = str(scene.logs[0].folder)
+    numbers = range(MAX_PARTITIONS)
+    parts = [PartitionImage(number, FIRST_SLOT, GENERATION, folder) for number in numbers]
+    scene.topics.apply([TopicImage("u", b"u" * 16, False, tuple(parts))], (), False, 2)
+    end = scene.logs[0].end
+    session = begun(scene, [FetchedPartition("u", bytes(16), number, end, 1, -1, -1) for number in numbers])
+    how: dict[str, Any] = {"topic": "u", "session": (session.id, session.epoch), "min_bytes": 0}
+    took = []
+    for order in (numbers, reversed(numbers)):
+        request = fetch_frame(named=[(number, end) for number in order] * 4, **how)[4:]
+        frame = np.frombuffer(request, np.uint8).copy()
+        times = []
+        for _ in range(3):
+            began = time.thread_time()
+            outcome = plan_fetch(scene.tables.address, scene.row, int(frame.ctypes.data), len(frame))
+            times.append(time.thread_time() - began)
+            assert outcome == Outcome.READY
+        took.append(min(times))
+    assert took[1] < 10 * took[0]
