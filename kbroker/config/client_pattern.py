@@ -14,11 +14,13 @@ from typing import Any, Final
 import re2
 
 PLAIN_BYTES = 1 << 20
-"""Memory of one compiled expression and its automaton, for alternatives of plain texts."""
+"""Memory of one compiled expression and its automaton, for alternatives of plain texts, and of their
+prefixes."""
 MAX_BYTES = 1 << 18
 """The same of any other."""
 MAX_PLAIN_LENGTH = 32_767
 MAX_PLAIN_DOTS = 4096
+MAX_PREFIXES = 1500
 MAX_LENGTH = 8192
 MAX_COST_US = 20_000
 CLASS_US, OPTIONAL_US, REPETITION_US = 200, 10, 1
@@ -42,7 +44,7 @@ RE2J_WORDS = {
 }
 """Error texts of RE2, and those of Kafka's RE2/J."""
 
-_NAMES: Final = r"(?:[A-Za-z0-9_.|-]|\\\.)*+"
+_NAMES: Final = r"(?:\.[*+](?=[|)$]|\Z)|[A-Za-z0-9_.|-]|\\\.)*+"
 _PLAIN: Final = re.compile(rf"\^?(?:{_NAMES}|\((?:\?:)?{_NAMES}\))\$?")
 _REPETITION: Final = re.compile(r"\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}")
 
@@ -79,7 +81,7 @@ class ClientPattern:
             raise InvalidPattern(_as_re2j(error.args[0])) from None
         except UnicodeEncodeError as error:
             raise InvalidPattern("not UTF-8") from error
-        self._size = 0 if plain else int(self._compiled.programsize)
+        self._size = 0 if plain and not _prefixes(text) else int(self._compiled.programsize)
 
     def matches(self, text: str) -> bool:
         """Whether the whole text matches; False for a long text and an expression that would take
@@ -96,11 +98,15 @@ def compile_pattern(text: str) -> ClientPattern:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether an expression consists of names and of dots, as alternatives, which may be in one
-    group and between anchors."""
-    if len(text) > MAX_PLAIN_LENGTH or text.count(".") > MAX_PLAIN_DOTS:
+    """Whether an expression consists of names and of dots, as alternatives, which may end with .* or
+    .+, be in one group and between anchors."""
+    if len(text) > MAX_PLAIN_LENGTH or text.count(".") > MAX_PLAIN_DOTS or _prefixes(text) > MAX_PREFIXES:
         return False
     return _PLAIN.fullmatch(text) is not None
+
+
+def _prefixes(text: str) -> int:
+    return text.count("*") + text.count("+")
 
 
 def _cost_us(text: str) -> int:

@@ -153,6 +153,24 @@ def test_names_as_alternatives_may_be_longer(around: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("around", ["{}", "^{}$", "({})", "^(?:{})$"])
+@pytest.mark.parametrize("end", [".*", ".+"])
+def test_prefixes_as_alternatives_may_be_longer(around: str, end: str) -> None:
+    prefixes = [rf"company\.team-{number:04}\.{end}" for number in range(1300)]
+    pattern = ClientPattern(around.format("|".join(prefixes)))
+    names = ("company.team-0000.a", "company.team-1299.a.b", "company.team-1300.a", "company.team-0000xa")
+    assert [pattern.matches(name) for name in names] == [True, True, False, False]
+    assert pattern.matches("company.team-0000.") == (end == ".*")
+
+
+@pytest.mark.parametrize("pattern", ["|".join(["a.*|b.*"] * 2000), "|".join(["a.+|..+"] * 2000)])
+def test_very_many_prefixes_are_refused(pattern: str) -> None:
+    """RE2 takes 40 ms to compile them, and a second for a long text."""
+    with pytest.raises(InvalidPattern, match="expression too large"):
+        ClientPattern(pattern)
+    assert not ClientPattern(pattern[: 4 * 1500 - 1]).matches("a" + "b" * 32_000)
+
+
 def test_a_long_text_is_matched_unless_the_pattern_is_long_too() -> None:
     text = "a" * 32_000
     assert ClientPattern(".*a").matches(text)
