@@ -15,6 +15,7 @@ from kbroker.control.telemetry.series import ClientSeriesTable
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.http_messages import ClientMetrics
 from kbroker.ipc.messages import ClientRequest
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.compression import Codec, bounded_pieces
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.kafka_uuid import format_uuid
@@ -52,6 +53,7 @@ class TelemetryService:
             self._config_changed(kind, name)
         broker.listeners.config.append(self._config_changed)
         broker.listeners.connection.append(self._instances.closed)
+        broker.listeners.sliced_apis.add(ApiKey.PUSH_TELEMETRY)  # 100 bytes of zstd may be 1,000 points
 
     def subscribe(self, instance_id: bytes, client: ClientRequest) -> ClientInstance:
         """A client asks what to push. Raises THROTTLING_QUOTA_EXCEEDED."""
