@@ -121,7 +121,7 @@ class TokenChecks:
         except (jwt.PyJWTError, ValueError, RecursionError) as error:  # PyJWT 2.12 lets the last one pass
             raise BadToken(str(error)) from None
         subject = claims.get(self._subject)
-        if not isinstance(subject, str) or not subject.strip():
+        if not isinstance(subject, str) or not subject.strip() or not _is_utf8(subject):
             raise BadToken(f"the claim {self._subject} names no user")
         _check_scopes(self._scope, claims.get(self._scope))
         return subject, min(int(claims["exp"]), MAX_END_S)
@@ -173,6 +173,16 @@ class TokenChecks:
         if not isinstance(data, dict):
             raise ValueError("no set of keys")
         return {key.key_id: key for key in jwt.PyJWKSet.from_dict(data).keys}
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair, which JSON can hold, but no message here: all
+    events of the audit log in one message with it would be lost."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_scopes(claim: str, value: object) -> None:

@@ -34,7 +34,7 @@ def test_a_good_token_names_its_user_and_its_end(checks: TokenChecks) -> None:
     [
         {"key": OTHER}, {"kid": "none"}, {"exp": None}, {"iat": None}, {"exp": 1}, {"iat": 1 << 40}, {"nbf": 1 << 40},
         {"aud": "mine"}, {"aud": None}, {"iss": "https://mallory"}, {"iss": None}, {"sub": None}, {"sub": " "},
-        {"sub": 7}, {"key": "0123456789abcdef0123456789abcdef", "algorithm": "HS256"},
+        {"sub": 7}, {"sub": "a\ud800"}, {"key": "0123456789abcdef0123456789abcdef", "algorithm": "HS256"},
         {"key": None, "algorithm": "none"},
     ],
 )  # fmt: skip
