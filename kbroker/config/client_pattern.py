@@ -29,7 +29,9 @@ one, before it counts memory."""
 SHORT_TEXT = 255
 MAX_STEPS = 1 << 22
 """Product of the lengths of a longer text and of a compiled expression."""
-REMEMBERED = 256
+LONG_PATTERN = 1024
+REMEMBERED, LONG_REMEMBERED = 256, 16
+"""Expressions that are kept; those of more than LONG_PATTERN characters take up to a mebibyte each."""
 
 RE2J_WORDS = {
     "missing ]": "missing closing ]",
@@ -91,10 +93,13 @@ class ClientPattern:
         return self._compiled.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=REMEMBERED)
 def compile_pattern(text: str) -> ClientPattern:
-    """Compiled once. Raises InvalidPattern."""
-    return ClientPattern(text)
+    """Compiled once, if few others are compiled meanwhile. Raises InvalidPattern."""
+    return _compiled(text) if len(text) <= LONG_PATTERN else _compiled_long(text)
+
+
+_compiled = lru_cache(REMEMBERED)(ClientPattern)
+_compiled_long = lru_cache(LONG_REMEMBERED)(ClientPattern)
 
 
 def _is_plain(text: str) -> bool:

@@ -3,12 +3,19 @@ stays linear."""
 
 import re
 import time
+import weakref
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kbroker.config.client_pattern import ClientPattern, InvalidPattern
+from kbroker.config.client_pattern import (
+    LONG_PATTERN,
+    LONG_REMEMBERED,
+    ClientPattern,
+    InvalidPattern,
+    compile_pattern,
+)
 from kbroker.control.groups.consumer_group import regex
 from kbroker.control.groups.consumer_group.regex import matching_topics
 from kbroker.protocol.slices import SLICE_NS, Work
@@ -180,3 +187,12 @@ def test_a_long_text_is_matched_unless_the_pattern_is_long_too() -> None:
 def test_a_pattern_takes_no_more_memory_than_it_may() -> None:
     with pytest.raises(InvalidPattern):
         ClientPattern("(" + "a{100}" * 300 + "){10}" + "b{1000}" * 300)
+
+
+def test_few_long_patterns_are_kept() -> None:
+    """256 of them took control 200 MB."""
+    texts = [f"{number}" + "x" * LONG_PATTERN for number in range(2 * LONG_REMEMBERED)]
+    made = [weakref.ref(compile_pattern(text)) for text in texts]
+    assert sum(each() is not None for each in made) == LONG_REMEMBERED
+    assert compile_pattern(texts[-1]) is made[-1]()
+    assert compile_pattern("short") is compile_pattern("short")
