@@ -7,6 +7,7 @@ THROTTLING_QUOTA_EXCEEDED are throttled instead.
 """
 
 import time
+from hashlib import sha256
 
 from kbroker.config.client_quotas import CONTROLLER_MUTATION_RATE, Bound
 from kbroker.config.principals import name_of
@@ -19,7 +20,11 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EXCEEDED = "The throttling quota has been exceeded."
 REMEMBERED = 10_000
-"""Buckets; beyond them those that owe nothing are dropped, and begin full again."""
+"""Buckets; beyond them those that owe nothing are dropped, and begin full again. If most owe, the
+older ones of them are dropped, too: a client may come again and again by another client id."""
+MAX_NAME = 128
+"""Characters of a user or client id that are kept; of a longer one, which a client may invent, its
+hash."""
 
 
 class MutationQuotas:
@@ -43,22 +48,30 @@ class MutationQuotas:
 
     def bucket(self, bound: Bound, now_s: float) -> TokenBucket:
         """The bucket of a quota, with its current credits."""
-        key = (bound.user, bound.client_id)
+        key = (_kept(bound.user), _kept(bound.client_id))
         bucket = self._buckets.get(key)
         if bucket is None:
             if len(self._buckets) >= REMEMBERED:
-                self._buckets = {k: b for k, b in self._buckets.items() if b.tokens < 0}
+                self._forget(now_s)
             bucket = self._buckets[key] = TokenBucket(bound.limit * self._seconds, bound.limit, now_s)
         bucket.per_second = bound.limit
         bucket.capacity = bound.limit * self._seconds
         bucket.refill(now_s)
         return bucket
 
+    def _forget(self, now_s: float) -> None:
+        debts = [(key, bucket) for key, bucket in self._buckets.items() if bucket.refill(now_s) < 0]
+        self._buckets = dict(debts[max(0, len(debts) - REMEMBERED // 2) :])
+
     def used(self, bound: Bound, partitions: int) -> None:
         """Count allowed mutations, for /metrics."""
         sensor = sensor_of(CONTROLLER_MUTATION_RATE, bound)
         if sensor is not None:
             self._sensors.add(sensor, partitions, monotonic_ms())
+
+
+def _kept(name: str) -> str:
+    return name if len(name) <= MAX_NAME else sha256(name.encode()).hexdigest()
 
 
 class MutationQuota:

@@ -37,6 +37,9 @@ from kbroker.protocol.api_keys import ApiKey
 
 MUTATIONS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
 REMEMBERED = 10_000
+MAX_REMEMBERED_NAME = 512
+"""Characters of a user and a client id; longer ones, which a client may invent, are looked up each
+time."""
 THROTTLED = {
     name: bind("kbroker_throttled_requests_total", quota=name)
     for name in ("produce", "fetch", "request", "mutation")
@@ -111,9 +114,12 @@ class Quotas:
         key = (connection.user, connection.client_id)
         limits = self._known.get(key)
         if limits is None:
+            limits = self._limits(*key)
+            if len(key[0]) + len(key[1]) > MAX_REMEMBERED_NAME:
+                return limits
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            limits = self._known[key] = self._limits(*key)
+            self._known[key] = limits
         return limits
 
     def _limits(self, user: str, client_id: str) -> Limits:

@@ -123,3 +123,29 @@ def test_of_too_many_clients_those_with_debts_are_remembered(
     quotas.bucket(Bound(1.0, "", "new"), 5.0)
     assert list(quotas._buckets) == [("", "debtor"), ("", "new")]
     assert quotas.bucket(Bound(1.0, "", "debtor"), 5.0).tokens == -1
+
+
+def test_debtors_with_ever_new_client_ids_are_bounded(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation_quotas, "REMEMBERED", 10)
+    quotas = MutationQuotas(made.broker)
+    for number in range(100):
+        quotas.bucket(Bound(1.0, "", f"client-{number}"), 5.0).take(SECONDS + 1)
+        assert len(quotas._buckets) <= 10
+    assert quotas.bucket(Bound(1.0, "", "client-99"), 5.0).tokens == -1
+
+
+def test_debts_that_are_paid_are_forgotten(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation_quotas, "REMEMBERED", 3)
+    quotas = MutationQuotas(made.broker)
+    for number in range(3):
+        quotas.bucket(Bound(1.0, "", f"client-{number}"), 5.0).take(SECONDS + 1)
+    quotas.bucket(Bound(1.0, "", "new"), 7.0)
+    assert list(quotas._buckets) == [("", "new")]
+
+
+def test_long_client_ids_are_kept_by_their_hash(made: World) -> None:
+    quotas = MutationQuotas(made.broker)
+    for end in "ab":
+        quotas.bucket(Bound(1.0, "", "x" * 32_000 + end), 5.0).take(SECONDS + ord(end))
+    assert quotas.bucket(Bound(1.0, "", "x" * 32_000 + "a"), 5.0).tokens == -ord("a")
+    assert max(len(client_id) for _, client_id in quotas._buckets) <= mutation_quotas.MAX_NAME

@@ -382,3 +382,10 @@ def test_a_long_answer_is_throttled_by_its_first_part(scene: Make) -> None:
     found = b"".join(bytes(part) for part in kbroker.quotas.answered(kbroker.connection, parts))
     assert throttle_time_ms(found, ApiKey.CREATE_TOPICS, 4) == 1000
     assert found[12:] == frame[12:]
+
+
+def test_long_client_ids_are_not_remembered(scene: Make) -> None:
+    kbroker = scene(**{PRODUCER_BYTE_RATE: 100})
+    limits = [kbroker.quotas.client_known(kbroker.connection, "x" * 32_000 + end) for end in "ab"]
+    assert limits[0] == limits[1]
+    assert not kbroker.quotas._known
