@@ -2,14 +2,15 @@
 closed when the arena is nearly full.
 
 Runs in: network. Owner: the process's upkeep. The client that holds the most (a principal once it
-is logged in, before that an address) loses its oldest request first. So a client that sends slowly
-on many connections does not stop other clients.
+is logged in, before that an address, or an IPv6 network) loses its oldest request first. So a
+client that sends slowly on many connections does not stop other clients.
 """
 
 from collections import deque
 
 import numpy as np
 
+from kbroker.config.client_network import network_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.net.connections.connection import Connection
 from kbroker.net.network_tables import Words
@@ -86,7 +87,8 @@ class UnfinishedRequests:
             connection = self._process.connections.get(row)
             if connection is not None:
                 size = int(table[row, ConnectionRow.LIMIT] - table[row, ConnectionRow.START])
-                owner = connection.user if connection.user != ANONYMOUS else connection.accepted.host
+                anonymous = connection.user == ANONYMOUS
+                owner = network_of(connection.accepted.host) if anonymous else connection.user
                 held, connections = found.setdefault(owner, (0, deque()))
                 connections.append((size, connection))
                 found[owner] = (held + size, connections)

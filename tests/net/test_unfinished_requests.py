@@ -113,6 +113,15 @@ def test_a_client_that_has_logged_in_is_counted_by_its_name() -> None:
     assert scene.close_after(GRACE_NS) == [one, other]
 
 
+def test_the_addresses_of_an_ipv6_network_are_one_client() -> None:
+    scene = Scene(free=2)
+    scene.connection("a", size=150)
+    one = scene.connection("2001:db8::1", size=100)
+    scene.connection("2001:db8::2", size=100)
+    scene.requests.update(BEGAN_NS)
+    assert scene.close_after(GRACE_NS)[0] == one
+
+
 def test_a_request_that_waits_for_room_itself_is_closed_later_and_after_the_others() -> None:
     scene = Scene()
     stalled = scene.connection(flags=Flag.STALLED)

@@ -1,13 +1,15 @@
 """Failed logins and TLS handshakes of a second, counted for the audit log.
 
 A client that guesses names or passwords a thousand times a second fills neither the link to control
-nor the log: equal failures share a line, and the lines a second are limited for each address and in
-total. Failures beyond the limits are counted in one more line, so that none is left out.
+nor the log: equal failures share a line, and the lines a second are limited for each address (an
+IPv6 network counts as one) and in total. Failures beyond the limits are counted in one more line,
+so that none is left out.
 """
 
 from collections import Counter
 from typing import Final
 
+from kbroker.config.client_network import network_of
 from kbroker.config.principals import EVERYBODY
 from kbroker.ipc.messages import AuditEvent
 
@@ -32,13 +34,14 @@ class FailedLogins:
         """Count a failure. Equal failures are shown with the time and port of the first."""
         key = event.principal, event.host, event.listener, event.operation, event.reason
         if key not in self._events:
-            if self._lines[event.host] >= LINES_OF_A_HOST:
-                key = EVERYBODY, event.host, event.listener, event.operation, BEYOND
+            network = network_of(event.host)
+            if self._lines[network] >= LINES_OF_A_HOST:
+                key = EVERYBODY, network, event.listener, event.operation, BEYOND
             if key not in self._events and len(self._events) >= LINES_OF_ALL:
                 key = EVERYBODY, SEVERAL_HOSTS, event.listener, event.operation, BEYOND
-        if key not in self._events:
-            self._events[key] = event
-            self._lines[key[1]] += 1
+            if key not in self._events:
+                self._events[key] = event
+                self._lines[network] += 1
         self._counts[key] += 1
 
     def take(self) -> list[AuditEvent]:

@@ -49,3 +49,14 @@ def test_all_addresses_together_have_a_bound() -> None:
     assert len(found) == LINES_OF_ALL + 1
     assert sum(event.count for event in found) == 20_000
     assert [event.count for event in found if event.host == SEVERAL_HOSTS] == [20_000 - LINES_OF_ALL]
+
+
+def test_the_addresses_of_an_ipv6_network_have_the_lines_of_one() -> None:
+    failed = FailedLogins()
+    for number in range(5000):
+        failed.add(failure(host=f"2001:db8::{number:x}"))
+    failed.add(failure(host="5.6.7.8"))
+    found = failed.take()
+    assert len(found) == LINES_OF_A_HOST + 2
+    assert [event.host for event in found if event.reason == BEYOND] == ["2001:db8::/64"]
+    assert [event.count for event in found if event.host == "5.6.7.8"] == [1]
