@@ -26,6 +26,7 @@ from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import TimestampOffset, locate_timestamp, max_timestamp
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.isolation import ISOLATION_LEVELS, READ_COMMITTED
 from kbroker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -55,8 +56,6 @@ FIRST_VERSION = {
 }
 AT_ONCE = (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 WITH_NOT_AVAILABLE = 5  # version
-READ_COMMITTED = 1
-ISOLATION_LEVELS = (0, READ_COMMITTED)
 CONSUMER = -1
 NOTHING = -1
 

@@ -27,7 +27,7 @@ from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.residency import Probe, by_cachestat
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.network_tables import NetworkTables
-from kbroker.net.rows import Context, FetchVersion, Isolation
+from kbroker.net.rows import Context, FetchVersion
 from kbroker.net.security.access import Access
 from kbroker.net.topics import Topics
 from kbroker.net.usage.quotas import Quotas
@@ -35,6 +35,7 @@ from kbroker.net.usage.request_counts import RequestCounts
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import RequestHeader
+from kbroker.protocol.isolation import ISOLATION_LEVELS
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.slices import emptied, is_sliced, paced, release
 from kbroker.purgatory.delayed_fetch import DelayedFetch
@@ -42,7 +43,6 @@ from kbroker.purgatory.delayed_fetch import DelayedFetch
 MANY_PARTITIONS = 1024  # of a session; requests of longer ones are served in slices
 OUTDATED_AT_ONCE = 16  # partitions whose files are closed in a turn of the loop
 ANSWER_BYTES = 64  # approximate bytes of an answer, and of each partition in it, without records
-ISOLATION_LEVELS = (0, Isolation.READ_COMMITTED)
 Slots = dict[int, list[FetchedPartition]]
 Delayed = DelayedFetch[int, FetchedPartition]
 

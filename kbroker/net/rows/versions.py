@@ -1,6 +1,7 @@
 """Request versions at which the fields that kernels read or write changed."""
 
 from kbroker.kernels.row import Values
+from kbroker.protocol import isolation
 
 
 class ProduceVersion(Values):
@@ -56,4 +57,4 @@ class MetadataVersion(Values):
 class Isolation(Values):
     """Isolation levels of reading."""
 
-    READ_COMMITTED = 1
+    READ_COMMITTED = isolation.READ_COMMITTED
