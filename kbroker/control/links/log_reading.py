@@ -10,13 +10,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
 from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.turns import Turns
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
@@ -84,16 +85,15 @@ class LogReading:
         self._searches.close()
 
 
-class _Turns:
-    """Pending jobs: one of each request, then the next of each. Thread-safe. Owner: a _Reading.
+class _Rounds:
+    """Pending jobs, in the turns of their requests. Thread-safe. Owner: a _Reading.
 
     Those before a job of `put_last` are in the first round, those after it in a later one.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # of a dict, each take would pass the places of all earlier ones
-        self._rounds: deque[OrderedDict[object, deque[Job]]] = deque([OrderedDict()])
+        self._rounds: deque[Turns[object, Job]] = deque([Turns()])
 
     def __bool__(self) -> bool:
         with self._lock:
@@ -102,26 +102,21 @@ class _Turns:
     def put(self, job: Job, request: object = None) -> None:
         """Add a job at the end of its request's. request: None for one without others."""
         with self._lock:
-            self._rounds[-1].setdefault(object() if request is None else request, deque()).append(job)
+            self._rounds[-1].put(object() if request is None else request, job)
 
     def put_last(self, job: Job) -> None:
         """Add a job that runs after all jobs that are pending, and before all later ones."""
-        last: OrderedDict[object, deque[Job]] = OrderedDict()
-        last[None] = deque([job])
+        last: Turns[object, Job] = Turns()
+        last.put(None, job)
         with self._lock:
-            self._rounds += [last, OrderedDict()]
+            self._rounds += [last, Turns()]
 
     def take(self) -> Job:
         """The next job; there is one."""
         with self._lock:
             while not self._rounds[0]:
                 self._rounds.popleft()
-            requests = self._rounds[0]
-            request, jobs = requests.popitem(last=False)
-            job = jobs.popleft()
-            if jobs:
-                requests[request] = jobs  # at the end
-            return job
+            return self._rounds[0].take()[1]
 
 
 class _Reading:
@@ -133,7 +128,7 @@ class _Reading:
         self._thread = ThreadPoolExecutor(1, name)
         self._files = files
         self._readers: dict[str, LogReader] = {}
-        self._jobs = _Turns()
+        self._jobs = _Rounds()
         self._running = self._closed = False
         self._check: asyncio.TimerHandle | None = None
 

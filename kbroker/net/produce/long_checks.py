@@ -6,12 +6,12 @@ Runs in: network. Owner: ProduceChecks.
 """
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Final, NamedTuple
 
+from kbroker.ipc.turns import Turns
 from kbroker.net.produce.record_checks import ValidationResult
 from kbroker.net.produce.record_walk import ANY_LENGTH, TooLong
 
@@ -62,21 +62,16 @@ class _Threads:
         self._free = threads
         self._max_bytes = max_bytes
         self._ended = ended
-        self._waiting: OrderedDict[int, deque[LongCheck]] = OrderedDict()
+        self._waiting: Turns[int, LongCheck] = Turns()
         self._closed = False
 
     def add(self, request: int, check: LongCheck) -> None:
-        self._waiting.setdefault(request, deque()).append(check)
+        self._waiting.put(request, check)
         self._begin()
 
     def _begin(self) -> None:
         while self._free and self._waiting and not self._closed:
-            request, checks = next(iter(self._waiting.items()))
-            check = checks.popleft()
-            if checks:
-                self._waiting.move_to_end(request)
-            else:
-                del self._waiting[request]
+            request, check = self._waiting.take()
             self._free -= 1
             checked = self._threads.submit(check.run, self._max_bytes)
             checked.add_done_callback(partial(self._report, asyncio.get_running_loop(), request, check))
