@@ -6,8 +6,8 @@ fetch, and again when the slot's list of segments has changed.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class ReadTable:
         self._used = 0
         self._open: OrderedDict[int, OpenSegment] = OrderedDict()
         self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them
+        self._by_fd: WeakValueDictionary[int, OpenFile] = WeakValueDictionary()
         self._senders = senders
         tables.words[Context.READS] = self.reads.ctypes.data
         tables.words[Context.SEGMENTS] = self.segments.ctypes.data
@@ -49,8 +50,7 @@ class ReadTable:
     def source(self, fd: int) -> OpenFile:
         """The log file of a descriptor that the kernel has used in this turn. Since then Python may
         have closed its segment, or given its row to a segment of another partition."""
-        opened = (each.log for each in self._open.values())
-        return next(log for log in chain(opened, self._leaving) if log.fd == fd)
+        return self._by_fd[fd]
 
     def note(self, slot: int, generation: int, version: int, reader: LogReader, base: int) -> None:
         """Python has read in the segment with this base offset: enter the segment, so that the
@@ -114,6 +114,7 @@ class ReadTable:
             return
         index = reader.index(base, files.INDEX)
         self._open[at] = OpenSegment(log, index)
+        self._by_fd[log.fd] = log
         self.segments[at, Segment.LOG_FD] = log.fd
         self.segments[at, Segment.INDEX_FD] = -1 if index is None else index.fd
         if len(self._open) > MAX_OPEN:

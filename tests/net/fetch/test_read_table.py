@@ -31,7 +31,9 @@ def test_a_file_whose_rest_is_left_to_python_is_that_of_the_read(scene: KernelSc
     assert outcome == Outcome.SERVED
     events = scene.tables.events[: int(words[Context.EVENT_COUNT])]
     (left,) = events[events[:, Event.KIND] == EventKind.UNSENT_FILE].tolist()
+    opened = scene.table.source(left[Event.A])
     scene.table.forget(FIRST_SLOT + 1)
     file = scene.table.source(left[Event.A])
+    assert file is opened
     expected = scene.expected(1, log.start, log.end, 1 << 20, 1 << 20, True)
     assert os.pread(file.fd, left[Event.C], left[Event.B]) == expected
