@@ -64,20 +64,19 @@ class SkippedRecords:
 
 
 async def load_partition(broker: Broker, partition: Partition, machine: Machine) -> int:
-    """Replay everything below the high watermark, of a replicated log all of it; the number of
-    records. Raises KafkaError for an unreadable log."""
+    """Replay the whole log, as Kafka does, and return the number of records. Raises KafkaError for
+    an unreadable log.
+
+    Records above the high watermark count, too: they are in the log before everything that is
+    appended from now on, and a predecessor's may become visible at any time."""
     if not broker.is_online(partition):
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} is not open")
     began = time.monotonic()
     words = broker.slots.group(partition.slot)
     start = int(words[Slot.LOG_START])
-    end = (int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION]))
+    end = (int(words[Slot.ACTIVE_BASE]), int(words[Slot.ACTIVE_END]))
     count = 0
-    if (
-        partition.replicated
-    ):  # the high watermark of a log that was just opened is not known yet; Kafka also reads to the end
-        end = (int(words[Slot.ACTIVE_BASE]), int(words[Slot.ACTIVE_END]))
-    elif int(words[Slot.HIGH_WATERMARK]) == start:
+    if int(words[Slot.LOG_END]) == start:
         return count
     windows: Iterator[Window] | None = None
     types = machine.last_value_types if isinstance(machine, LastValueMachine) else frozenset()

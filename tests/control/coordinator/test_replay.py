@@ -11,6 +11,7 @@ import pytest
 from kbroker.control.coordinator.replay import MAX_LINES
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.records import NewRecord
 from kbroker.protocol.schema import ProtocolError
 from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, run
@@ -18,6 +19,8 @@ from tests.control.fakes import World
 from tests.fuzz.odd_logs import groups_round, share_round, transactions_round
 
 SEEDS = range(40)
+UNTIL_SYNCED = (Slot.HIGH_WATERMARK, Slot.LAST_STABLE, Slot.DURABLE, Slot.HW_POSITION)
+"""Words of a slot that a log with write.caching=false advances after a sync."""
 
 
 class Picky(Machine):
@@ -69,6 +72,33 @@ def test_the_rest_of_the_log_is_loaded(tmp_path: Path, caplog: pytest.LogCapture
     assert list(machine.state) == [b"a", b"b", b"c"]
     assert len(lines(caplog)) == 3
     assert sorted(machine.loads) == [0, 1, 2, 3]
+
+
+def test_records_above_the_high_watermark_are_loaded(tmp_path: Path) -> None:
+    """With write.caching=false, a disk that hangs holds the high watermark back. A predecessor's
+    records become visible when it continues, and nothing would replay them then."""
+
+    def fill(made: World, partition: Partition) -> None:
+        line = made.shared.slots[partition.slot]
+        for key in (b"a", b"b"):
+            made.worker.append(partition, record(key))
+            if key == b"a":
+                synced = {word: int(line[word]) for word in UNTIL_SYNCED}
+        for word, value in synced.items():
+            line[word] = value
+
+    assert list(loaded(tmp_path, fill).state) == [b"a", b"b"]
+
+
+def test_nothing_of_a_log_is_visible_yet(tmp_path: Path) -> None:
+    def fill(made: World, partition: Partition) -> None:
+        line = made.shared.slots[partition.slot]
+        synced = {word: int(line[word]) for word in UNTIL_SYNCED}
+        made.worker.append(partition, record(b"a"))
+        for word, value in synced.items():
+            line[word] = value
+
+    assert list(loaded(tmp_path, fill).state) == [b"a"]
 
 
 def test_many_odd_records_have_few_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
