@@ -214,7 +214,8 @@ class ShareService:
         """Close the session and release the records that the member still holds, with pauses: the
         end of a connection is no request in slices. All are released before any release is
         written: meanwhile the member may acquire others in its next session."""
-        self._sessions.close(session.group_id, session.member_id)
+        if not self._sessions.end(session):
+            return  # the records are those of the member's next session
         self._wake_ups.notify((session.group_id, session.member_id))
         limits = self.partitions.limits(session.group_id)
         released: list[tuple[ShareKey, SharePartition]] = []

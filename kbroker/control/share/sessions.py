@@ -131,6 +131,10 @@ class ShareSessions:
         """The sessions that began on a connection."""
         return [each for each in self._sessions.values() if each.connection_id == connection_id]
 
+    def end(self, session: ShareSession) -> bool:
+        """Close a session; False if it has ended, or was replaced."""
+        return self.is_open(session) and self.close(session.group_id, session.member_id) is session
+
     def close(self, group_id: str, member_id: str) -> ShareSession | None:
         self._count((group_id, member_id), 0)
         return self._sessions.pop((group_id, member_id), None)

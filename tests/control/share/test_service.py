@@ -151,6 +151,35 @@ def test_all_records_of_a_session_are_released_before_any_release_is_written(
     run(body)
 
 
+@pytest.mark.parametrize("way", ["the last fetch", "the end of the connection"])
+def test_the_late_end_of_a_session_leaves_the_next_one_of_the_member_open(
+    run: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The member has connected again before the end of its old session was processed."""
+
+    async def body(case: Case) -> None:
+        case.releases = True
+        await case.fetch(0, (TOPIC, 0), connection_id=7)
+        if way == "the last fetch":
+            acknowledge = case.service._acknowledge_all
+
+            async def slow(*arguments: Any) -> None:
+                monkeypatch.setattr(case.service, "_acknowledge_all", acknowledge)
+                await case.fetch(0, (TOPIC, 0), connection_id=8)
+                await acknowledge(*arguments)
+
+            monkeypatch.setattr(case.service, "_acknowledge_all", slow)
+            await case.service.acknowledge("g", "m", -1, {})
+        else:
+            case.service._connection_closed(7)
+            await case.fetch(0, (TOPIC, 0), connection_id=8)
+            await asyncio.sleep(0.01)
+        assert not case.events
+        await case.fetch(1)
+
+    run(body)
+
+
 def test_a_member_that_held_no_records_stores_nothing_when_it_leaves(run: Callable[[Body], None]) -> None:
     async def body(case: Case) -> None:
         await case.fetch(0, (TOPIC, 0))

@@ -46,7 +46,7 @@ def test_a_member_that_starts_over_replaces_its_session() -> None:
     with pytest.raises(KafkaError) as caught:
         sessions.open("g", "b")
     assert caught.value.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
-    sessions.close("g", "a")
+    assert (sessions.end(old), sessions.end(new), sessions.end(new)) == (False, True, False)
     sessions.open("g", "b")
     assert len(sessions) == 1
 
