@@ -113,6 +113,7 @@ def serve_arguments(words: Sequence[str]) -> tuple[Path | None, list[str], bool]
 
 
 def _serve(file: Path | None, overrides: list[str], from_environment: bool) -> int:
+    gc.disable()  # until the supervisor has its children: imports leave no garbage, and collections take long
     try:
         from kbroker.cli.serve import serve
 

@@ -3,7 +3,6 @@
 It imports little, because its modules stay in the memory of every process of the broker.
 """
 
-import gc
 import logging
 import os
 from pathlib import Path
@@ -60,7 +59,6 @@ def serve(file: Path | None, overrides: list[str], from_environment: bool = Fals
         log.error("no folder for the compiled kernels, set XDG_CACHE_HOME to another: %s", error)
         return EXIT_FAILED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy; this process forks
-    gc.disable()  # off during the supervisor's imports: they leave no garbage, and collections take a fifth of the time
     if not use_kernels(config):
         return EXIT_FAILED
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of

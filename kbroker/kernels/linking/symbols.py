@@ -7,8 +7,7 @@ its three extension modules: see numba.core.base._load_global_helpers.
 import builtins
 import ctypes
 import importlib.util
-import sysconfig
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -48,7 +47,7 @@ def _extension(name: str) -> ModuleType:
     found = importlib.util.find_spec("numba")
     if found is None or not found.submodule_search_locations:
         raise ImportError("numba is not installed")
-    file = f"{found.submodule_search_locations[0]}/{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    file = f"{found.submodule_search_locations[0]}/{name}{EXTENSION_SUFFIXES[0]}"
     dotted = "numba." + name.replace("/", ".")
     spec = ModuleSpec(dotted, ExtensionFileLoader(dotted, file), origin=file)
     module = importlib.util.module_from_spec(spec)
