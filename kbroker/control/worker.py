@@ -115,6 +115,7 @@ class Control:
         if not self._stop.is_set():
             self._line[ProcessLine.READY] = self._context.epoch
             log.info("control is ready")
+            self._background.start(self._broker.stores.reserve())
             await self._stop.wait()
         loop.remove_reader(listener)
         for runtime in self._runtimes:

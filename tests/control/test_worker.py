@@ -173,6 +173,14 @@ def test_it_is_ready_when_every_io_worker_has_opened_its_partitions(tmp_path: Pa
     play(Stage(tmp_path, workers=2), scene)
 
 
+def test_the_store_reserves_space_soon_after_the_start(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.worker(0)
+        await until(lambda: Path(stage.log_dir, "kbroker.db-wal").stat().st_size >= 1 << 20)
+
+    play(Stage(tmp_path), scene)
+
+
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_log_dir_is_marked_as_checked_when_all_logs_are_open_unless_it_has_failed(
     tmp_path: Path, failed: bool

@@ -41,7 +41,8 @@ def copy_dirs(sites: Sequence[Sequence[str]], online: Sequence[str]) -> tuple[st
 
 
 def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: str) -> Chosen:
-    """The newest store; a new one in the first log dir if no log dir has one.
+    """The newest store; a new one in the first log dir if no log dir has one. It has reserved no
+    space yet (`Store.reserve`).
 
     log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError if every
     copy is damaged, if one was written by a newer version, or if more than half of the copies are
@@ -53,7 +54,7 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
             raise next(iter(refused.values()))
         if missing:
             raise StoreError(f"{FILE_NAME} may be in a log dir that cannot be used: {', '.join(missing)}")
-        return Chosen(Store(Path(log_dirs[0], FILE_NAME)), False)
+        return Chosen(Store(Path(log_dirs[0], FILE_NAME), reserve=False), False)
     newest = max(found, key=lambda log_dir: found[log_dir].version)
     store = found[newest]
     for log_dir, other in found.items():
@@ -84,7 +85,6 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
         log.warning(
             "the store's copy in %s cannot be read; starting with that in %s", ", ".join(gone), newest
         )
-    store.reserve()
     return Chosen(store, bool(gone))
 
 

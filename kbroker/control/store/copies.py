@@ -91,6 +91,13 @@ class StoreCopies:
         self._expected.update(missing)
         self._report(self.log_dirs, self._expected)
 
+    async def reserve(self) -> None:
+        """Reserve space in the first copy, as the others did when they were written. After the
+        start: it syncs four times, and no client needs to wait for that."""
+        async with self._changing:
+            first = next(iter(self._copies.values()))
+            await asyncio.get_running_loop().run_in_executor(first.thread, first.store.reserve)
+
     async def run(self, step: Callable[[Store], T]) -> T:
         """Run a step in every copy; steps run one after another. When this returns, the result is
         on disk in all current copies. Raises sqlite3.Error if the step failed in every copy."""

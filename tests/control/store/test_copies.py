@@ -16,7 +16,7 @@ from kbroker.control.store import copies as store_copies
 from kbroker.control.store.change import Change
 from kbroker.control.store.choice import REFUSED, WRITING, copy_dirs, open_newest, write_copy
 from kbroker.control.store.copies import StoreCopies
-from kbroker.control.store.store import FILE_NAME, Store, StoreError
+from kbroker.control.store.store import FILE_NAME, RESERVE, Store, StoreError
 from tests.control.fakes import CLUSTER_ID
 from tests.syncs import Syncs
 
@@ -88,6 +88,16 @@ def test_every_change_is_in_every_copy(dirs: Dirs) -> None:
     assert asyncio.run(copies.run(lambda store: store.allocate_producer_ids(10))) == 0
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
     assert asyncio.run(copies.run(lambda store: store.allocate_producer_ids(10))) == 10
+
+
+def test_every_copy_has_space_for_changes_on_a_full_disk_soon_after_the_start(dirs: Dirs) -> None:
+    copies = dirs.start()
+    assert Path(dirs.all[0], FILE_NAME).stat().st_size < RESERVE
+    asyncio.run(copies.reserve())
+    assert all(Path(log_dir, f"{FILE_NAME}-wal").stat().st_size >= RESERVE for log_dir in dirs.all)
+    copies.close()
+    dirs.copies = None
+    assert all(Path(log_dir, FILE_NAME).stat().st_size >= RESERVE for log_dir in dirs.all)
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
