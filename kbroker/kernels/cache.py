@@ -6,6 +6,7 @@ that a kernel may depend on and of the numba version; a changed source starts a 
 Imports no numba: it is used before the first kernel loads.
 """
 
+import functools
 import hashlib
 import os
 from pathlib import Path
@@ -38,7 +39,9 @@ def sources() -> list[Path]:
     """Every file whose text a compiled kernel may depend on, sorted."""
     package = KERNEL_FOLDER.parent
     found = [package / name for name in OTHER_SOURCES]
-    for folder, _, names in os.walk(package):  # one walk: each start of the broker waits for it
+    for folder, folders, names in os.walk(package):  # one walk: each start of the broker waits for it
+        if "__pycache__" in folders:
+            folders.remove("__pycache__")
         here = Path(folder)
         for name in names:
             if name.endswith(".py") and _is_source(name, here.name == ROWS, here == KERNEL_FOLDER):
@@ -52,8 +55,10 @@ def _is_source(name: str, is_in_rows: bool, is_own: bool) -> bool:
     return is_in_rows or name == f"{ROWS}.py" or name.endswith(OTHER_KERNELS)
 
 
+@functools.cache
 def digest() -> str:
-    """The digest of everything that machine code of kernels depends on, except the processor."""
+    """The digest of everything that machine code of kernels depends on, except the processor. Read
+    once: a source that is edited while kernels compile does not name what was made before."""
     found = hashlib.sha256(f"{version('numba')} {MEASURED}".encode())
     for source in sources():
         found.update(source.read_bytes())

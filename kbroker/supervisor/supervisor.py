@@ -35,7 +35,7 @@ from kbroker.supervisor.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
-START_POLL_MS = 5
+START_POLL_MS = 2
 CHECK_LOG_DIRS_MS = 1000
 LINKER_MS = 1000
 """Time from the start until the memory of LLVM's linker, if it linked the kernels, is given back.
