@@ -13,7 +13,6 @@ from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.config.tls_context import TlsError, context_and_chain, context_of
 from kbroker.http.console.listener import Access, listener_of
-from kbroker.net.security.oauth import usable
 from kbroker.net.security.sasl_exchange import OAUTHBEARER, PLAIN, SUPPORTED
 
 
@@ -60,8 +59,11 @@ def _sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:
                 f"listener {endpoint.listener}: SASL mechanism {mechanism} is not supported, set "
                 f"sasl.enabled.mechanisms to some of {', '.join(SUPPORTED)}"
             )
-    if OAUTHBEARER in enabled and (why := usable(config, endpoint.listener)) is not None:
-        yield f"listener {endpoint.listener}: {why}"
+    if OAUTHBEARER in enabled:
+        from kbroker.net.security.oauth import usable  # few brokers use it
+
+        if (why := usable(config, endpoint.listener)) is not None:
+            yield f"listener {endpoint.listener}: {why}"
     if PLAIN in enabled:
         key = f"listener.name.{endpoint.listener.lower()}.plain.sasl.jaas.config"
         text = config.of_listener(endpoint.listener, "sasl.jaas.config", PLAIN)

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kbroker.config.jaas import plain_users
 from kbroker.config.setting import ConfigError
@@ -24,7 +25,6 @@ from kbroker.net.process import NetworkProcess
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
 from kbroker.net.security.login import Expects, Login
-from kbroker.net.security.oauth import OAuthExchange, TokenChecks
 from kbroker.net.security.sasl_exchange import (
     OAUTHBEARER,
     PLAIN,
@@ -41,6 +41,9 @@ from kbroker.protocol.messages.api_versions import ApiVersionsResponse
 from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kbroker.protocol.schema import Struct
+
+if TYPE_CHECKING:  # at run time imported only if a listener offers this mechanism
+    from kbroker.net.security.oauth import TokenChecks
 
 log = logging.getLogger(__name__)
 
@@ -163,18 +166,21 @@ class Logins:
         else:
             login.mechanism = mechanism
             login.exchange = (
-                OAuthExchange(self._token_checks(listener))
+                self._oauth_exchange(listener)
                 if mechanism == OAUTHBEARER
                 else exchange_of(mechanism, lambda: self._plain_users(listener), self._control)
             )
         login.expects = Expects.TOKEN
         self._process.answers.send(connection, [self._frame(header, SaslHandshakeResponse(0, offered))])
 
-    def _token_checks(self, listener: str) -> TokenChecks:
+    def _oauth_exchange(self, listener: str) -> Exchange:
+        # the parent has imported it to check the listener
+        from kbroker.net.security.oauth import OAuthExchange, TokenChecks
+
         found = self._checks.get(listener)
         if found is None:
             found = self._checks[listener] = TokenChecks(self._config, listener)
-        return found
+        return OAuthExchange(found)
 
     def _plain_users(self, listener: str) -> Mapping[str, str]:
         found = self._users.get(listener)
