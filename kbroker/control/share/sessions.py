@@ -45,12 +45,10 @@ class ShareSession(Struct):
 
     def taken(self) -> Iterator[TopicPartition]:
         """Remove all partitions, one by one."""
-        while self.unanswered:
-            self.unanswered.pop()
-            if self.partitions:
-                yield self.partitions.popitem()[0]
         while self.partitions:
-            yield self.partitions.popitem()[0]
+            taken, _ = self.partitions.popitem()
+            self.unanswered.discard(taken)
+            yield taken
 
     def turn(self) -> None:
         """Start with the next partition in the next request, so that none starves."""

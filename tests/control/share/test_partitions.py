@@ -355,3 +355,15 @@ def test_states_of_a_group_are_not_deleted_while_some_are_being_loaded(play: Pla
         assert not scene.shard.keys_of("team")
 
     play(test)
+
+
+def test_a_group_of_which_no_state_is_loaded_yet_is_not_deleted(play: Play) -> None:
+    """Its states may be in the partitions that are still being loaded."""
+
+    async def test(scene: Scene) -> None:
+        scene.is_loading = True
+        with pytest.raises(KafkaError) as refused:
+            await scene.partitions.delete_group("team")
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    play(test)
