@@ -83,12 +83,19 @@ def epoch_end(made: World, current: int, epoch: int, index: int = 0) -> tuple[in
     request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic("a", [partition])])
     answer: Any = asyncio.run(ask(made.broker, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request))
     end = answer.topics[0].partitions[0]
+    assert end.partition == index
     return end.error_code, end.leader_epoch, end.end_offset
 
 
 def test_the_current_epoch_ends_at_the_log_end_and_an_unknown_one_nowhere(made: World) -> None:
     assert epoch_end(made, -1, 0) == (0, 0, 5)
     assert epoch_end(made, -1, 9) == (0, -1, -1)
+
+
+def test_the_current_epoch_of_a_later_start_is_answered_as_such(made: World) -> None:
+    made.reboot()
+    log_end = int(made.shared.slots[made.broker.catalogue.topics["a"].partitions[0].slot, Slot.LOG_END])
+    assert epoch_end(made, -1, 1) == (0, 1, log_end)
 
 
 def test_only_an_earlier_epoch_is_requested_from_the_worker(made: World) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.alter import Alteration, Op
+from kbroker.control import log_openings
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.topic_change import create_topics
@@ -184,6 +185,24 @@ def test_a_missing_topic_is_created_when_the_broker_may(scene: Scene) -> None:
     scene.write(1, 1)
     assert scene.offsets() == [0, 1]
     assert scene.broker.override(TOPIC, "dlq.new") == {ENABLE: "true", "message.timestamp.type": "CreateTime"}
+
+
+def test_a_new_topic_takes_no_letters_before_its_logs_are_open(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_openings, "MAX_AWAITED", 0)
+    scene.alter(BROKER, "", AUTO_CREATE, "true")
+    scene.configure()
+    opened: list[bool] = []
+    append = scene.append
+
+    async def append_to_it(partition: Partition, batch: bytes, *, timeout_ms: int) -> int:
+        opened.append(not scene.broker.log_openings.pending(partition.topic))
+        return await append(partition, batch, timeout_ms=timeout_ms)
+
+    scene.letters = DeadLetters(scene.broker, scene.overrides, append_to_it, scene.counts)
+    scene.write(3, 3)
+    assert (scene.offsets(), opened) == ([3], [True])
 
 
 def test_a_topic_that_is_still_being_deleted_is_an_error_that_may_be_temporary(

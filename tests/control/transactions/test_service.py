@@ -341,6 +341,8 @@ def test_new_transactional_ids_need_no_tasks(tmp_path: Path) -> None:
         answers = [await answer_of(each) for each in asked]
         assert len({answer.producer_id for answer in answers}) == 50
         assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+        places = {scene.runtime.partition_for(f"id-{number}") for number in range(50)}
+        assert places <= {index for _, index, _ in scene.log.batches}
 
     run(tmp_path, test)
 
