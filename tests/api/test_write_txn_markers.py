@@ -1,7 +1,9 @@
-"""WriteTxnMarkers that no log can hold are refused before anything is written."""
+"""WriteTxnMarkers: each partition gets its marker; those that no log can hold are refused before
+anything is written."""
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -52,3 +54,46 @@ def test_where_there_is_no_log_nothing_is_refused_for_it(made: World, producer_i
     found = codes(made, marker(producer_id, epoch, ("none", 0), ("a", 1), ("a", -1)))
     assert len(found) == 3
     assert ErrorCode.UNKNOWN_SERVER_ERROR not in found
+
+
+class Writer:
+    """Stands for the MarkerWriter: what was to be written, and the refusals of places."""
+
+    def __init__(self, refusals: dict[tuple[str, int], ErrorCode]) -> None:
+        self.written: list[tuple[Any, ...]] = []
+        self._refusals = refusals
+
+    async def write(self, where: tuple[str, int], *order: Any) -> None:
+        self.written.append((where, *order))
+        if code := self._refusals.get(where):
+            raise KafkaError(code)
+
+
+def test_each_partition_gets_the_marker_that_is_meant_for_it_and_has_its_own_code(made: World) -> None:
+    writer = Writer({("b", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER})
+    asyncio.run(create_topics(made.broker, [NewTopic("b", 2)]))
+    services: Any = made.services
+    services.coordinate(None, SimpleNamespace(writer=writer))
+    commit = WritableTxnMarker(
+        7, 3, True, [WritableTxnMarkerTopic("b", [1, 0]), WritableTxnMarkerTopic("none", [4])], 5, 2
+    )
+    abort = WritableTxnMarker(8, 4, False, [WritableTxnMarkerTopic("a", [0])], 6, 1)
+    request = WriteTxnMarkersRequest([commit, abort])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.WRITE_TXN_MARKERS, 2, request))
+    assert sorted(writer.written) == [
+        (("a", 0), 8, 4, 6, False, 1),
+        (("b", 0), 7, 3, 5, True, 2),
+        (("b", 1), 7, 3, 5, True, 2),
+    ]
+    found = [
+        (one.producer_id, topic.name, part.partition_index, part.error_code)
+        for one in answer.markers
+        for topic in one.topics
+        for part in topic.partitions
+    ]
+    assert found == [
+        (7, "b", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (7, "b", 0, ErrorCode.NONE),
+        (7, "none", 4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (8, "a", 0, ErrorCode.NONE),
+    ]
