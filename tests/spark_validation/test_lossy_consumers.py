@@ -30,7 +30,8 @@ def is_lossy(*spans: dict[str, Any], role: str = "load", delivered: int | None =
 def test_files_that_follow_one_another_are_whole() -> None:
     assert not is_lossy()
     assert not is_lossy(span("b", 5, 9), span("a", 0, 4))
-    assert not is_lossy(span("a", 0, 9), span("b", 3, 5))
+    assert not is_lossy(span("a", 0, 9), span("b", 3, 5), span("c", 10, 12))
+    assert not is_lossy(span("a", 0, 9), span("b", 3, 5), delivered=10)
 
 
 def test_a_file_that_is_gone_leaves_a_gap() -> None:
