@@ -23,6 +23,8 @@ DEFAULT_URL = f"http://127.0.0.1:{HTTP_PORT}/"
 MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
 BAD_LOGIN = "not a valid URL; in a password write / as %2F, ? as %3F and # as %23"
+BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+"""Answers to a login or a connection too many, and while the broker cannot check a login."""
 AS_JSON = {"Content-Type": "application/json"}
 SPEAKS_TLS = b"this port speaks https"
 """The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
@@ -123,7 +125,7 @@ class ConsoleLink:
     def _check(self, code: int, data: Mapping[str, Any]) -> None:
         if code == HTTPStatus.UNAUTHORIZED:
             raise self.not_logged_in(str(data.get("message")))
-        if code == HTTPStatus.SERVICE_UNAVAILABLE:
+        if code in BUSY:
             raise Unreachable(f"{self.shown}: {data.get('message', 'not ready')}")
         if code != HTTPStatus.OK:
             raise CommandFailed(f"{self.shown}: {data.get('message', code)}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kbroker.cli.console_link import DEFAULT_URL, ConsoleLink, LoginFile
+from kbroker.cli.console_link import BUSY, DEFAULT_URL, ConsoleLink, LoginFile
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, Unreachable
 from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
@@ -15,8 +15,6 @@ from kbroker.cli.output import print_json, print_table, printed
 from kbroker.config.counts import counted
 from kbroker.config.http_login import without_login
 
-BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-"""Answers to a login or a connection too many, and while the broker cannot check a login."""
 MAX_REASON = 200
 EXAMPLES = examples(
     "kbroker status",

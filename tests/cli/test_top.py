@@ -174,6 +174,19 @@ def test_a_connection_too_many_is_not_taken_for_another_server(capsys: pytest.Ca
     assert capsys.readouterr().err.endswith(f"{url}: Service Unavailable\n")
 
 
+LOCKED = 429, b'{"error": "attempts", "message": "too many logins failed, wait a minute"}'
+"""The console's answer to a login, for a minute after failed ones from the same address."""
+
+
+def test_a_login_too_many_does_not_end_the_display(capsys: pytest.CaptureFixture[str]) -> None:
+    text = io.StringIO()
+    with serving(lambda _: LOCKED) as url:
+        Console(file=text, width=200).print(next_screen(ConsoleLink(url), 200))
+        assert run(["top", "--once", "--url", url]) == 3
+    assert "too many logins failed, wait a minute\n\nTrying again." in text.getvalue()
+    assert capsys.readouterr().err.endswith(f"{url}: too many logins failed, wait a minute\n")
+
+
 def test_a_broker_that_restarts_does_not_end_the_lines_of_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
