@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct
@@ -218,29 +219,38 @@ def _commit_each(
     broker: Connection, admin: "AdminClient", groups: Sequence[str], moves: Sequence[Move]
 ) -> dict[Move, CommandFailed]:
     """Make the changes of each group. Returns the failures; a group that is refused as a whole has
-    one for all its changes."""
+    one for all its changes. All requests are sent first, so that groups without an answer wait for
+    the timeout together."""
     failures: dict[Move, CommandFailed] = {}
+    sent: list[tuple[str, list[Move], Future[Any]]] = []
     for name in groups:
-        own = [move for move in moves if move.group == name]
+        if own := [move for move in moves if move.group == name]:
+            try:
+                sent.append((name, own, _commit(broker, admin, name, own)))
+            except CommandFailed as failure:
+                failures |= dict.fromkeys(own, failure)
+    for name, own, answer in sent:
         try:
-            failures |= _commit(broker, admin, name, own)
+            failures |= _refused(result_of(answer, f"group {name}"), own)
         except CommandFailed as failure:
             failures |= dict.fromkeys(own, failure)
     return failures
 
 
-def _commit(
-    broker: Connection, admin: "AdminClient", group: str, moves: list[Move]
-) -> dict[Move, CommandFailed]:
-    """Returns the partitions that are refused. Raises CommandFailed for the whole group."""
+def _commit(broker: Connection, admin: "AdminClient", group: str, moves: list[Move]) -> "Future[Any]":
+    """Sends the offsets of a group. Returns its answer."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     offsets = [TopicPartition(*move.partition, move.new) for move in moves]
-    if not offsets:
-        return {}
     request = [ConsumerGroupTopicPartitions(group, offsets)]
-    answers = admin.alter_consumer_group_offsets(request, request_timeout=broker.timeout_s)
-    done = result_of(answers[group], f"group {group}")
+    answers: dict[str, Future[Any]] = admin.alter_consumer_group_offsets(
+        request, request_timeout=broker.timeout_s
+    )
+    return answers[group]
+
+
+def _refused(done: Any, moves: list[Move]) -> dict[Move, CommandFailed]:
+    """The changes that an answer refuses."""
     refused = {
         (each.topic, each.partition): CommandFailed(f"{each.topic}-{each.partition}: {each.error.str()}")
         for each in done.topic_partitions or []

@@ -10,7 +10,7 @@ import pytest
 
 from kbroker.cli import reset_offsets
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed
+from kbroker.cli.failures import CommandFailed, Unreachable
 from tests.cli.conftest import Shell, Target
 from tests.cli.member import member
 
@@ -94,6 +94,27 @@ def test_a_partition_that_is_refused_hides_no_other(monkeypatch: pytest.MonkeyPa
         ("t", 1): "t-1: Topic authorization failed",
         ("t", 2): "t-2: Topic authorization failed",
     }
+
+
+def test_groups_without_an_answer_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    def send(requests: Any, **_: object) -> dict[str, str]:
+        events.append(f"send {requests[0].group_id}")
+        return {requests[0].group_id: requests[0].group_id}
+
+    def wait(answer: str, subject: str) -> Any:
+        events.append(f"wait {answer}")
+        raise Unreachable(subject)
+
+    monkeypatch.setattr(reset_offsets, "result_of", wait)
+    moves = [reset_offsets.Move(group, ("t", 0), None, 7) for group in ("a", "b")]
+    admin: Any = SimpleNamespace(alter_consumer_group_offsets=send)
+    failures = reset_offsets._commit_each(Connection("", {}, 1), admin, ["a", "b", "c"], moves)
+    assert events == ["send a", "send b", "wait a", "wait b"]
+    assert {move.group: failure.message for move, failure in failures.items()} == {
+        "a": "group a", "b": "group b",
+    }  # fmt: skip
 
 
 def test_targets_outside_the_log_take_its_nearest_end_and_say_so(cli: Shell, topic: str, read: str) -> None:
