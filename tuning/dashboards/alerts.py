@@ -27,9 +27,9 @@ def _p99(metric: str, by: str = "") -> str:
 
 _IN_USE = (
     "(max_over_time(kbroker_group_members[1d]) > 0 or "
-    "max without (topic, partition) (changes(kbroker_group_offset[1h])) > 0)"
+    "max without (topic, partition) (changes(kbroker_group_offset[1d])) > 0)"
 )
-"""A group that had members in the last day, or commits without members. The offsets of a group that
+"""A group that had members in the last day, or committed without members. The offsets of a group that
 is no longer used stay for a week, with a lag that grows."""
 
 ALERTS = (

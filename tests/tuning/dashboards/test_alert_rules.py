@@ -218,22 +218,23 @@ def test_a_broker_that_no_job_scrapes_is_an_alert(promtool: str, tmp_path: Path)
 
 def test_a_lagging_group_is_an_alert_only_while_it_is_used(promtool: str, tmp_path: Path) -> None:
     """Some consumers commit without being members. The last members of the group c left less than a
-    day ago."""
+    day ago. The group d has no members, and its last commit was hours ago."""
     (tmp_path / "alerts.yml").write_text(page())
     tests = []
     for group, members, offset, expected in (
-        ("a", "0x200", "5x200", False), ("b", "0x200", "5+1x200", True), ("c", "1 0x199", "5x200", True),
+        ("a", "0x800", "5x800", False), ("b", "0x800", "5+1x800", True), ("c", "1 0x799", "5x800", True),
+        ("d", "0x800", "5 6x799", True),
     ):  # fmt: skip
         labels = f'{JOB},group="{group}"'
         series = {
-            f"kbroker_group_lag_sum{{{labels}}}": "0+1000x200",
-            f"kbroker_group_cache_seconds{{{labels}}}": "600x200",
+            f"kbroker_group_lag_sum{{{labels}}}": "0+1000x800",
+            f"kbroker_group_cache_seconds{{{labels}}}": "600x800",
             f"kbroker_group_members{{{labels}}}": members,
             f'kbroker_group_offset{{{labels},topic="t",partition="0"}}': offset,
         }
         rows = [{"series": name, "values": samples} for name, samples in series.items()]
         names = ("KbrokerLagGrows", "KbrokerLeavesCache")
-        moments = [firing(name, 2400, expected) for name in names]
+        moments = [firing(name, 9600, expected) for name in names]
         tests.append(
             {"name": group, "interval": f"{INTERVAL_S}s", "input_series": rows, "promql_expr_test": moments}
         )
