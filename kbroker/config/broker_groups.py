@@ -33,7 +33,7 @@ GROUPS = (
             doc="Longest metadata text of a committed offset."),
     Setting("offsets.commit.timeout.ms", INT, 5000, at_least(1), importance=HIGH,
             doc="Maximum time until the records of a group, such as committed offsets, are in the log and "
-                "replicated; then the client gets COORDINATOR_NOT_AVAILABLE and retries."),
+                "replicated; then the client gets COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR and retries."),
     Setting("group.min.session.timeout.ms", INT, 6000,
             doc="Shortest session timeout that a classic member may request."),
     Setting("group.max.session.timeout.ms", INT, 1800000,

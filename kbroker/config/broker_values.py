@@ -141,7 +141,7 @@ class BrokerValues:
 
     @property
     def inter_broker_listener(self) -> str:
-        """Name of the listener given out where only one can be: named, or the first of the named
-        protocol."""
+        """Name of the listener for answers with one address: inter.broker.listener.name, else the
+        name of security.inter.broker.protocol."""
         named = self.get_optional_str("inter.broker.listener.name")
         return (named or self.get_str("security.inter.broker.protocol")).upper()
