@@ -12,14 +12,14 @@ from kbroker.cli.coordinators import coordinator_result
 from kbroker.cli.failures import broker_error
 from kbroker.cli.group_members import Member, describe_group
 from kbroker.cli.own_requests import GroupCoordinators
-from kbroker.cli.partitions import Partition, earliest, latest
+from kbroker.cli.partitions import Partition, list_offsets
 from kbroker.cli.progress import progress
 from kbroker.metrics.group_lag import records_behind, whole_topics
 from kbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, TopicMetadata
+    from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 
 
 class Group(Struct):
@@ -116,6 +116,8 @@ def require(group: Group) -> Group:
 
 def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_seconds: bool) -> None:
     """Fills in uncommitted, starts, ends and lag_seconds. Raises CommandFailed."""
+    from confluent_kafka.admin import OffsetSpec
+
     existing = admin.list_topics(timeout=broker.timeout_s).topics
     if group.type == "streams":
         group.members = [
@@ -126,8 +128,9 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
     whole = {(topic, number) for topic in topics for number in existing[topic].partitions}
     group.uncommitted = whole - group.offsets.keys()
     there = _there(group.partitions(), existing)
-    group.starts = earliest(broker, admin, [each for each in there if each not in group.offsets])
-    group.ends = latest(broker, admin, there)
+    never = [each for each in there if each not in group.offsets]
+    group.starts = _offsets(broker, admin, OffsetSpec.earliest(), never)
+    group.ends = _offsets(broker, admin, OffsetSpec.latest(), there)
     if not in_seconds:
         return
     positions = group.starts | group.offsets
@@ -137,6 +140,14 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
     for partition, timestamp in first_timestamps(broker, behind).items():
         if timestamp >= 0:
             group.lag_seconds[partition] = max((now_ms - timestamp) / 1000, 0.0)
+
+
+def _offsets(
+    broker: Connection, admin: "AdminClient", spec: "OffsetSpec", partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Offsets of the partitions that are not deleted meanwhile. Raises CommandFailed."""
+    found = list_offsets(broker, admin, spec, partitions, skip_missing=True)
+    return {partition: offset for partition, (offset, _) in found.items()}
 
 
 def _there(partitions: Iterable[Partition], existing: Mapping[str, "TopicMetadata"]) -> list[Partition]:

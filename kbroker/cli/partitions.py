@@ -73,9 +73,11 @@ def list_offsets(
     partitions: Iterable[Partition],
     *,
     committed: bool = False,
+    skip_missing: bool = False,
 ) -> dict[Partition, tuple[int, int]]:
     """(offset, its timestamp) of each partition; -1 if there is none. committed: the latest offset
-    is the last stable offset instead of the high watermark. Raises CommandFailed."""
+    is the last stable offset instead of the high watermark. skip_missing: leave out partitions that
+    do not exist. Raises CommandFailed."""
     from confluent_kafka import IsolationLevel, TopicPartition
 
     specs: dict[Any, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}
@@ -85,7 +87,12 @@ def list_offsets(
     found = {}
     answers = admin.list_offsets(specs, isolation_level=level, request_timeout=broker.timeout_s)
     for partition, future in answers.items():
-        answer = result_of(future, f"{partition.topic}-{partition.partition}")
+        try:
+            answer = result_of(future, f"{partition.topic}-{partition.partition}")
+        except CommandFailed as failure:
+            if skip_missing and failure.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            raise
         found[(partition.topic, partition.partition)] = (answer.offset, answer.timestamp)
     return found
 

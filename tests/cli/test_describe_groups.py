@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from kbroker.cli import describe_groups
+from kbroker.cli import describe_groups, group_description
 from kbroker.cli.describe_groups import CLEAR, all_groups, with_interval
 from kbroker.cli.group_description import Group
 from kbroker.cli.group_members import Member
 from tests.cli.conftest import Shell, Target
 from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
 from tests.peer.program import program
 
 
@@ -44,6 +45,26 @@ def test_a_group_that_ends_meanwhile_is_left_out_of_all(
     found = cli("groups", "describe", "--all", "--no-lag-seconds", "--json").json
     assert [each["group"] for each in found] == [group]
     assert "GROUP_ID_NOT_FOUND" in cli("groups", "describe", f"{group}-gone", code=1).stderr
+
+
+def test_a_topic_that_is_deleted_meanwhile_has_no_lag(
+    shell: Shell, broker: KBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ("-b", broker.bootstrap)
+    shell("topics", "create", "kept", "gone", "--partitions", 1, *server)
+    shell(
+        "groups", "reset-offsets", "mixed", "--topic", "kept", "--topic", "gone", "--to-earliest", "--execute", *server
+    )  # fmt: skip
+    there = group_description._there
+
+    def deleted(partitions: Any, existing: Any) -> Any:
+        found = there(partitions, existing)
+        shell("topics", "delete", "gone", "--yes", *server)
+        return found
+
+    monkeypatch.setattr(group_description, "_there", deleted)
+    (found,) = shell("groups", "describe", "mixed", "--no-lag-seconds", "--json", *server).json
+    assert {row["topic"] for row in found["partitions"] if row["lag"] is not None} == {"kept"}
 
 
 def watching(target: Target, *options: str) -> AbstractContextManager["subprocess.Popen[bytes]"]:

@@ -1,5 +1,6 @@
 """Groups are described whatever bytes their leader assigned."""
 
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -170,8 +171,12 @@ def test_a_task_reads_only_topics_that_have_its_partition(monkeypatch: pytest.Mo
     places = [("large", 0), ("large", 1), ("small", 0), ("small", 1), ("gone", 0)]
     group = Group("app", "Stable", "streams", "", 1, [Member("m", None, "c", "h", places)])
     topics = {name: SimpleNamespace(partitions=range(count)) for name, count in (("large", 2), ("small", 1))}
-    monkeypatch.setattr(group_description, "earliest", lambda broker, admin, there: dict.fromkeys(there, 0))
-    monkeypatch.setattr(group_description, "latest", lambda broker, admin, there: dict.fromkeys(there, 3))
+    offsets = cycle((0, 3))  # log start offsets, then ends
+    monkeypatch.setattr(
+        group_description,
+        "_offsets",
+        lambda _broker, _admin, _spec, there: dict.fromkeys(there, next(offsets)),
+    )
     broker: Any = SimpleNamespace(timeout_s=1.0)
     admin: Any = SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(topics=topics))
     read_lag(broker, admin, group, in_seconds=False)
