@@ -28,65 +28,6 @@ class Head(NamedTuple):
     has_key: bool
 
 
-class _Source:
-    """The decompressed bytes of a batch, of which only the current piece is held."""
-
-    def __init__(self, batch: RecordBatch) -> None:
-        self._pieces = pieces(batch.codec, batch.data[rb.RECORDS :])
-        self._now = memoryview(b"")
-
-    def head(self) -> bytes:
-        """The next HEAD_BYTES bytes, or all that are left; they are not consumed."""
-        while len(self._now) < HEAD_BYTES:
-            more = next(self._pieces, None)
-            if more is None:
-                break
-            self._now = memoryview(bytes(self._now) + bytes(more))
-        return bytes(self._now[:HEAD_BYTES])
-
-    def take(self, count: int) -> Iterator[memoryview]:
-        """The next bytes, piece by piece."""
-        while count:
-            if not self._now:
-                more = next(self._pieces, None)
-                if more is None:
-                    raise ProtocolError("a record ends after its batch")
-                self._now = memoryview(more)
-            part = self._now[:count]
-            self._now = self._now[len(part) :]
-            count -= len(part)
-            yield part
-
-    def skip(self, count: int) -> None:
-        """Pass over bytes."""
-        for _ in self.take(count):
-            pass
-
-
-def heads(batch: RecordBatch) -> Iterator[Head]:
-    """Yield the head of every record; ProtocolError when damaged."""
-    source = _Source(batch)
-    for _ in range(batch.record_count):
-        head, begun = _head(source)
-        yield head
-        source.skip(head.size - begun)
-
-
-def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
-    """The decompressed records, with offset deltas that count up from 0; ProtocolError when
-    damaged."""
-    source = _Source(batch)
-    for number in range(batch.record_count):
-        head, begun = _head(source)
-        front = bytearray(b"\0")
-        write_varint(front, head.timestamp_delta)
-        write_varint(front, number)
-        size = bytearray()
-        write_varint(size, len(front) + head.size - begun)
-        yield bytes(size + front)
-        yield from source.take(head.size - begun)
-
-
 class _Plain:
     """The decompressed bytes of a batch from `at` on: a piece, and more only if requested."""
 
@@ -94,7 +35,7 @@ class _Plain:
 
     def __init__(self, batch: RecordBatch) -> None:
         self._pieces = pieces(batch.codec, batch.data[rb.RECORDS :])
-        self.data = b""
+        self.data: bytes | memoryview = b""
         self.at = 0
 
     def ensure(self, count: int) -> None:
@@ -103,8 +44,21 @@ class _Plain:
             more = next(self._pieces, None)
             if more is None:
                 return
-            self.data = self.data[self.at :] + bytes(more)
+            self.data = bytes(self.data[self.at :]) + bytes(more)
             self.at = 0
+
+    def take(self, count: int) -> Iterator[memoryview]:
+        """The next bytes, piece by piece. Raises ProtocolError."""
+        while count:
+            if self.at == len(self.data):
+                more = next(self._pieces, None)
+                if more is None:
+                    raise ProtocolError("a record ends after its batch")
+                self.data, self.at = more, 0
+            part = memoryview(self.data)[self.at : self.at + count]
+            self.at += len(part)
+            count -= len(part)
+            yield part
 
     def skip(self, count: int) -> None:
         """Pass over bytes. Raises ProtocolError."""
@@ -115,7 +69,7 @@ class _Plain:
             if more is None:
                 raise ProtocolError("a record ends after its batch")
             count -= here
-            self.data, self.at = bytes(more), 0
+            self.data, self.at = more, 0
         self.at += count
 
     def sized(self) -> tuple[bytes | None, int, int]:
@@ -126,9 +80,33 @@ class _Plain:
         if length < 0:
             passed, found = pos - self.at, None
         else:
-            passed, found = pos - self.at + length, self.data[pos : pos + min(length, PREFIX_BYTES)]
+            passed, found = pos - self.at + length, bytes(self.data[pos : pos + min(length, PREFIX_BYTES)])
         self.skip(passed)
         return found, length, passed
+
+
+def heads(batch: RecordBatch) -> Iterator[Head]:
+    """Yield the head of every record; ProtocolError when damaged."""
+    plain = _Plain(batch)
+    for _ in range(batch.record_count):
+        head, begun = _head(plain)
+        yield head
+        plain.skip(head.size - begun)
+
+
+def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
+    """The decompressed records, with offset deltas that count up from 0; ProtocolError when
+    damaged."""
+    plain = _Plain(batch)
+    for number in range(batch.record_count):
+        head, begun = _head(plain)
+        front = bytearray(b"\0")
+        write_varint(front, head.timestamp_delta)
+        write_varint(front, number)
+        size = bytearray()
+        write_varint(size, len(front) + head.size - begun)
+        yield bytes(size + front)
+        yield from plain.take(head.size - begun)
 
 
 def prefixes(batch: RecordBatch) -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -166,12 +144,13 @@ def _fields(batch: RecordBatch) -> Iterator[tuple[bytes | None, int, bytes | Non
         raise ProtocolError("a record ends after its batch") from error
 
 
-def _head(source: _Source) -> tuple[Head, int]:
+def _head(plain: _Plain) -> tuple[Head, int]:
     """A record's head, read up to and including the offset delta; and how many bytes of the record
     that are."""
-    data = source.head()
+    plain.ensure(HEAD_BYTES)
+    data = plain.data
     try:
-        size, start = read_varint32(data, 0)
+        size, start = read_varint32(data, plain.at)
         timestamp_delta, pos = read_varint(data, start + 1)
         offset_delta, pos = read_varint32(data, pos)
         key, _ = read_varint32(data, pos)
@@ -180,5 +159,5 @@ def _head(source: _Source) -> tuple[Head, int]:
     begun = pos - start
     if size < begun:
         raise ProtocolError("a record is shorter than its head")
-    source.skip(pos)
+    plain.at = pos
     return Head(size, timestamp_delta, offset_delta, key >= 0), begun
