@@ -182,9 +182,11 @@ def test_a_mere_check_finds_that_all_directories_are_cordoned(tmp_path: Path) ->
         assert checked.code is ErrorCode.INVALID_REPLICATION_FACTOR
         why = "All brokers are currently fenced, or have all their log directories cordoned."
         assert checked.message == f"Unable to replicate the partition 1 time(s): {why}"
+        counted: list[int] = []
         with pytest.raises(KafkaError) as error:
-            check_growth(made.broker, "a", 2)
+            check_growth(made.broker, "a", 2, count_added=counted.append)
         assert (error.value.code, error.value.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, why)
+        assert counted == [1]  # Kafka counts them for the quota before it places them
 
 
 def test_a_directory_that_has_failed_gets_no_new_partitions(tmp_path: Path) -> None:
