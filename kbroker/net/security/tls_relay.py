@@ -60,12 +60,23 @@ class RelayEnd(asyncio.Protocol):
         if self.other.transport is not None and not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  why does not matter
+    def connection_lost(self, exc: Exception | None) -> None:
         """When one side ends, end the other after its unwritten bytes."""
         self.transport = None
         self.ended.set()
         if self.other.transport is not None:
-            self.other.transport.close()
+            self.other.end(exc is None)
+
+    def end(self, regular: bool) -> None:
+        """The other side has ended. If it has closed regularly, a side that can be closed by halves
+        gets all of its bytes, then their end, as from a plain client: of a socket without another
+        end the broker does not read the rest, which may be requests with acks=0."""
+        assert self.transport is not None
+        if not regular or self.transport.is_closing() or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.resume_reading()  # the answers go nowhere
+        self.transport.write_eof()
 
 
 def reason_of(error: Exception) -> str:
@@ -125,8 +136,8 @@ async def relay(
         outside.close()
         inner.close()
         return
-    inside, _ = await loop.create_connection(lambda: broker, sock=inner)
+    await loop.create_connection(lambda: broker, sock=inner)
     if client.ended.is_set():
-        inside.close()
+        broker.end(regular=True)
     await client.ended.wait()
     await broker.ended.wait()

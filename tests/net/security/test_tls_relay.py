@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import select
 import shutil
 import socket
 import ssl
@@ -119,6 +120,46 @@ def test_a_client_is_served_though_no_descriptor_is_free_for_an_alert(
     assert reason(folder, trusting(folder)) == "y"
 
 
+def hung_up(inner: socket.socket) -> bool:
+    """Wait for the end of a client; whether the broker can no longer read its last requests."""
+    poll = select.poll()
+    poll.register(inner, select.POLLRDHUP)
+    ((_, events),) = poll.poll(10_000)
+    if found := bool(events & (select.POLLHUP | select.POLLERR)):
+        return found
+    inner.sendall(b"y" * 3_000_000)  # answers, which nobody reads any more
+    inner.close()
+    return found
+
+
+def test_the_broker_can_read_the_requests_of_a_client_that_has_gone(folder: Path) -> None:
+    """A producer with acks=0 closes its connection as soon as it has sent all."""
+    stores = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem")}
+    config, _ = BrokerConfig.load({"log.dirs": "/d", "listeners": "SSL://:0", **stores})
+    context = context_and_chain(config, "SSL", AlertContext)[0]
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def send() -> None:
+        plain = socket.create_connection(listener.getsockname(), timeout=60)
+        with trusting(folder).wrap_socket(plain, server_hostname="localhost") as link:
+            link.sendall(b"x" * 3000)
+            link.recv(1)  # and what OpenSSL sends after a handshake: else the kernel resets the connection
+
+    async def run() -> bool:
+        loop = asyncio.get_running_loop()
+        sending = loop.run_in_executor(None, send)
+        served, _ = listener.accept()
+        inner, ours = socket.socketpair()
+        inner.sendall(b"y")
+        waiting = loop.run_in_executor(None, hung_up, inner)
+        await asyncio.wait_for(relay(served, ours, context, lambda _: True, print, HandshakeTurns()), 10)
+        await sending
+        return await waiting
+
+    with listener:
+        assert not uvloop.run(run())
+
+
 def old_version(context: ssl.SSLContext) -> None:
     context.maximum_version = ssl.TLSVersion.TLSv1_2
 
@@ -200,9 +241,11 @@ def _spoken(folder: Path, text: bytes) -> list[str]:
 
 
 class Transport:
-    """The socket of one side of a relay, that notes its calls."""
+    """The socket of one side of a relay, that notes its calls. halves: whether it can be closed by
+    halves, as the broker's side."""
 
-    def __init__(self) -> None:
+    def __init__(self, halves: bool = False) -> None:
+        self.halves = halves
         self.calls: list[str] = []
         self.written = b""
         self.closing = False
@@ -221,6 +264,12 @@ class Transport:
 
     def is_closing(self) -> bool:
         return self.closing
+
+    def can_write_eof(self) -> bool:
+        return self.halves
+
+    def write_eof(self) -> None:
+        self.calls.append("eof")
 
 
 def relayed() -> tuple[RelayEnd, RelayEnd, Any, Any]:
@@ -265,6 +314,25 @@ def test_the_end_of_one_side_ends_the_other() -> None:
     assert (first.calls, second.calls) == ([], ["close"])
     two.connection_lost(None)
     assert (two.ended.is_set(), first.calls) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "closing", "calls"),
+    [
+        (None, False, ["resume", "eof"]),
+        (ConnectionResetError(), False, ["close"]),
+        (None, True, ["close"]),
+    ],
+)
+def test_a_regular_end_leaves_the_other_side_readable(
+    error: Exception | None, closing: bool, calls: list[str]
+) -> None:
+    one, two, _, _ = relayed()
+    second: Any = Transport(halves=True)
+    two.connection_made(second)
+    second.closing = closing
+    one.connection_lost(error)
+    assert second.calls == calls
 
 
 def test_the_reason_of_a_failure_without_a_text_of_openssl_is_its_own() -> None:
