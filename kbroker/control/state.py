@@ -104,8 +104,8 @@ def build(
         _retire_moved(broker)
     for replica in broker.catalogue.replicas():
         broker.ownership.assign(replica)
-    if new_run:
-        store.apply(Change(led_partitions=choose_leaders(broker)))
+    if new_run and (led := choose_leaders(broker)):
+        store.apply(Change(led_partitions=led))
     for topic in broker.catalogue.topics.values():
         broker.write_slots(topic, topic.partitions)
     broker.stores.complete()
@@ -144,11 +144,13 @@ def _begin_epochs(broker: Broker, store: Store, step: int, kept_in: frozenset[st
     """A new run has new leader epochs, by which clients detect truncation after an unclean stop. A
     single replica that was closed cleanly is unchanged: it keeps its epoch, and its start has
     nothing to write."""
+    renewed = [p for p in broker.catalogue.partitions() if p.replicated or p.log_dir not in kept_in]
+    if not renewed:  # a change of the store is synced, even an empty one
+        return
     store.advance_leader_epochs(step, kept_in)
     crash_point("leader change: epoch stored")
-    for partition in broker.catalogue.partitions():
-        if partition.replicated or partition.log_dir not in kept_in:
-            partition.leader_epoch += step
+    for partition in renewed:
+        partition.leader_epoch += step
 
 
 def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, str]) -> None:
@@ -224,7 +226,8 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     done = set(retired)
     broker.closing.refused = [one for one in closed if one not in done]
     broker.closing.begin({one.partition.topic for one in broker.closing.refused})
-    store.finish_deletions([*over, *retired], absent_beside(broker, retired))
+    if finished := [*over, *retired]:
+        store.finish_deletions(finished, absent_beside(broker, retired))
 
 
 def _has_replica_again(broker: Broker, one: Deletion) -> bool:

@@ -13,7 +13,7 @@ from kbroker.control.images import full_image
 from kbroker.control.metadata import adoption
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.choice import open_newest
-from kbroker.control.store.store import FILE_NAME, StoreError
+from kbroker.control.store.store import FILE_NAME, StoreError, StoreVersion
 from kbroker.ipc.layout import Slot
 from kbroker.log import boot_mark, checkpoint, files
 from tests.control.fakes import CLUSTER_ID, World, world
@@ -70,6 +70,17 @@ def test_after_a_clean_stop_single_replicas_keep_their_leader_epochs(tmp_path: P
         made.clean_dirs = frozenset(made.dirs)
         made.reboot()  # as it was stored
         assert [p.leader_epoch for p in made.broker.catalogue.partitions()] == before
+
+
+def test_the_store_has_one_change_from_a_start_after_a_clean_stop(tmp_path: Path) -> None:
+    """Each one is synced, and the start waits for it."""
+    with world(tmp_path) as made:
+        create(made, NewTopic("a", 4))
+        made.clean_dirs = frozenset(made.dirs)
+        made.reboot()
+        before = made.broker.stores.first.version
+        made.reboot()
+        assert made.broker.stores.first.version == StoreVersion(before.run + 1, before.changes + 1)
 
 
 def test_folders_of_apache_kafka_become_topics(tmp_path: Path) -> None:
