@@ -184,3 +184,13 @@ def test_a_purge_of_very_many_lists_goes_in_parts() -> None:
     assert sizes[: PURGE_INTERVAL - 1] == [keys] * (PURGE_INTERVAL - 1)
     assert [a - b for a, b in pairwise(sizes[PURGE_INTERVAL - 2 :]) if a != b] == [SWEPT_AT_ONCE] * 4
     assert sizes[-1] == 0
+
+
+def test_a_list_that_is_gone_before_its_turn_in_a_purge_is_passed_over() -> None:
+    purgatory: Purgatory[int] = Purgatory(0)
+    waiting, done = Waiter(10), Waiter(10)
+    purgatory.watch(waiting, [1])
+    purgatory.watch(done, [2])
+    purgatory.complete(done)
+    purgatory.sweep([3, 2, 1])
+    assert [purgatory.waits_for(key) for key in (1, 2, 3)] == [True, False, False]

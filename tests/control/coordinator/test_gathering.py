@@ -254,13 +254,24 @@ def test_operations_are_together_as_long_as_their_batch_is_surely_small_enough(
 
 
 @pytest.mark.parametrize(("max_bytes", "batches"), [(78, [(0, 1)]), (77, [])])
-def test_an_operation_of_exactly_the_limit_is_sent(max_bytes: int, batches: list[tuple[int, int]]) -> None:
+def test_an_operation_of_exactly_the_limit_is_sent(
+    monkeypatch: pytest.MonkeyPatch, max_bytes: int, batches: list[tuple[int, int]]
+) -> None:
+    """A larger one is refused before its batch is built."""
+    built: list[bytes] = []
+
+    def counted(records: list[NewRecord]) -> bytes:
+        built.append(build_batch(records))
+        return built[-1]
+
+    monkeypatch.setattr(gathering, "build_batch", counted)
     scene = Scene(max_bytes)
     scene.add()
     scene.end_turn()
     assert scene.sent == batches
     codes = [error and error.code for error in scene.ended]
     assert codes == ([] if batches else [ErrorCode.MESSAGE_TOO_LARGE])
+    assert len(built) == len(batches)
 
 
 def test_partitions_have_a_batch_each() -> None:

@@ -170,6 +170,30 @@ def test_closed_timers_begin_no_fired_operation() -> None:
     fired(test)
 
 
+def test_closed_timers_do_not_fire() -> None:
+    async def test(turns: Turns) -> None:
+        turns.timers.schedule("other", 100, "g", turns.operation("other"))
+        turns.timers.close()
+        turns.clock.advance(10_000)
+        assert len(turns.waiting) == 1
+
+    fired(test)
+
+
+def test_a_timer_is_renewed_unless_its_operation_waits_for_its_turn() -> None:
+    async def test(turns: Turns) -> None:
+        assert not turns.timers.renew("t", 100)
+        turns.timers.schedule("other", 100, "g", turns.operation("other"))
+        turns.clock.advance(150)
+        assert turns.timers.renew("other", 100)
+        turns.clock.advance(249)
+        assert len(turns.waiting) == 1
+        turns.clock.advance(250)
+        assert len(turns.waiting) == 2
+
+    fired(test)
+
+
 @pytest.mark.parametrize("way", ["schedule", "cancel", "put_off"])
 def test_an_operation_before_the_fired_one_overrides_it(tmp_path: Path, way: str) -> None:
     """A heartbeat that waits in front of the session's expiry renews the session."""

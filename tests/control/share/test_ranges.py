@@ -47,6 +47,7 @@ class RangesAgainstDict(RuleBasedStateMachine):
             found |= dict.fromkeys(range(each.first, each.last + 1), (each.state, each.delivery_count))
             before = each
         assert found == self.model
+        assert self.ranges.last_offset == max(self.model, default=-1)
         assert self.ranges.finished == sum(state.is_terminal for state, _ in self.model.values())
 
 
