@@ -163,7 +163,8 @@ class Fetches:
 
     def _read(self, fetch: Fetch, partitions: Sequence[FetchedPartition]) -> list[Reading]:
         """Read the partitions in order. The first one with bytes gets a whole batch; after it the
-        limits apply."""
+        limits apply. A negative limit of the answer counts for the first partition alone, as in
+        Kafka."""
         left = fetch.max_bytes
         min_one = True
         readings = []
@@ -171,7 +172,7 @@ class Fetches:
             reading = self.reader.read(each, Limits(left, min_one, fetch.isolation))
             if reading.length:
                 min_one = False
-                left = max(0, left - reading.length)
+            left = max(0, left - reading.length)
             readings.append(reading)
         return readings
 

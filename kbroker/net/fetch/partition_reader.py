@@ -49,6 +49,12 @@ class Reading(Struct):
         """Number of bytes of records."""
         return self.range.length if self.range is not None else 0
 
+    def fail(self, error: ErrorCode) -> None:
+        """The read of a partition that was found ends with an error: offsets are not shown."""
+        self.error = error
+        self.high_watermark = self.last_stable = self.log_start = -1
+        self.aborted = None
+
     @property
     def reported(self) -> tuple[int, int, int, int, bool]:
         """The values that an incremental session compares with its last answer."""
@@ -209,9 +215,7 @@ class PartitionReader:
             reading.aborted = None
             return True
         if epoch < 0 or _is_out_of_range(words, partition):
-            reading.error = ErrorCode.OFFSET_OUT_OF_RANGE
-            reading.high_watermark = reading.last_stable = reading.log_start = -1
-            reading.aborted = None
+            reading.fail(ErrorCode.OFFSET_OUT_OF_RANGE)
             return True
         return False
 
@@ -233,10 +237,13 @@ class PartitionReader:
                 base, position = stable.segment_base, stable.position
         if partition.fetch_offset >= end:
             return
+        max_bytes = min(limits.left, partition.max_bytes)
+        if max_bytes < 0:  # as Kafka's LogSegment.read, which has no error of its own for it
+            reading.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
         place = reader.locate(partition.fetch_offset, base, position, version)
         if place is None:
             return
-        max_bytes = min(limits.left, partition.max_bytes)
         if max_bytes < place.size and not limits.min_one:
             return
         reading.place = place

@@ -147,6 +147,8 @@ def _plan_range(
     position = place[FoundPlace.POSITION]
     max_bytes = min(left, get(row, Plan.MAX_BYTES))
     if max_bytes < place[FoundPlace.SIZE]:
+        if max_bytes < 0:  # an error
+            return Outcome.TO_PYTHON
         if not min_one:
             return Outcome.READY
         max_bytes = place[FoundPlace.SIZE]

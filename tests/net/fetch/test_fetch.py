@@ -49,6 +49,20 @@ def test_size_limits_keep_the_first_batch_complete(node_factory: NodeFactory) ->
     assert lengths(partitions={1: 0, 0: 0}, max_bytes=1) == [size, 0]
 
 
+def test_a_negative_size_limit_is_an_error(node_factory: NodeFactory) -> None:
+    node, size = filled(node_factory, 2)
+    link = node.connect()
+    assert produce(link, batch(b"x" * 100, 2), partition=1).error_code == 0
+
+    def read(**how: object) -> list[tuple[int, int]]:
+        parts = fetch(link, partitions={0: 0, 1: 0}, **how).responses[0].partitions
+        return [(part.error_code, len(part.records or b"")) for part in parts]
+
+    refused = ErrorCode.UNKNOWN_SERVER_ERROR, 0
+    assert read(partition_max_bytes=-1) == [refused, refused]
+    assert read(max_bytes=-1) == [refused, (0, size)], "in Kafka it counts for the first partition alone"
+
+
 @pytest.mark.parametrize("session", [(0, -1), (0, 0)], ids=["kernel", "python"])
 def test_no_answer_has_more_bytes_than_the_broker_allows(
     node_factory: NodeFactory, session: tuple[int, int]

@@ -261,6 +261,8 @@ UNCOMMON: list[dict[str, Any]] = [
     {"isolation": 2},
     {"isolation": -1},
     {"forget": [1]},
+    {"max_bytes": -1},
+    {"partition_max_bytes": -1},
 ]
 
 

@@ -227,6 +227,18 @@ def test_limits_cut_what_is_read_but_not_the_first_batch(scene: Scene) -> None:
     assert scene.reader.available(expected, 0) == 0
 
 
+@pytest.mark.parametrize("limits", [{"left": -1}, {"most": -1}, {"most": -1, "min_one": False}])
+def test_a_negative_limit_is_an_error_where_there_are_bytes(scene: Scene, limits: dict[str, int]) -> None:
+    scene.append(3)
+    for isolation in (0, Isolation.READ_COMMITTED):
+        reading = scene.read(1, isolation, **limits)
+        assert (reading.error, reading.length, reading.aborted) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0, None)
+        assert (reading.high_watermark, reading.last_stable, reading.log_start) == (-1, -1, -1)
+    assert scene.read(3, **limits).reported == (0, 3, 0, 0, False)
+    expected = FetchedPartition("t", bytes(16), 0, 0, -1, -1, -1)
+    assert scene.reader.available(expected, 0) == -1, "the answer does not wait"
+
+
 def test_read_committed_finds_nothing_if_segments_were_replaced_meanwhile(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
