@@ -50,6 +50,9 @@ EVENTS: Final = 65536
 EPOLL_EVENTS: Final = 128
 PIPELINE: Final = 256
 PLAN_ROWS: Final = 4096
+MAX_FETCH_BYTES: Final = (1 << 31) - (256 << 20)
+"""Maximum bytes of records in an answer, whatever fetch.max.bytes allows. The size of a frame has 31
+bits, and the rest of an answer may have MAX_SLICED_BYTES."""
 FIRST_CONNECTIONS: Final = 64
 """The table doubles when it is full. The work of each second reads all of it."""
 
@@ -213,7 +216,7 @@ class NetworkTables:
             Context.PIPELINE: PIPELINE,
             Context.RECEIVE_BYTES: RECEIVE_BYTES,
             Context.SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),
-            Context.FETCH_MAX_BYTES: config.get_int("fetch.max.bytes"),
+            Context.FETCH_MAX_BYTES: min(config.get_int("fetch.max.bytes"), MAX_FETCH_BYTES),
         }
 
     def grow_connections(self, count: int) -> None:

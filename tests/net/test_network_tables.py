@@ -7,6 +7,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.net.network_tables import chunks_of, new_answer_table
 from kbroker.net.rows import Answer, AnswerTable, Connection, Context, Flag
 from kbroker.net.rows.chunk_kernel import reserve_bytes
+from kbroker.protocol.long_frame import MAX_SLICED_BYTES
 from tests.net.tables import new_tables
 
 
@@ -80,3 +81,9 @@ def test_requests_take_no_more_than_the_bytes_that_may_wait() -> None:
     assert [offset >= 0 for offset in taken] == [True] * 4 + [False]
     without = new_tables({"num.network.threads": "1"})
     assert all(reserve_bytes(without.address, 2 * MIB) >= 0 for _ in range(32))
+
+
+def test_the_largest_answer_to_a_fetch_has_a_size_of_31_bits() -> None:
+    assert new_tables().words[Context.FETCH_MAX_BYTES] == 57671680
+    unlimited = new_tables({"fetch.max.bytes": str((1 << 31) - 1)})
+    assert unlimited.words[Context.FETCH_MAX_BYTES] + MAX_SLICED_BYTES < 1 << 31

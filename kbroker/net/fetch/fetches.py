@@ -74,7 +74,7 @@ class Fetches:
         self.in_slices: Callable[[Connection, Callable[[], None]], None] = lambda _, work: work()
         """Serves a long request in slices, between other requests."""
         self._node_id = config.node_id
-        self._max_bytes = config.get_int("fetch.max.bytes")
+        self._max_bytes = int(tables.words[Context.FETCH_MAX_BYTES])
         self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
         self._manager = FetchManager(tables, config, process.topics)
         self.reads = ReadTable(tables, process.senders)
