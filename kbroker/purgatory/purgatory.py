@@ -155,16 +155,24 @@ class Purgatory(Generic[Key]):
         return self._wheel.next_expiry_ms()
 
     def expire(self, now_ms: int) -> int:
-        """Complete the operations that expire by `now_ms`, earliest first; returns their number."""
+        """Complete the operations that expire by `now_ms`, earliest first; returns their number.
+        If one fails, the later ones expire in the next call."""
         count = 0
-        for operation in self._wheel.advance(now_ms):
-            assert isinstance(operation, DelayedOperation)
-            if operation.completed:  # by an operation that expired just before it
-                continue
-            operation.completed = True
-            self._swept_later()
-            operation.on_complete(True)
-            count += 1
+        expired = iter(self._wheel.advance(now_ms))
+        try:
+            for operation in expired:
+                assert isinstance(operation, DelayedOperation)
+                if operation.completed:  # by an operation that expired just before it
+                    continue
+                operation.completed = True
+                self._swept_later()
+                operation.on_complete(True)
+                count += 1
+        finally:
+            for operation in expired:
+                assert isinstance(operation, DelayedOperation)
+                if not operation.completed:
+                    self._wheel.add(operation)
         return count
 
     def sweep(self, keys: Iterable[Key]) -> None:

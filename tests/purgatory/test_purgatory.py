@@ -194,3 +194,22 @@ def test_a_list_that_is_gone_before_its_turn_in_a_purge_is_passed_over() -> None
     purgatory.complete(done)
     purgatory.sweep([3, 2, 1])
     assert [purgatory.waits_for(key) for key in (1, 2, 3)] == [True, False, False]
+
+
+def test_operations_expire_after_one_that_fails() -> None:
+    purgatory: Purgatory[int] = Purgatory(0)
+    first, ended, last = (Waiter(5) for _ in range(3))
+
+    def fail() -> bool:
+        purgatory.complete(ended)
+        raise ValueError("a bug")
+
+    failing = Chain(5, fail)
+    for waiter in (first, failing, ended, last):
+        purgatory.watch(waiter, [1])
+    with pytest.raises(ValueError, match="a bug"):
+        purgatory.expire(10)
+    assert purgatory.delayed == 1
+    assert purgatory.next_expiry_ms() == 10
+    assert purgatory.expire(10) == 1
+    assert [waiter.ends for waiter in (first, failing, ended, last)] == [[True], [True], [False], [True]]

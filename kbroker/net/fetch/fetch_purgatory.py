@@ -52,5 +52,7 @@ class FetchPurgatory(Purgatory[int]):
 
     def _expire(self) -> None:
         self._timer = None
-        self._counts.fetch_expired(self.expire(monotonic_ms()))
-        self.set_timer()
+        try:
+            self._counts.fetch_expired(self.expire(monotonic_ms()))
+        finally:  # also for the fetches that expire after one whose answer fails by a bug
+            self.set_timer()

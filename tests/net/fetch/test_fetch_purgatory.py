@@ -99,3 +99,27 @@ def test_fetches_end_when_their_time_is_over_and_are_counted(scene: Scene) -> No
 
     asyncio.run(wait())
     assert sum(scene.expired) == 3
+
+
+class Failing(Waiting):
+    def on_complete(self, expired: bool) -> None:
+        super().on_complete(expired)
+        raise ValueError("a bug")
+
+
+def test_fetches_expire_after_one_whose_answer_fails(scene: Scene) -> None:
+    async def expire() -> None:
+        reported: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        due_ms = monotonic_ms() + 5
+        waiting = [Failing(lambda: False, due_ms), Waiting(lambda: False, due_ms)]
+        for each in waiting:
+            scene.purgatory.watch(each, [SLOT])
+        scene.purgatory.set_timer()
+        async with asyncio.timeout(10):
+            while not waiting[1].ends:
+                await asyncio.sleep(0.001)
+        assert [each.ends for each in waiting] == [[True], [True]]
+        assert len(reported) == 1
+
+    asyncio.run(expire())
