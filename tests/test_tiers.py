@@ -73,6 +73,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tiers, "LAST_FAILED", tmp_path / "lastfailed")
     monkeypatch.setattr(tiers, "KNOWN_FLAKY", tmp_path / "flaky.txt")
     monkeypatch.setattr(tiers, "LAST_SECONDS", tmp_path / "cache" / "seconds.json")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(
         tiers, "files_of", lambda expressions: {tier: ["tests/a/test_b.py"] for tier in expressions}
     )
@@ -211,6 +212,7 @@ def test_the_reasons_of_skipped_tests_are_those_that_pytest_prints(
 
 
 def test_two_runs_in_one_tree_keep_what_failed_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "test_a.py").write_text("def test_that_fails():\n    assert False\n")
     monkeypatch.setattr(tiers, "ROOT", tmp_path)
     monkeypatch.setattr(tiers, "CACHE", tmp_path / "aside")
