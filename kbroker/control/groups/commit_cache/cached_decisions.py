@@ -21,6 +21,9 @@ INITIAL_DECISIONS: Final = 256
 MAX_DECISIONS: Final = 1 << 16
 INDEX_SHARE: Final = 2
 MAX_ANSWER_BYTES: Final = 64
+MAX_BYTES: Final = 1024
+"""Beginning of a request, its answer and its peer together. The decisions of clients with longer ids
+would take gigabytes; their requests are answered without a decision."""
 
 
 class Renewal(NamedTuple):
@@ -95,7 +98,7 @@ class CachedDecisions:
         peer: bytes = b"",
     ) -> None:
         key = (kind, prefix)
-        if key in self._numbers:
+        if key in self._numbers or len(prefix) + len(answer) + len(peer) > MAX_BYTES:
             return
         if (not self._free or self._indexed >= len(self._table)) and not self._make_room():
             return

@@ -13,6 +13,7 @@ from kbroker.config.acls import Acl
 from kbroker.config.authorizer import Authorizer
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.coordinator.machine import Outcome
+from kbroker.control.groups.commit_cache.cached_decisions import Renewal
 from kbroker.control.groups.offset_store import OffsetStore
 from kbroker.control.groups.rebalance import heartbeat_timer
 from kbroker.ipc.block import Peer, pack_peer, requests
@@ -275,6 +276,24 @@ def test_offsets_of_a_group_without_members_pass_too(tmp_path: Path) -> None:
         await scene.send(commit(9, {"a": [(0, 50, "")]}, {}, **who))
         assert scene.left == 0
         assert scene.committed("a", 0, "alone") == 50
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize(("length", "count"), [(900, 1), (1_100, 0), (20_000, 0)])
+def test_no_decisions_of_clients_with_long_ids_are_kept(tmp_path: Path, length: int, count: int) -> None:
+    """65,536 decisions with ids of 32 kB would take gigabytes."""
+
+    async def test(scene: Scene) -> None:
+        kept = scene.service.commit_cache._decisions
+        renewal, beat = Renewal("", 0), ApiKey.HEARTBEAT << 8 | 4
+        peer = pack_peer(Peer(1, "PLAINTEXT", "127.0.0.1", 50000, "User:b", 0, "s" * length))
+        kept.enter(GROUP, 9, encode(OffsetCommitRequest(GROUP, GENERATION, "m" * length), 9), 0, renewal)
+        assert kept.count == count
+        kept.enter_heartbeat(GROUP, beat, b"m" * length, renewal, b"")
+        assert kept.count == 2 * count
+        kept.enter_heartbeat(GROUP, beat, b"a heartbeat", renewal, b"", peer)
+        assert kept.count == 3 * count
 
     play(tmp_path, test)
 
