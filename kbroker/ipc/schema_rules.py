@@ -6,6 +6,7 @@ batches of the topic reach the code that checks records one by one. Topics witho
 nothing.
 """
 
+import re
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -14,6 +15,8 @@ from kbroker.config.topic import SUBJECTS, TopicConfig
 ANY_CODEC: Final = -1
 MIN_RULES: Final = 8
 """Offset of packed words: a packed word without rules would be less."""
+
+_TEXT: Final = re.compile(rb'"[^"]*"')
 
 
 class Strategy(IntEnum):
@@ -64,3 +67,15 @@ def unpacked(word: int) -> tuple[int, SchemaRules | None]:
 
 def _strategy(number: int) -> Strategy | None:
     return Strategy(number - 1) if number else None
+
+
+def has_many_values(text: bytes, limit: int) -> bool:
+    """Whether JSON has more values than the limit, names included, without parsing it: each text has
+    two quotes, and each other value follows a comma, a colon or a bracket."""
+    if len(text) <= limit:
+        return False
+    plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    if plain.count(b'"') > 2 * limit:
+        return True
+    outside = _TEXT.sub(b"", plain)
+    return sum(outside.count(mark) for mark in (b",", b"[", b"{")) > limit

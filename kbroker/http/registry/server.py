@@ -31,6 +31,7 @@ from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import dump
 from kbroker.http.tls import HttpTls
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.schema_rules import has_many_values
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,6 @@ _CODES = {
 """Error codes of the API for refused logins."""
 MAX_VALUES = 100_000
 """Maximum of a body's JSON, names included. Three bytes may be a value of eighty in memory."""
-_TEXT = re.compile(rb'"[^"]*"')
 _PARSING = threading.Lock()
 """A body of 8 MiB takes several times as much while it is parsed."""
 MAX_DEPTH = 100
@@ -173,7 +173,7 @@ def _answered(work: Callable[[], Any], title: str) -> Answer:
 
 
 def _body(body: bytes) -> Mapping[str, Any]:
-    if _has_many_values(body):
+    if has_many_values(body, MAX_VALUES):
         raise unprocessable(422, f"the body has more than {MAX_VALUES} values")
     try:
         with _PARSING:
@@ -185,18 +185,6 @@ def _body(body: bytes) -> Mapping[str, Any]:
     if _depth(given) > MAX_DEPTH:
         raise unprocessable(422, "the body is nested too deeply")
     return given
-
-
-def _has_many_values(body: bytes) -> bool:
-    """Whether there are more than MAX_VALUES, without parsing them: each text has two quotes, and
-    each other value follows a comma, a colon or a bracket."""
-    if len(body) <= MAX_VALUES:
-        return False
-    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    if plain.count(b'"') > 2 * MAX_VALUES:
-        return True
-    outside = _TEXT.sub(b"", plain)
-    return sum(outside.count(mark) for mark in (b",", b"[", b"{")) > MAX_VALUES
 
 
 def _depth(value: Any) -> int:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kbroker.config.topic import SCHEMAS
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import PartitionImage
-from kbroker.ipc.schema_rules import Strategy
+from kbroker.ipc.schema_rules import Strategy, has_many_values
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
@@ -33,10 +33,13 @@ log = logging.getLogger(__name__)
 
 OPEN_FILES: Final = 16
 BATCH_BYTES: Final = 8 << 20
-"""Decompressed; a larger batch is ignored. All clients of the process wait while a text of it is
-parsed, and those of topics with schemas until all of it is."""
+"""Decompressed; a larger batch is ignored. Clients of topics with schemas wait until all of it is
+parsed."""
 BATCH_HEADERS: Final = 10_000
 """Maximum of headers of the records of a batch; a batch with more is ignored, too."""
+MAX_VALUES: Final = 120_000
+"""Maximum of a record's JSON, or a schema's: all clients of the process wait while it is parsed. The
+registry takes a schema from a body of 100,000."""
 REBUILD_S: Final = 3600.0
 """After this time the topic is read from its start again, because compaction may have removed
 tombstones."""
@@ -80,12 +83,12 @@ class Registered:
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """One record of the topic. Records that are no schema or cannot be parsed are ignored."""
         try:
-            name = json.loads(key or b"null")
+            name = _parsed(key or b"null")
             kind = name["keytype"]
             if kind == "SCHEMA":
-                self._schema(_plain(name["subject"]), int(name["version"]), value and json.loads(value))
+                self._schema(_plain(name["subject"]), int(name["version"]), value and _parsed(value))
             elif kind == "DELETE_SUBJECT" and value is not None:
-                last = int(json.loads(value)["version"])
+                last = int(_parsed(value)["version"])
                 subject = _plain(name["subject"])
                 for version in [each for each in self._versions.get(subject, {}) if each <= last]:
                     self._remove(subject, version)
@@ -192,11 +195,20 @@ class RegisteredSchemas:
         return words
 
 
+def _parsed(text: bytes) -> Any:
+    """Raises ValueError and RecursionError."""
+    if has_many_values(text, MAX_VALUES):
+        raise ValueError(f"more than {MAX_VALUES} values")
+    return json.loads(text)
+
+
 def record_name(kind: str, schema: str) -> str | None:
     """The name that strategies use: of the record, of the first message, or the title. Raises
     ValueError or RecursionError for a text that is no schema."""
     if kind == "PROTOBUF":
         return _message_name(schema)
+    if has_many_values(schema.encode("utf-8", "replace"), MAX_VALUES):
+        return None
     found = json.loads(schema)
     if type(found) is not dict:
         return None
@@ -212,12 +224,21 @@ def _message_name(schema: str) -> str | None:
     try:
         package, message = _descriptor_names(b64decode(schema, validate=True))
     except (ValueError, IndexError):
-        text = _COMMENT_OR_STRING.sub(" ", _ESCAPE.sub("", schema))
+        text = _COMMENT_OR_STRING.sub(_blank, _ESCAPE.sub(_nothing, schema))
         packages, messages = _PACKAGE.search(text), _MESSAGE.search(text)
         package, message = packages[1] if packages else "", messages[1] if messages else ""
     if not message:
         return None
     return f"{package}.{message}" if package else message
+
+
+def _nothing(_: re.Match[str]) -> str:
+    """A function: other threads wait for all replacements by a text, but only for one by this."""
+    return ""
+
+
+def _blank(_: re.Match[str]) -> str:
+    return " "
 
 
 def _descriptor_names(data: bytes) -> tuple[str, str]:

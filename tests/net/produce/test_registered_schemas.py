@@ -2,6 +2,8 @@
 
 import base64
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from kbroker.ipc.schema_rules import Strategy
 from kbroker.log import files
 from kbroker.net.produce import registered_schemas
 from kbroker.net.produce.registered_schemas import (
+    MAX_VALUES,
     Registered,
     RegisteredSchemas,
     Unreadable,
@@ -26,6 +29,8 @@ from kbroker.net.produce.registered_schemas import (
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch
 from tests.net.produce.schema_records import ORDER, key, value
+
+LOADS = json.loads
 
 
 def has(known: Registered, id_: int, topic: str = "t", strategy: Strategy = Strategy.TOPIC_NAME) -> bool:
@@ -125,6 +130,34 @@ def test_names_are_those_of_records_messages_and_titles() -> None:
 def test_a_long_schema_is_read_once(text: str) -> None:
     """From each beginning of a comment its end was searched again: half an hour for this schema."""
     assert record_name("PROTOBUF", f"message Order {{ }} {text * 1_000_000}") == "Order"
+
+
+@pytest.mark.parametrize("text", [b"0,", b"[],", b'"",', b'"\\\\",'])
+def test_a_record_of_very_many_values_is_ignored(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 MiB of them stopped the network process for 0.3 s."""
+    known = Registered()
+    found = value("t-value", 1, 7)
+    known.apply(key("t-value", 1), found[:-1] + b',"metadata":[' + text * 1000 + b"0]}")
+    assert has(known, 7)
+    long = found[:-1] + b',"metadata":[' + text * MAX_VALUES + b"0]}"
+    monkeypatch.setattr("json.loads", lambda text: pytest.fail("parsed") if len(text) > 1000 else LOADS(text))
+    known.apply(key("t-value", 2), long.replace(b": 7", b": 8"))
+    known.apply(long, found)
+    assert not has(known, 8)
+    assert record_name("AVRO", f'{{"name":"x","doc":[{text.decode() * MAX_VALUES}0]}}') is None
+
+
+@pytest.mark.parametrize("text", ["/**/", "\\'", "''"])
+def test_other_threads_run_while_a_schema_with_very_many_comments_is_read(text: str) -> None:
+    """Such a schema of 8 MiB stopped the network process for 0.8 s."""
+    schema = f"message Order {{ }} {text * 1_000_000}"
+    reading = threading.Thread(target=record_name, args=("PROTOBUF", schema))
+    turns = 0
+    reading.start()
+    while reading.is_alive():
+        turns += 1
+        time.sleep(0.001)
+    assert turns > 10
 
 
 class Log:
