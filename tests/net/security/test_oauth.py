@@ -62,6 +62,22 @@ def test_a_header_that_is_nested_too_deeply_is_a_bad_token(
         claims(checks, token())
 
 
+@pytest.mark.parametrize("claim", ["exp", "iat", "nbf"])
+def test_a_time_of_another_type_is_a_bad_token(
+    checks: TokenChecks, monkeypatch: pytest.MonkeyPatch, claim: str
+) -> None:
+    """PyJWT 2.10 does not catch the error of int()."""
+    decode = jwt.decode
+
+    def converted(text: str, *args: Any, **options: Any) -> Any:
+        int(decode(text, options={"verify_signature": False})[claim])
+        return decode(text, *args, **options)
+
+    monkeypatch.setattr(jwt, "decode", converted)
+    with pytest.raises(BadToken):
+        claims(checks, token(**{claim: []}))
+
+
 @pytest.mark.parametrize("end", [10**400, 1e300, 1 << 62, "99999999999999999999"])
 def test_a_token_whose_end_is_far_off_ends_in_time_for_an_int64(checks: TokenChecks, end: object) -> None:
     user, ends_s = claims(checks, token(exp=end))
