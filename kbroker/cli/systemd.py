@@ -57,6 +57,8 @@ RestartSec=1
 # Settings that are refused, which no further start accepts.
 RestartPreventExitStatus=2
 LimitNOFILE=1048576
+# A core dump has records, and passwords of clients and key stores.
+LimitCORE=0
 UMask=0077
 
 AmbientCapabilities=

@@ -60,6 +60,10 @@ def test_a_broker_that_refuses_its_settings_is_not_started_again() -> None:
     assert f"RestartPreventExitStatus={EXIT_CONFIG}\n" in text
 
 
+def test_a_crash_of_the_service_leaves_no_passwords_in_a_core_dump() -> None:
+    assert "\nLimitCORE=0\n" in unit(Path("/opt/kbroker/bin/kbroker"), "/etc/kbroker/server.properties")
+
+
 def test_names_with_spaces_and_signs_of_systemd_stay_one_word() -> None:
     text = unit(Path("/opt/kbroker/bin/kbroker"), "/etc/my settings/100%/$x.properties")
     assert 'serve "/etc/my settings/100%%/$$x.properties" --override' in text
