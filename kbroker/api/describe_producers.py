@@ -26,6 +26,7 @@ from kbroker.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, fast_paths=(REPEATED,))
 SLOTS_AT_ONCE: Final = 64
@@ -97,7 +98,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Answer:
     logs = {
         slot: broker.slots.word(slot, Slot.SEQUENCE) & ~1
         for each in by_worker.values()
-        for slot in each.parts
+        for slot in paced(each.parts)
     }
     answer = Deferred()
     left = len(by_worker)
@@ -117,7 +118,9 @@ def _cached(
     ctx: RequestContext, logs: dict[int, int], response: DescribeProducersResponse
 ) -> CachedAnswer | DescribeProducersResponse:
     """The producers of a log change with its slot (`LogSlot.producers_changed`)."""
-    producers = sum(len(part.active_producers) for topic in response.topics for part in topic.partitions)
+    producers = sum(
+        len(part.active_producers) for topic in paced(response.topics) for part in paced(topic.partitions)
+    )
     return cached_answers(ctx, response, logs=logs) if producers <= MAX_CACHED else response
 
 

@@ -31,6 +31,7 @@ from kbroker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kbroker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -134,6 +135,10 @@ DEEP: dict[str, tuple[ApiKey, Callable[[], Struct]]] = {
     "settings to describe": (
         ApiKey.DESCRIBE_CONFIGS,
         lambda: DescribeConfigsRequest([DescribeConfigsResource(2, "n0", settings(100_000))]),
+    ),
+    "a partition whose producers are described again and again": (
+        ApiKey.DESCRIBE_PRODUCERS,
+        lambda: DescribeProducersRequest([TopicRequest("n0", [0] * 1_500_000)]),
     ),
 }
 """Long lists within a single entry, and requests whose entries take a path of their own."""
