@@ -32,6 +32,7 @@ for name in ("KBROKER_BOOTSTRAP", "KBROKER_LOG_LEVEL", "KBROKER_LOG_FORMAT"):
 COMPILED = "about compiled kernels"
 LARGE = "too large for plain Python"
 NOT_PLAIN = {
+    "tests/api/test_rebalance_requests.py::test_a_rebalance_costs_less": COMPILED,
     "tests/kernels/test_compiler.py": COMPILED,
     "tests/kernels/test_image.py": COMPILED,
     "tests/kernels/test_packaged.py": COMPILED,
