@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Self
 
 
-def exit_code(pid: int, within_s: float = 30.0) -> int:
+def exit_code(pid: int, within_s: float = 120.0) -> int:
     """Of a child, which is killed when it takes longer; that of a signal is negative."""
     watched = os.pidfd_open(pid)
     try:
@@ -40,7 +40,7 @@ class ForkedChild:
             finally:
                 os._exit(code)
 
-    def wait(self, within_s: float = 30.0) -> int:
+    def wait(self, within_s: float = 120.0) -> int:
         """As `exit_code`."""
         if self._code is None:
             self._code = exit_code(self.pid, within_s)

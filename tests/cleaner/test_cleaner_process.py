@@ -47,6 +47,16 @@ def create(node: KBroker, topic: str, **config: str) -> None:
     made[topic].result(120)
 
 
+def change(node: KBroker, topic: str, **config: str) -> None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    for name, value in config.items():
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource.add_incremental_config(entry)
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(120)
+
+
 def produce(node: KBroker, topic: str, count: int, first: int = 0, value: bytes = b"") -> dict[bytes, bytes]:
     """Records whose values hold their number; gives key to latest value."""
     producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "linger.ms": 5})
@@ -236,9 +246,10 @@ def test_an_empty_cleanup_policy_keeps_everything(node: KBroker) -> None:
 
 def test_compact_and_delete_together_bound_age_and_keys(broker_factory: Callable[..., KBroker]) -> None:
     node = broker_factory({**SETTINGS, "log.retention.check.interval.ms": "200"})
-    create(node, "both", **{"cleanup.policy": "compact,delete", "retention.ms": "3000"})
+    create(node, "both", **{"cleanup.policy": "compact,delete", "retention.ms": "3600000"})
     produce(node, "both", 1500)
     wait_until(lambda: 0 < len(read(node, "both")) < 700, "never compacted")
+    change(node, "both", **{"retention.ms": "3000"})  # not before: a slow cleaner would find nothing left
     produce(node, "both", 10, first=1500)
     time.sleep(3)
     produce(node, "both", 1, first=1510)
@@ -274,11 +285,6 @@ def test_a_log_that_becomes_compacted_is_cleaned_at_once(broker_factory: Callabl
     create(node, "later", **{"cleanup.policy": "delete"})
     latest = produce(node, "later", 1500)
     time.sleep(1)  # it backs off now
-    resource = ConfigResource(ConfigResource.Type.TOPIC, "later")
-    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
-    resource.add_incremental_config(compact)
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(120)
+    change(node, "later", **{"cleanup.policy": "compact"})
     wait_until(lambda: len(read(node, "later")) < 700, "not before the back-off is over")
     assert dict(read(node, "later").values()) == latest

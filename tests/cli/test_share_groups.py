@@ -37,6 +37,7 @@ def consumed(cli: Shell, target: Target, topic: str, group: str) -> str:
         in cli("share-groups", "reset-offsets", group, "--all-topics", "--to-latest", code=1).stderr
     )
     consumer.close()
+    deadline = time.monotonic() + WAIT_S
     while cli("share-groups", "describe", group, "--json").json[0]["state"] != "Empty":
         assert time.monotonic() < deadline, "the member is still there"
         time.sleep(0.1)

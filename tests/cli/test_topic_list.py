@@ -48,14 +48,16 @@ def test_rates_count_what_came_between_two_looks(cli: Shell, topic: str) -> None
     cli("produce", topic, "-q", stdin=b"before\n" * 50)
     (still,) = cli("topics", "list", topic, "--rates", 0.1, "--json").json
     assert (still["records"], still["records_per_second"], still["bytes_per_second"]) == (50, 0, 0)
-    with beside(lambda stop: write_until(stop, topic)):
+    begun = threading.Event()
+    with beside(lambda stop: write_until(stop, topic, begun)):
+        assert begun.wait(60)  # until a client has connected, there are none
         (busy,) = cli("topics", "list", topic, "--rates", 1, "--json").json
     assert busy["records_per_second"] > 0
     assert busy["bytes_per_second"] > 0
     assert "--rates" in cli("topics", "list", "--rates", "nan", code=2).stderr
 
 
-def write_until(stop: threading.Event, topic: str) -> None:
+def write_until(stop: threading.Event, topic: str, begun: threading.Event) -> None:
     import os
 
     from confluent_kafka import Producer
@@ -63,4 +65,5 @@ def write_until(stop: threading.Event, topic: str) -> None:
     producer = Producer({"bootstrap.servers": os.environ["KBROKER_BOOTSTRAP"]})
     while not stop.wait(0.01):
         producer.produce(topic, b"a record of some length")
-        producer.flush(5)
+        if not producer.flush(5):
+            begun.set()
