@@ -20,6 +20,7 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from tests.attack.peers import Target, port_of, target
+from tests.callbacks import slowness
 from tests.compat.raw import receive
 from tests.conftest import BrokerFactory
 from tests.peer.apache_kafka import ApacheKafka
@@ -75,7 +76,7 @@ def test_no_pattern_stalls_control(broker: KBroker) -> None:
     for number, pattern in enumerate(PATTERNS):
         listed(peer, pattern)
         subscribed(peer, pattern, number)
-    assert broker.cpu_s() - before_s < AT_ONCE_CPU_S
+    assert broker.cpu_s() - before_s < AT_ONCE_CPU_S * slowness()
 
 
 def test_no_pattern_of_client_metrics_stalls_control(broker_factory: BrokerFactory) -> None:
@@ -92,7 +93,7 @@ def test_no_pattern_of_client_metrics_stalls_control(broker_factory: BrokerFacto
         before_s = broker.cpu_s()
         link.sendall(requested)
         assert receive(link, 4)
-    assert broker.cpu_s() - before_s < AT_ONCE_CPU_S
+    assert broker.cpu_s() - before_s < AT_ONCE_CPU_S * slowness()
 
 
 @pytest.mark.kafka

@@ -19,6 +19,7 @@ from kbroker.config.client_pattern import (
 from kbroker.control.groups.consumer_group import regex
 from kbroker.control.groups.consumer_group.regex import matching_topics
 from kbroker.protocol.slices import SLICE_NS, Work
+from tests.callbacks import slowness
 
 ATOMS = st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[^a]", "[a-c_]", r"\d", r"\w", r"\S", "x?"])
 PATTERNS = st.recursive(
@@ -106,7 +107,7 @@ def test_the_reason_is_in_the_words_of_kafkas_re2j(pattern: str, why: str) -> No
 def test_an_expression_that_would_keep_python_busy_for_years_is_quick() -> None:
     began = time.thread_time()
     assert not ClientPattern("(a*)*(a|aa)+b").matches("a" * 249)
-    assert time.thread_time() - began < 5
+    assert time.thread_time() - began < 5 * slowness()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_pattern_that_takes_long_to_compile_is_refused_at_once(pattern: str) -
     began = time.thread_time()
     with pytest.raises(InvalidPattern, match="expression too large"):
         ClientPattern(pattern)
-    assert time.thread_time() - began < 0.1
+    assert time.thread_time() - began < 0.1 * slowness()
 
 
 @pytest.mark.parametrize("pattern", ["(a?)*" * 1500, "(a?b*)*" * 1000, "a?b?" * 900, "(|a)" * 2000])
@@ -126,7 +127,7 @@ def test_a_pattern_of_very_many_groups_is_matched_quickly(pattern: str) -> None:
     """Without a bound, and with groups that are captured, one name took RE2 47 s."""
     began = time.thread_time()
     assert not ClientPattern(pattern).matches("a" * 248 + "!")
-    assert time.thread_time() - began < 1
+    assert time.thread_time() - began < slowness()
 
 
 class Slow:

@@ -24,6 +24,7 @@ from kbroker.http.registry.schema_cache import OVERHEAD, SchemaCache
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import SchemaTopic
 from kbroker.http.registry.topic_records import Reference, SchemaRow
+from tests.callbacks import slowness
 
 CALLER = cast("Caller", None)
 ORDER = (
@@ -243,14 +244,14 @@ def test_a_schema_of_records_that_are_used_twice_is_no_work_without_data() -> No
         fields = [{"name": "a", "type": schema}, {"name": "b", "type": name}]
         schema = {"type": "record", "name": f"R{number}", "fields": fields}
     for kind in ({"type": "array", "items": schema}, {"type": "map", "values": schema}):
-        assert took_s(decoder_of("AVRO", json.dumps(kind), {}), b"\0") < 1
+        assert took_s(decoder_of("AVRO", json.dumps(kind), {}), b"\0") < slowness()
 
 
 def test_a_value_of_a_wide_union_is_compared_with_no_other_branch() -> None:
     """The library compared all branches with each value."""
     branches = [{"type": "fixed", "name": f"F{number}", "size": 0} for number in range(2000)]
     read = decoder_of("AVRO", json.dumps({"type": "array", "items": branches}), {})
-    assert took_s(read, long_of(1000) + long_of(1999) * 1000 + b"\0") < 2
+    assert took_s(read, long_of(1000) + long_of(1999) * 1000 + b"\0") < 2 * slowness()
 
 
 def test_an_unknown_type_of_schema_is_named() -> None:

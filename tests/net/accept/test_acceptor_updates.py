@@ -11,6 +11,7 @@ from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, PRODUCER_
 from kbroker.ipc import fds
 from kbroker.net.accept import acceptor_updates
 from kbroker.net.accept.acceptor_updates import AcceptorSettings, IpRates
+from tests.callbacks import slowness
 
 SENT: list[tuple[dict[str, float | None], bool]] = []
 MAX_MS = 8.0
@@ -73,7 +74,7 @@ def test_a_change_beside_very_many_rates_costs_its_own_size(rates: IpRates) -> N
 
     asyncio.run(run())
     assert [({hosts[7]: 5.0}, False)] == SENT
-    assert sorted(took)[len(took) * 9 // 10] < MAX_MS, took[-9:]
+    assert sorted(took)[len(took) * 9 // 10] < MAX_MS * slowness(), took[-9:]
 
 
 def test_all_that_is_unsent_gives_way_to_a_full_table(rates: IpRates) -> None:

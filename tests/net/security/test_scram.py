@@ -9,6 +9,7 @@ import pytest
 from kbroker.control.decoys import NUMBER_LENGTHS, Decoys
 from kbroker.ipc.messages import ScramCredential
 from kbroker.net.security.scram import ScramError, ScramServer
+from tests.callbacks import slowness
 from tests.net.security.scram_client import PASSWORD, SALT, client_final, credential
 
 
@@ -118,7 +119,7 @@ def test_a_wrong_proof_costs_no_more_for_many_iterations(mechanism: str) -> None
         with pytest.raises(ScramError, match="credentials"):
             server.final(f"c=biws,{nonce},p={proof}".encode())
         shortest_ns.append(time.thread_time_ns() - began_ns)
-    assert min(shortest_ns) < 2_000_000
+    assert min(shortest_ns) < 2_000_000 * slowness()
 
 
 def test_a_name_has_its_commas_and_signs_back() -> None:
