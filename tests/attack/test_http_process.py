@@ -25,6 +25,7 @@ from kbroker.protocol.messages.produce import PartitionProduceData, ProduceReque
 from kbroker.protocol.records import build_batch
 from tests.attack.peers import target
 from tests.attack.processes import until
+from tests.callbacks import slowness
 from tests.compat.registry_requests import LISTEN, ask, url_of
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
@@ -171,8 +172,8 @@ def test_schemas_that_take_long_are_answered_and_probes_beside_them(broker: KBro
                 status, answer = ask(f"{url}/subjects/s/versions", {"schema": one, "schemaType": kind})
             print(f"{name}: {status} in {took[-1]:.1f} s, {str(answer)[:100]}")
             assert status in (200, 409, 422), answer
-            assert took[-1] < ANSWER_S
-    assert max(waits) < PROBE_S, sorted(waits)[-5:]
+            assert took[-1] < ANSWER_S * slowness()
+    assert max(waits) < PROBE_S * slowness(), sorted(waits)[-5:]
     assert "Traceback" not in broker.logs(1 << 20)
 
 
@@ -239,7 +240,7 @@ def test_pipelined_requests_do_not_exclude_others(broker: KBroker) -> None:
     try:
         with probed(broker) as waits:
             until(lambda: served(url), 12 * AT_WORK_S)
-        assert max(waits) < PROBE_S, sorted(waits)[-5:]
+        assert max(waits) < PROBE_S * slowness(), sorted(waits)[-5:]
     finally:
         stop.set()
         for thread, link in zip(threads, links, strict=True):
@@ -276,4 +277,4 @@ def test_the_message_browser_reads_bombs_in_pieces(broker: KBroker) -> None:
             assert status == 200
             assert len(page["records"]) == 500
     assert (http.memory_info().rss - before) >> 20 < GROWTH_MB
-    assert max(waits) < PROBE_S, sorted(waits)[-5:]
+    assert max(waits) < PROBE_S * slowness(), sorted(waits)[-5:]

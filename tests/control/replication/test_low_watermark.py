@@ -40,7 +40,7 @@ def copied(made: World, number: int, log_start: int) -> None:
     made.shared.slots[only(made).replicas[number].slot, Slot.LOG_START] = log_start
 
 
-async def delete(made: World, offset: int, timeout_ms: int = 10_000) -> tuple[int, int]:
+async def delete(made: World, offset: int, timeout_ms: int = 60_000) -> tuple[int, int]:
     requested = DeleteRecordsTopic("a", [DeleteRecordsPartition(0, offset)])
     answer: Any = await ask(
         made.broker, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([requested], timeout_ms)
