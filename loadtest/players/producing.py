@@ -14,11 +14,10 @@ NOTHING = np.empty(0, np.int64)
 
 
 def schedule_of(part: Part, player: Player) -> Schedule:
+    """The run's; a player that replaces another in the middle of the run continues there."""
     settings = player.settings
-    begin_ns = max(part.begin_ns, player.clock.now_ns())
-    schedule = Schedule(part.rate, SHAPES[settings.shape], begin_ns, settings.seconds)
-    schedule.advance(begin_ns)
-    return schedule
+    shape, now_ns = SHAPES[settings.shape], player.clock.now_ns()
+    return Schedule(part.rate, shape, part.begin_ns, settings.seconds, now_ns)
 
 
 class ProducingPlayer(Player):

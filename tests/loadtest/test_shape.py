@@ -1,5 +1,7 @@
 """Shapes of a load, and the schedule that follows one without forgetting what was late."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -90,5 +92,42 @@ def test_a_schedule_begins_at_its_begin() -> None:
     schedule.advance(10 * SECOND)
     assert schedule.waiting == 0
     schedule.advance(40 * SECOND)
-    assert schedule.waiting == 120
-    assert schedule.take(1, 0).tolist() == [10 * SECOND + SECOND // 4]
+    assert schedule.waiting == 60, "a quarter of the area below a rate that grows from 0 to 8 in 60 s"
+    first = 10 + math.sqrt(15)  # where that area is one record
+    assert schedule.take(1, 0) / SECOND == pytest.approx([first], abs=0.01)
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+@pytest.mark.parametrize("stall_s", [7, 27, 46, 60])
+def test_a_stall_adds_as_many_records_as_were_due_meanwhile(name: str, stall_s: int) -> None:
+    """A stall that ends within a spike counts the spike only for as long as it lasted."""
+    prompt, stalled = (Schedule(100.0, SHAPES[name], 0, 120.0) for _ in range(2))
+    for step in range(1, stall_s * 100 + 1):
+        prompt.advance(step * SECOND // 100)
+    stalled.advance(stall_s * SECOND)
+    assert stalled.waiting == pytest.approx(prompt.waiting, abs=1)
+    times = [schedule.take(1 << 20, 0) for schedule in (prompt, stalled)]
+    both = min(map(len, times))
+    assert np.abs(times[0][:both] - times[1][:both]).max() < SECOND // 100
+
+
+def test_times_since_the_epoch_are_as_exact_as_small_ones() -> None:
+    """They have more digits than a float."""
+    begin_ns = 1_700_000_000_123_456_789
+    schedule = Schedule(4.0, steady, begin_ns, 60.0)
+    schedule.advance(begin_ns + SECOND)
+    assert (schedule.take(9, 0) - begin_ns).tolist() == [part * SECOND // 4 for part in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_a_schedule_that_starts_later_follows_the_shape_of_the_run(name: str) -> None:
+    whole = Schedule(10.0, SHAPES[name], 0, 120.0)
+    whole.advance(26 * SECOND)
+    before = whole.waiting
+    late = Schedule(10.0, SHAPES[name], 0, 120.0, from_ns=26 * SECOND)
+    late.advance(26 * SECOND)
+    assert late.waiting == 0
+    for schedule in (whole, late):
+        schedule.advance(40 * SECOND)
+    assert late.waiting == pytest.approx(whole.waiting - before, abs=1)
+    assert late.take(1, 0)[0] > 26 * SECOND
