@@ -290,15 +290,21 @@ def epoch_end(folder: str, epoch: int, log_end: int) -> tuple[int, int]:
     there is none.
 
     From leader-epoch-checkpoint: version, count, then a line "epoch start-offset" each. Raises
-    OSError, also when the folder is gone: the log has moved."""
+    CorruptLog for another content, OSError, also when the folder is gone: the log has moved."""
+    path = Path(folder) / "leader-epoch-checkpoint"
     try:
-        lines = (Path(folder) / "leader-epoch-checkpoint").read_text().split("\n")[2:]
+        lines = path.read_text().split("\n")
+        entries = [
+            (int(first), int(second))
+            for first, second in (line.split() for line in lines[2:] if line.strip())
+        ]
+        if len(lines) > 2 and int(lines[1]) != len(entries):
+            raise ValueError(f"{lines[1]} entries announced, {len(entries)} found")
     except FileNotFoundError:
         Path(folder).stat()
         return -1, -1
-    entries = [
-        (int(first), int(second)) for first, second in (line.split() for line in lines if line.strip())
-    ]
+    except ValueError as error:
+        raise CorruptLog(f"{path}: {error}") from error
     if not entries or epoch > entries[-1][0]:
         return -1, -1
     if epoch == entries[-1][0]:

@@ -345,6 +345,23 @@ def test_epochs_end_where_the_next_one_begins(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "content", [b"0\n1\n0\n", b"0\n1\n0 x\n", b"0\n2\n0 0\n", b"0\n1\n", b"0\n\xff\n0 0\n"]
+)
+def test_a_damaged_checkpoint_of_epochs_is_an_error_of_the_storage(scene: Scene, content: bytes) -> None:
+    """A consumer would lose its connection, or restart where its auto.offset.reset says."""
+    scene.append(2)
+    (scene.log.folder / "leader-epoch-checkpoint").write_bytes(content)
+    assert scene.read(1, last_epoch=0).error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert scene.read(1).error is ErrorCode.NONE
+
+
+def test_an_empty_checkpoint_knows_no_epochs(tmp_path: Path) -> None:
+    """It is created before it is written."""
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(b"")
+    assert epoch_end(str(tmp_path), 3, 10) == (-1, -1)
+
+
 def test_a_folder_that_has_moved_says_nothing_of_epochs(tmp_path: Path) -> None:
     """A consumer whose epoch was not found there would restart where its auto.offset.reset
     says."""
