@@ -42,7 +42,7 @@ from spark_validation.checks import (
 )
 from spark_validation.evidence import IDENTITY, Evidence
 from spark_validation.grounds import weigh
-from spark_validation.verdict import LISTED, CannotJudge, Verdict
+from spark_validation.verdict import CannotJudge, Verdict, listed
 
 log = logging.getLogger("spark_validation")
 KEPT = StorageLevel.DISK_ONLY
@@ -289,7 +289,7 @@ class Judge:
     def take(self, found: DataFrame) -> None:
         """Findings into the verdict, at most LISTED of them. Those by an order of times are counted
         where the clients' clocks were set."""
-        rows = [row.asDict() for row in found.limit(LISTED).collect()]
+        rows = listed(found)
         if self.evidence.stepped_ns > STEPPED_NS:
             rows = [row | {"convicts": row["convicts"] and row["kind"] not in TIMED} for row in rows]
         self.verdict.add(rows)

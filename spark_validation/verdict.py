@@ -10,6 +10,16 @@ LISTED = 10_000  # findings kept for each check; the count beyond is not exact
 EXAMPLES = 20
 
 
+def listed(found: Any) -> list[dict[str, Any]]:
+    """Rows of a frame of findings, LISTED at most of those that convict: none of them is left out
+    for one that is only counted."""
+    rows = [row.asDict() for row in found.limit(LISTED).collect()]
+    counted = [row for row in rows if not row["convicts"]]
+    if len(rows) < LISTED or not counted:
+        return rows
+    return [*(row.asDict() for row in found.where("convicts").limit(LISTED).collect()), *counted]
+
+
 class CannotJudge(Exception):
     """The evidence does not allow a verdict; the text says what is missing and what brings it."""
 

@@ -34,7 +34,7 @@ from spark_validation.live.stream import Stream
 from spark_validation.log_frames import LARGE_FETCHES, identified, segment_log
 from spark_validation.opening import existing, open_evidence, opened_run
 from spark_validation.segments.source import FORMAT
-from spark_validation.verdict import LISTED, Verdict
+from spark_validation.verdict import LISTED, Verdict, listed
 
 log = logging.getLogger("spark_validation")
 TRIGGER = "2 seconds"
@@ -195,7 +195,7 @@ class LiveJob:
         """New findings into the verdict."""
         known = {self.key(row) for result in self.verdict.results.values() for row in result.convicting}
         for frame in found:
-            rows = self.unannounced([row.asDict() for row in frame.limit(LISTED).collect()])
+            rows = self.unannounced(listed(frame))
             self.verdict.add([row for row in self.unremoved(rows) if self.key(row) not in known])
 
     def log_of(self, buckets: list[Bucket]) -> DataFrame:

@@ -1,5 +1,6 @@
 """The verdict of a judgement: findings that convict, findings that are counted, and no verdict."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,11 +9,45 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from spark_validation.anomalies import ANOMALIES
 from spark_validation.options import CANNOT_JUDGE, CLEAN, CONVICTED
-from spark_validation.verdict import LISTED, Verdict
+from spark_validation.verdict import LISTED, Verdict, listed
 
 
 def finding(anomaly: str, kind: str = "k", convicts: bool = True) -> dict[str, Any]:
     return {"anomaly": anomaly, "kind": kind, "convicts": convicts}
+
+
+class Frame(list[dict[str, Any]]):
+    """Rows as a frame of Spark has them, in some order."""
+
+    def limit(self, count: int) -> "Frame":
+        return Frame(self[:count])
+
+    def where(self, column: str) -> "Frame":
+        return Frame(row for row in self if row[column])
+
+    def collect(self) -> list[Any]:
+        return [SimpleNamespace(asDict=lambda row=row: row) for row in self]
+
+
+def test_findings_that_are_counted_displace_none_that_convicts() -> None:
+    """A run with faults may have many repeats of producers without idempotence, and one of
+    another."""
+    verdict = Verdict()
+    many = [finding("V04", convicts=False)] * (LISTED + 5)
+    verdict.add(listed(Frame([*many, finding("V04")])))
+    assert verdict.convicted() == {"V04": 1}
+    assert len(verdict.results["V04"].counted) == LISTED
+    assert verdict.results["V04"].truncated
+
+
+@pytest.mark.parametrize(
+    ("counted", "convicting", "shown"),
+    [(0, 3, 3), (2, 3, 5), (0, LISTED + 9, LISTED), (1, LISTED + 9, LISTED + 1)],
+)
+def test_findings_that_convict_are_listed_up_to_the_limit(counted: int, convicting: int, shown: int) -> None:
+    rows = [finding("V01", convicts=False)] * counted + [finding("V01")] * convicting
+    assert len(found := listed(Frame(rows))) == shown
+    assert sum(row["convicts"] for row in found) == min(convicting, LISTED)
 
 
 def test_a_finding_that_convicts_outweighs_what_is_missing() -> None:
