@@ -322,6 +322,7 @@ def apply_limits(judge: Judge, limits: Limits) -> None:
         p99 = pick(judge).at("p99")
         if p99 is None:
             judge.verdict.skip(anomaly, "nothing to measure")
+            judge.verdict.missing.append(f"nothing to measure for a limit: {pick(judge).what}")
         elif p99 > limit:
             row = {"anomaly": anomaly, "kind": f"p99 of {pick(judge).what}", "convicts": True}
             judge.verdict.add([row | {"detail": f"{p99:.2f} ms, the limit is {limit:g} ms"}])
