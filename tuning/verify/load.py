@@ -92,9 +92,10 @@ class Parts:
         with self._threads() as pool:
             alone = pool.submit(self.acks, ACKS).result()
             figures[ACK_P50.key], figures[ACK_P99.key] = percentile(alone, 0.5), percentile(alone, 0.99)
-            begun, used = self._clock(), cpu()
-            beside = pool.submit(self.acks, PRODUCES)
+            begun, used, produced = self._clock(), cpu(), threading.Event()
+            beside = pool.submit(self.acks, PRODUCES, produced)
             written = sum(pool.map(self.produce, range(CONNECTIONS)))
+            produced.set()
             figures[PRODUCE.key] = written / MB / (self._clock() - begun)
             figures[BUSY_P99.key] = percentile(beside.result(), 0.99)
             produce_cpu, used, begun = cpu() - used, cpu(), self._clock()
@@ -114,16 +115,17 @@ class Parts:
             finally:
                 self._over.set()
 
-    def acks(self, share: float) -> list[float]:
+    def acks(self, share: float, beside: threading.Event | None = None) -> list[float]:
         """Milliseconds of acks at a fixed pace: from when each was due, where the one before it
-        came late."""
+        came late. beside: set when the work beside them is done; later acks would be those of an
+        idle broker, the more of them the faster the work was."""
         times: list[float] = []
         with Connection(self._address, PACED) as connection:
             for _ in range(WARM):
                 connection.produce(self._paced)
             begun = free = self._clock()
             while (due := begun + len(times) / ACKS_PER_SECOND) < begun + self._load.seconds * share:
-                if self._over.is_set():
+                if self._over.is_set() or (times and beside is not None and beside.is_set()):
                     break
                 if due > self._clock():
                     time.sleep(max(0.0, due - self._clock()))
