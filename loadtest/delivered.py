@@ -1,7 +1,7 @@
 """Rows of `reads`, computed from a consumer's records in the process that writes them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,10 @@ def described(heads: npt.NDArray[np.void], ours: npt.NDArray[np.bool_]) -> dict[
     return {**columns, "flags": heads["flags"].astype(np.int8)}
 
 
-@dataclass(slots=True)
-class Delivered:
-    """Records of one topic, in order of delivery. heads: headers (record.HEADER); ours: whether the
-    value has one."""
+class Decoded(NamedTuple):
+    """Fields of messages, one value each. heads: headers (record.HEADER); ours: the value is a load
+    test's; intact: it is of this run and unchanged."""
 
-    consumer: int
-    first_position: int
-    topic: str
-    assignments: npt.NDArray[np.int32]
     partitions: npt.NDArray[np.int32]
     offsets: Numbers
     timestamps_ms: Numbers
@@ -32,22 +27,35 @@ class Delivered:
     heads: npt.NDArray[np.void]
     ours: npt.NDArray[np.bool_]
     intact: npt.NDArray[np.bool_]
-    seen_ns: Numbers
     header_sums: Numbers
+    size: int  # bytes of all values
+
+
+@dataclass(slots=True)
+class Delivered:
+    """Records of one topic, in order of delivery."""
+
+    consumer: int
+    first_position: int
+    topic: str
+    assignments: npt.NDArray[np.int32]
+    decoded: Decoded
+    seen_ns: Numbers
 
     def __call__(self) -> dict[str, Any]:
         """The columns."""
+        found = self.decoded
         return {
             "consumer": self.consumer,
-            "position": np.arange(self.first_position, self.first_position + len(self.heads)),
-            "assignment": self.assignments[self.partitions],
+            "position": np.arange(self.first_position, self.first_position + len(found.heads)),
+            "assignment": self.assignments[found.partitions],
             "topic": self.topic,
-            "partition": self.partitions,
-            "offset": self.offsets,
-            "timestamp_ms": self.timestamps_ms,
-            "key": self.keys,
-            **described(self.heads, self.ours),
-            "intact": self.intact,
+            "partition": found.partitions,
+            "offset": found.offsets,
+            "timestamp_ms": found.timestamps_ms,
+            "key": found.keys,
+            **described(found.heads, found.ours),
+            "intact": found.intact,
             "seen_ns": self.seen_ns,
-            "header_sum": self.header_sums,
+            "header_sum": found.header_sums,
         }

@@ -1,15 +1,13 @@
 """Checks and counts a consumer's messages, thousands at a time, and passes them to its history."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from confluent_kafka import Message
 from crc32c import crc32c
 
 from loadtest.clock import Clock
-from loadtest.delivered import Delivered, Numbers
+from loadtest.delivered import Decoded, Delivered, Numbers
 from loadtest.histogram import count
 from loadtest.page import Page, Slot, Times
 from loadtest.players.fields import fields
@@ -39,21 +37,6 @@ def in_header(message: Message) -> bytes:
     headers = message.headers()
     name, value = headers[0] if headers else ("", None)
     return value if name == IDENTITY_HEADER and isinstance(value, bytes) else b""
-
-
-class Decoded(NamedTuple):
-    """Fields of messages, one value each. ours: the value is a load test's; intact: it is of this
-    run and unchanged."""
-
-    partitions: npt.NDArray[np.int32]
-    offsets: Numbers
-    timestamps_ms: Numbers
-    keys: Numbers
-    heads: npt.NDArray[np.void]
-    ours: npt.NDArray[np.bool_]
-    intact: npt.NDArray[np.bool_]
-    header_sums: Numbers
-    size: int  # bytes of all values
 
 
 def decoded(
@@ -109,9 +92,8 @@ class Inbox:
             return np.empty(0, np.int64)
         seen_ns = np.array(seen or [self._clock.now_ns()] * len(messages), np.int64)
         taken = decoded(self._run, messages, self._keys)
-        partitions, offsets, heads = taken.partitions, taken.offsets, taken.heads
-        ours, intact, keys = taken.ours, taken.intact, taken.keys
-        intended_ns = np.where(ours, heads["intended_ns"].astype(np.int64), -1)
+        partitions, offsets = taken.partitions, taken.offsets
+        intended_ns = np.where(taken.ours, taken.heads["intended_ns"].astype(np.int64), -1)
         assignments = np.empty(int(partitions.max()) + 1, np.int32)
         for partition in np.unique(partitions).tolist():
             self.next_offsets[partition] = int(offsets[partitions == partition][-1]) + 1
@@ -119,23 +101,9 @@ class Inbox:
         if self._page is not None:
             self._page.add(Slot.SEEN, len(messages))
             self._page.add(Slot.SEEN_BYTES, taken.size)
-            self._page.times(Times.END_TO_END)[:] += count((seen_ns - intended_ns)[intact])
+            self._page.times(Times.END_TO_END)[:] += count((seen_ns - intended_ns)[taken.intact])
         if self._history is not None:
-            delivered = Delivered(
-                self._consumer,
-                self.next_position,
-                topic,
-                assignments,
-                partitions,
-                offsets,
-                taken.timestamps_ms,
-                keys,
-                heads,
-                ours,
-                intact,
-                seen_ns,
-                taken.header_sums,
-            )
+            delivered = Delivered(self._consumer, self.next_position, topic, assignments, taken, seen_ns)
             self._history.add("reads", delivered)
         self.next_position += len(messages)
-        return keys
+        return taken.keys

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from loadtest.delivered import Delivered, described
+from loadtest.delivered import Decoded, Delivered, described
 from loadtest.history import READS
 from loadtest.record import HEADER
 
@@ -27,15 +27,18 @@ def delivered() -> Delivered:
         first_position=40,
         topic="t",
         assignments=np.array([11, 12, -1], np.int32),
-        partitions=np.array([1, 0, 2], np.int32),
-        offsets=three + 70,
-        timestamps_ms=three + 80,
-        keys=three + 90,
-        heads=heads(),
-        ours=np.array([True, False, True]),
-        intact=np.array([True, False, False]),
+        decoded=Decoded(
+            partitions=np.array([1, 0, 2], np.int32),
+            offsets=three + 70,
+            timestamps_ms=three + 80,
+            keys=three + 90,
+            heads=heads(),
+            ours=np.array([True, False, True]),
+            intact=np.array([True, False, False]),
+            header_sums=three + 600,
+            size=0,
+        ),
         seen_ns=three + 500,
-        header_sums=three + 600,
     )
 
 
