@@ -37,8 +37,13 @@ class Situation:
         can be seen."""
         if not any(mount.total_bytes for mount in self.host.mounts):
             return None
+        return sum(mount.free_bytes for mount in self.host.mounts) + self.held_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Of the logs that are there already."""
         shown = self.live.total("kbroker_topic_log_bytes") if self.live is not None else 0.0
-        return sum(mount.free_bytes for mount in self.host.mounts) + max(int(shown), self.host.held_bytes)
+        return max(int(shown), self.host.held_bytes)
 
     @property
     def costs(self) -> BrokerCosts:

@@ -61,9 +61,8 @@ def disk_space(situation: Situation, supply: Supply) -> Need:
     needed, have = log_bytes(situation), supply.disk_bytes
     load = situation.workload
     endless = needed == math.inf
-    full = (
-        "without bound" if have is None else f"full in {show_seconds(have * FILLED / load.disk_write_rate)}"
-    )
+    left = None if have is None else max(0.0, have * FILLED - supply.held_bytes)
+    full = "without bound" if left is None else f"full in {show_seconds(left / load.disk_write_rate)}"
     return Need(
         "disk space",
         full if endless else show_bytes(needed),

@@ -55,7 +55,7 @@ class Growth:
 def growth(situation: Situation, supply: Supply, percent: float) -> Growth:
     """The rate of writes grows, and with it what is read; partitions and connections stay."""
     months: list[Month] = []
-    written, rate = 0.0, situation.workload.write_rate
+    written, rate = supply.held_bytes, situation.workload.write_rate
     for number in range(MAX_MONTHS + 1):
         grown = replace(situation, workload=replace(situation.workload, write_rate=rate))
         found = {need.resource: need for need in needs(grown, supply)}
@@ -70,5 +70,5 @@ def growth(situation: Situation, supply: Supply, percent: float) -> Growth:
 
 
 def _share(need: Need, written: float, supply: Supply) -> float | None:
-    """A disk whose records are kept forever has what was written so far."""
+    """A disk whose records are kept forever has what was written so far, before today, too."""
     return share_of(written, supply.disk_bytes, FILLED) if need.endless else need.share

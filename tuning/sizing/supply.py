@@ -12,8 +12,8 @@ STEADY = 0.7  # share of a rate that stays smooth
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """Bytes, bytes/s, cores. disks: how many share the work. None: cannot be seen and was not
-    given."""
+    """Bytes, bytes/s, cores. disks: how many share the work. held_bytes: of disk_bytes, what logs
+    hold already. None: cannot be seen and was not given."""
 
     disk_bytes: float | None = None
     write_rate: float = math.inf
@@ -23,6 +23,7 @@ class Supply:
     cores: float = 1.0
     files: int | None = None
     disks: int = 1
+    held_bytes: float = 0.0
 
 
 def supply_of(
@@ -50,6 +51,7 @@ def supply_of(
         cores or host.processors.usable_cores,
         host.files_limit if host.files_limit is None or host.files_limit >= 0 else None,
         disks,
+        situation.held_bytes if disk_bytes is None else 0.0,
     )
 
 

@@ -36,6 +36,10 @@ def test_endless_retention_says_when_the_disk_is_full(tmp_path: Path) -> None:
     need = demand.disk_space(carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf), SUPPLY)
     assert (need.share, need.endless) == (math.inf, True)
     assert "full in 9.26 d" in need.needed
+    base = carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf)
+    half = demand.disk_space(base, replace(SUPPLY, held_bytes=0.4e12))
+    assert "full in 4.63 d" in half.needed, "what logs hold already stays, too"
+    assert "full in 0 ms" in demand.disk_space(base, replace(SUPPLY, held_bytes=0.9e12)).needed
     assert "MB/s forever, active segments" in need.how
 
 

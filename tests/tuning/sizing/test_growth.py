@@ -55,6 +55,16 @@ def test_records_that_are_kept_forever_fill_the_disk_month_by_month(tmp_path: Pa
     assert shares[-1] > 1 >= shares[-2]  # type: ignore[operator]
 
 
+def test_records_that_are_there_already_are_kept_forever_too(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf)
+    held = replace(SUPPLY, disk_bytes=10e12, held_bytes=5e12)
+    shares = [each.shares["disk space"] for each in growth(base, held, 10).months]
+    month = base.workload.copies * 1e6 * MONTH_S
+    assert shares[:2] == pytest.approx([5e12 / (10e12 * FILLED), (5e12 + month) / (10e12 * FILLED)])
+    full = growth(base, replace(held, held_bytes=9e12), 10)
+    assert conclusion(full) == "disk space ends first: today, at 1 MB/s written."
+
+
 def test_the_table_has_a_row_for_each_month_and_a_column_for_each_resource(tmp_path: Path) -> None:
     found = growth(carrying(situation(tmp_path), write_rate=10e6), replace(SUPPLY, network_rate=None), 20)
     head, titles, *rows = growth_text(found).splitlines()

@@ -9,7 +9,8 @@ from tuning.sizing.supply import supply_of
 def test_this_hosts_is_what_is_free_and_what_the_logs_hold(tmp_path: Path) -> None:
     live = Live({"kbroker_topic_log_bytes": {(("topic", "t"),): 5e9}})
     found = supply_of(replace(situation(tmp_path), live=live))
-    assert found.disk_bytes == MOUNT.free_bytes + 5e9
+    assert (found.disk_bytes, found.held_bytes) == (MOUNT.free_bytes + 5e9, 5e9)
+    assert supply_of(replace(situation(tmp_path), live=live), 4e12).held_bytes == 0, "another disk"
     assert (found.memory_bytes, found.cores, found.network_rate) == (64 * GiB, 16, None)
 
 
