@@ -100,6 +100,9 @@ class LiveJob:
                     stream.process_available()
             self.judge(ended)
             if over or ended:
+                self.verdict.missing = self.state.absent()
+                for reason in self.verdict.missing:
+                    log.warning("no verdict: %s", reason)
                 return
 
     def start(self, rows: Callable[[], DataFrame], add: Any, checkpoint: str) -> Any:

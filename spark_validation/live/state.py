@@ -58,6 +58,13 @@ class Live:
     def settle(self, buckets: list[Bucket]) -> None:
         self.settled.update(buckets)
 
+    def absent(self) -> list[str]:
+        """Reasons why a run without a finding is not clean: kinds of which there was nothing to
+        compare."""
+        found = self.totals()
+        named = {"sends": "acknowledged send", "log": "record of the log", "reads": "delivered record"}
+        return [f"no {name} was seen" for kind, name in named.items() if not found[kind]]
+
     def totals(self) -> dict[str, int]:
         """Records so far, by where they come from."""
         return {

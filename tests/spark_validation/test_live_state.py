@@ -41,3 +41,17 @@ def test_batches_of_one_bucket_add_up_in_any_order() -> None:
         live.merge("held", PLACE, count, hash_, now=0)
     assert live.due(now=1) == []
     assert live.totals()["sends"] == live.totals()["log"] == 5
+
+
+def test_a_run_that_showed_nothing_of_a_kind_is_not_clean() -> None:
+    live = Live(grace_s=0)
+    assert live.absent() == [
+        "no acknowledged send was seen",
+        "no record of the log was seen",
+        "no delivered record was seen",
+    ]
+    live.merge("sent", PLACE, 5, 77, now=0)
+    live.reads = 3
+    assert live.absent() == ["no record of the log was seen"]
+    live.merge("held", PLACE, 5, 77, now=0)
+    assert live.absent() == []
