@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.control.changes.topic_change import check_growth
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import create_partitions as cp
 from kbroker.protocol.messages import create_topics as ct
 from kbroker.protocol.messages import delete_topics as dt
@@ -173,6 +174,20 @@ def test_each_topic_grows_independently(made: World) -> None:
         "c": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert len(made.network.topics["a"].partitions) == 3
+
+
+def test_growth_spends_the_quota_before_its_replicas_are_checked(made: World) -> None:
+    """As in Kafka, which before that checks only how many assignments there are."""
+    create(made, ct.CreatableTopic("a", 1, 1))
+    counted: list[int] = []
+    for replicas in ([], [7], [1, 1]):
+        with pytest.raises(KafkaError) as refused:
+            check_growth(made.broker, "a", 3, [replicas] * 2, counted.append)
+        assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert counted == [2, 2, 2]
+    with pytest.raises(KafkaError, match="but only 1 assignment"):
+        check_growth(made.broker, "a", 3, [[7]], counted.append)
+    assert counted == [2, 2, 2]
 
 
 def page(made: World, limit: int, cursor: Any = None) -> Any:

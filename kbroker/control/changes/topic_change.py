@@ -333,8 +333,7 @@ def check_growth(
 ) -> int:
     """The number of partitions that `grow_topic` would add. Raises KafkaError."""
     sites = sites_open(broker)
-    additional = plan_growth(broker.catalogue.get(name), count, assignments, sites)
-    count_added(additional)  # before the placement, as Kafka does
+    additional = plan_growth(broker.catalogue.get(name), count, assignments, sites, count_added)
     if assignments is None and not any(sites.values()):
         raise _no_log_dir(broker)
     return additional

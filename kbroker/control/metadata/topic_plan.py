@@ -5,7 +5,7 @@ Source: ReplicationControlManager (createTopic, createPartitions, validateManual
 and StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -218,9 +218,16 @@ def check_replicas(replicas: Sequence[int], nodes: Collection[int], factor: int 
 
 
 def plan_growth(
-    topic: Topic | None, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Collection[int]
+    topic: Topic | None,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None,
+    nodes: Collection[int],
+    count_added: Callable[[int], None],
 ) -> int:
-    """The number of partitions to add so that there are `count`. Raises KafkaError."""
+    """The number of partitions to add so that there are `count`. Raises KafkaError.
+
+    count_added: called with that number before replicas are checked and placed, as Kafka counts its
+    quota."""
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     now = len(topic.partitions)
@@ -232,15 +239,15 @@ def plan_growth(
             f"The topic {topic.name} currently has {now} partition(s); {count} would not be an increase.",
         )
     additional = count - now
-    if assignments is not None:
-        if len(assignments) != additional:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {additional} additional partition(s), but only {len(assignments)} "
-                "assignment(s) were specified.",
-            )
-        for replicas in assignments:
-            check_replicas(replicas, nodes, len(topic.partitions[0].replicas))
+    if assignments is not None and len(assignments) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(assignments)} "
+            "assignment(s) were specified.",
+        )
+    count_added(additional)
+    for replicas in assignments or ():
+        check_replicas(replicas, nodes, len(topic.partitions[0].replicas))
     if additional > MAX_RECORDS_PER_REQUEST:
         # Kafka's controller gives up with this code, too, but only when it has placed them all
         why = f"At most {MAX_RECORDS_PER_REQUEST} partitions can be added by one request, not {additional}."
