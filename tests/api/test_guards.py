@@ -225,6 +225,45 @@ def test_a_group_without_a_named_protocol_is_not_synced_before_its_permission_is
         assert code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+def answered(api: ApiKey, version: int, received: Any, *granted: Permission) -> tuple[Any, Any]:
+    """The guard's answer around a handler that answers nothing, and the request that reached it."""
+    ctx: Any = Context(SimpleNamespace(authorizer=Granted(*granted)), version)
+    seen = []
+
+    def serve(_: object, rest: Any) -> Any:
+        seen.append(rest)
+        return response_class(api)()
+
+    return GUARDS[api](ctx, received, serve), seen[0] if seen else None
+
+
+def test_a_group_that_is_refused_twice_is_answered_once() -> None:
+    requested = request(ApiKey.DELETE_GROUPS, {"groups_names": [G, "other", G, "other"]})
+    answer, rest = answered(ApiKey.DELETE_GROUPS, 2, requested, (DELETE, GROUP, "other"))
+    assert rest.groups_names == ["other"]
+    found = [(one.group_id, one.error_code) for one in answer.results]
+    assert found == [(G, ErrorCode.GROUP_AUTHORIZATION_FAILED)]
+
+
+def test_topics_that_are_named_twice_are_refused_by_the_handler_not_by_their_permission() -> None:
+    requested = request(ApiKey.CREATE_PARTITIONS, {"topics": [{"name": T}, {"name": "other"}, {"name": T}]})
+    answer, rest = answered(ApiKey.CREATE_PARTITIONS, 3, requested)
+    assert [topic.name for topic in rest.topics] == [T, T]
+    found = [(one.name, one.error_code) for one in answer.results]
+    assert found == [("other", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+
+
+def test_names_that_no_topic_can_have_are_refused_by_the_handler_not_by_their_permission() -> None:
+    requested = request(
+        ApiKey.DESCRIBE_PRODUCERS,
+        {"topics": [{"name": "not/legal", "partition_indexes": [0]}, {"name": T, "partition_indexes": [0]}]},
+    )
+    answer, rest = answered(ApiKey.DESCRIBE_PRODUCERS, 0, requested)
+    assert [topic.name for topic in rest.topics] == ["not/legal"]
+    found = [(one.name, one.partitions[0].error_code) for one in answer.topics]
+    assert found == [(T, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+
+
 @pytest.mark.parametrize(("version", "code"), [(5, None), (6, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
 def test_a_share_coordinator_needs_a_permission_where_its_version_has_one(
     version: int, code: ErrorCode | None

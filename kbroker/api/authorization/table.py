@@ -35,7 +35,20 @@ from kbroker.api.authorization.groups import (
     guard_offset_fetch,
     guard_streams_heartbeat,
 )
-from kbroker.api.authorization.guard import Guard, Serve, may_all, narrowed, on_cluster, on_each, on_one
+from kbroker.api.authorization.guard import (
+    REFUSALS,
+    Guard,
+    Serve,
+    changed,
+    divided,
+    may,
+    may_all,
+    narrowed,
+    on_cluster,
+    on_each,
+    on_one,
+    serve_rest,
+)
 from kbroker.api.authorization.share import on_shared
 from kbroker.api.authorization.tokens import guard_create_token, guard_describe_tokens
 from kbroker.api.authorization.topics import (
@@ -58,9 +71,11 @@ from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.config import acls
 from kbroker.control.broker import Broker
+from kbroker.control.metadata.topic_name import is_valid
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import Repeated, SlicedList, distinct
 
 
 def guard_describe_cluster(ctx: RequestContext, request: Any, serve: Serve) -> Any:
@@ -78,7 +93,41 @@ def guard_offset_for_leader_epoch(ctx: RequestContext, request: Any, serve: Serv
 
 
 _EPOCHS = on_each(offset_for_leader_epoch, acls.DESCRIBE, acls.TOPIC, "topics", "topics", "topic")
+_DELETE_GROUPS = on_each(delete_groups, acls.DELETE, acls.GROUP, "groups_names", "results", "")
 _READ_GROUP = on_one(acls.READ, acls.GROUP, "group_id")
+
+
+def guard_delete_groups(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+    """DELETE on each group; a group that is named twice is answered once, also when it is
+    refused."""
+    names = SlicedList(distinct(request.groups_names))
+    return _DELETE_GROUPS(ctx, changed(request, "groups_names", names), serve)
+
+
+def guard_create_partitions(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+    """ALTER on each topic. The handler refuses topics that are named twice."""
+    repeated = Repeated(topic.name for topic in request.topics)
+    parts = divided(
+        request.topics,
+        lambda topic: topic.name in repeated or may(ctx, acls.ALTER, acls.TOPIC, topic.name),
+    )
+    repeated.clear()
+    if not parts[1]:
+        return serve(ctx, request)
+    fields = "topics", "results"
+    return serve_rest(ctx, create_partitions, request, serve, fields, parts, REFUSALS[acls.TOPIC])
+
+
+def guard_describe_producers(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+    """READ on each topic; the handler refuses names that no topic can have."""
+    parts = divided(
+        request.topics,
+        lambda topic: not is_valid(topic.name) or may(ctx, acls.READ, acls.TOPIC, topic.name),
+    )
+    if not parts[1]:
+        return serve(ctx, request)
+    fields = "topics", "topics"
+    return serve_rest(ctx, describe_producers, request, serve, fields, parts, REFUSALS[acls.TOPIC])
 
 
 def guard_sync_group(ctx: RequestContext, request: Any, serve: Serve) -> Any:
@@ -117,10 +166,10 @@ GUARDS: Mapping[int, Guard] = {
     ApiKey.ALTER_CONFIGS: on_configs(alter_configs, acls.ALTER_CONFIGS, "responses"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: on_cluster(acls.ALTER),
     ApiKey.DESCRIBE_LOG_DIRS: on_cluster(acls.DESCRIBE),
-    ApiKey.CREATE_PARTITIONS: on_each(create_partitions, acls.ALTER, acls.TOPIC, "topics", "results"),
+    ApiKey.CREATE_PARTITIONS: guard_create_partitions,
     ApiKey.CREATE_DELEGATION_TOKEN: guard_create_token,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: guard_describe_tokens,
-    ApiKey.DELETE_GROUPS: on_each(delete_groups, acls.DELETE, acls.GROUP, "groups_names", "results", ""),
+    ApiKey.DELETE_GROUPS: guard_delete_groups,
     ApiKey.ELECT_LEADERS: on_cluster(acls.ALTER),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: on_configs(incremental_alter_configs, acls.ALTER_CONFIGS, "responses"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: on_cluster(acls.ALTER),
@@ -133,7 +182,7 @@ GUARDS: Mapping[int, Guard] = {
     ApiKey.DESCRIBE_QUORUM: on_cluster(acls.DESCRIBE),
     ApiKey.UPDATE_FEATURES: on_cluster(acls.ALTER),
     ApiKey.DESCRIBE_CLUSTER: guard_describe_cluster,
-    ApiKey.DESCRIBE_PRODUCERS: on_each(describe_producers, acls.READ, acls.TOPIC, "topics", "topics"),
+    ApiKey.DESCRIBE_PRODUCERS: guard_describe_producers,
     ApiKey.UNREGISTER_BROKER: on_cluster(acls.ALTER),
     ApiKey.DESCRIBE_TRANSACTIONS: guard_describe_transactions,
     ApiKey.LIST_TRANSACTIONS: guard_list_transactions,
