@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.module_mutants import mutants_of
-from tests.mutants.written import FIELDS, written
+from tests.mutants.written import FIELDS, WRITTEN, written
 
+ROOT = Path(__file__).parents[2]
 MODULE = "kbroker/io/example.py"
 SOURCE = '''"""É."""
 
@@ -75,3 +76,12 @@ def test_a_key_tells_them_from_those_of_operators(root: Path) -> None:
     path = listed(root, ("a > b", "(a >= b)"))
     (mutant,), _ = written(root, [MODULE], path)
     assert mutant.key not in {each.key for each in mutants_of(MODULE, SOURCE)}
+
+
+def test_each_row_names_present_code() -> None:
+    """A row whose code has changed since is never tried again."""
+    with open(WRITTEN, newline="") as file:
+        rows = list(csv.DictReader(file))
+    sources = {name: (ROOT / name).read_text() for name in {row["module"] for row in rows}}
+    counts = [(row["module"], row["before"], sources[row["module"]].count(row["before"])) for row in rows]
+    assert [each for each in counts if each[2] != 1] == []
