@@ -3,7 +3,9 @@
 import json
 from contextlib import suppress
 from http.client import HTTPException
+from queue import Empty, SimpleQueue
 from ssl import SSLCertVerificationError
+from threading import Thread
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -49,42 +51,79 @@ class SchemaSource:
 
     def schema(self, schema_id: int) -> Schema:
         """A schema with all of its references. Raises CommandFailed."""
-        answer = self._get(f"/schemas/ids/{schema_id}")
+        path = f"/schemas/ids/{schema_id}"
+        answer = self._get(path)
         references: dict[str, str] = {}
-        self._collect(answer, references, set())
-        return Schema(str(answer.get("schemaType") or "AVRO"), str(answer.get("schema", "")), references)
+        self._collect(path, answer, references, set())
+        return Schema(str(answer.get("schemaType") or "AVRO"), answer["schema"], references)
 
-    def _collect(self, answer: dict[str, Any], found: dict[str, str], begun: set[str]) -> None:
-        for reference in answer.get("references") or ():
-            name = str(reference["name"])
+    def _collect(self, path: str, answer: dict[str, Any], found: dict[str, str], begun: set[str]) -> None:
+        for name, subject, version in self._references(path, answer):
             if name in begun:
                 continue
             begun.add(name)
             if len(begun) > MAX_REFERENCES:
                 raise CommandFailed(f"the schema refers to more than {MAX_REFERENCES} others")
-            subject, version = quote(str(reference["subject"]), safe=""), int(reference["version"])
-            used = self._get(f"/subjects/{subject}/versions/{version}?deleted=true")
-            self._collect(used, found, begun)
-            found[name] = str(used.get("schema", ""))
+            place = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
+            used = self._get(place)
+            self._collect(place, used, found, begun)
+            found[name] = used["schema"]
+
+    def _references(self, path: str, answer: dict[str, Any]) -> list[tuple[str, str, int]]:
+        """Name, subject and version of each reference of a schema. Raises CommandFailed."""
+        try:
+            return [
+                (str(each["name"]), str(each["subject"]), int(each["version"]))
+                for each in answer.get("references") or ()
+            ]
+        except (TypeError, KeyError, ValueError, OverflowError):
+            raise self._no_registry(path) from None
 
     def _get(self, path: str) -> dict[str, Any]:
+        """The schema at a path. Raises CommandFailed, Unreachable after the timeout: that of a
+        socket starts again with each byte."""
+        ended: SimpleQueue[bytes | Exception] = SimpleQueue()
+
+        def read() -> None:
+            try:
+                ended.put(self._read(path))
+            except Exception as error:
+                ended.put(error)
+
+        Thread(target=read, daemon=True).start()
+        try:
+            body = ended.get(timeout=self._timeout_s)
+        except Empty:
+            raise self._no_answer("timed out") from None
+        if isinstance(body, Exception):
+            raise body
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            raise self._no_registry(path) from None
+        if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
+            raise self._no_registry(path)
+        return found
+
+    def _read(self, path: str) -> bytes:
         request = Request(self._url + path, headers={"Accept": "application/json"})
         for name, value in self._login.items():  # for this host, not for one that it redirects to
             request.add_unredirected_header(name, value)
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
-                found = json.loads(answer.read(MAX_BYTES))
+                body: bytes = answer.read(MAX_BYTES)
+                return body
         except HTTPError as error:
             raise self._refusal(error, path) from None
         except (URLError, OSError, HTTPException) as error:
             raise self._no_answer(getattr(error, "reason", error)) from None
         except UnicodeError:
             raise UsageFailed(f"--registry {self._url}: not a valid host name") from None
-        except ValueError:
-            raise CommandFailed(f"{self._url}{path} is not a schema registry") from None
-        if not isinstance(found, dict):
-            raise CommandFailed(f"{self._url}{path} is not a schema registry")
-        return found
+        except ValueError:  # a redirect to no valid address
+            raise self._no_registry(path) from None
+
+    def _no_registry(self, path: str) -> CommandFailed:
+        return CommandFailed(f"{self._url}{path} is not a schema registry")
 
     def _refusal(self, error: HTTPError, path: str) -> CommandFailed:
         body = b""

@@ -6,7 +6,7 @@ import ssl
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -52,6 +52,68 @@ def test_a_refusal_has_the_registrys_reason(body: bytes, shown: str) -> None:
         pytest.raises(CommandFailed, match=f"the registry answers 404 to /schemas/ids/1: {shown}"),
     ):
         SchemaSource(url, 10).schema(1)
+
+
+REFERENCE = {"name": "n", "subject": "s", "version": 1}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"schema": "1", "references": [{"subject": "s", "version": 1}]},
+        {"schema": "1", "references": [REFERENCE | {"version": "latest"}]},
+        {"schema": "1", "references": [REFERENCE | {"version": None}]},
+        {"schema": "1", "references": ["n"]},
+        {"schema": "1", "references": 1},
+        {"schema": {"type": "int"}},
+        {"schema": None},
+        {"status": "UP"},
+    ],
+    ids=str,
+)
+def test_a_document_that_is_no_schema_is_blamed_on_the_registry(answer: object) -> None:
+    with (
+        serving(lambda _path: (200, json.dumps(answer).encode())) as url,
+        pytest.raises(CommandFailed, match="/schemas/ids/1 is not a schema registry"),
+    ):
+        SchemaSource(url, 10).schema(1)
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"<html>", b"[" * 100_000, b"[]"], ids=len)
+def test_a_body_that_is_no_document_is_blamed_on_the_registry(body: bytes) -> None:
+    with (
+        serving(lambda _path: (200, body)) as url,
+        pytest.raises(CommandFailed, match="/schemas/ids/1 is not a schema registry"),
+    ):
+        SchemaSource(url, 10).schema(1)
+
+
+def test_a_registry_that_sends_a_byte_at_a_time_is_left_after_the_timeout() -> None:
+    over = threading.Event()
+
+    class Trickle(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while not over.wait(0.02):
+                    self.wfile.write(b" ")
+
+        def log_message(self, *_arguments: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trickle) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        end = threading.Timer(5, over.set)
+        end.start()
+        try:
+            with pytest.raises(Unreachable, match="does not answer: timed out"):
+                SchemaSource(f"http://127.0.0.1:{server.server_port}", 0.3).schema(1)
+            assert not over.is_set()
+        finally:
+            over.set()
+            end.cancel()
+            server.shutdown()
 
 
 def test_a_registry_that_does_not_answer_is_unreachable_in_plain_words() -> None:
