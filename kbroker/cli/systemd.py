@@ -33,6 +33,8 @@ HIDDEN = (Path("/tmp"), Path("/var/tmp"))  # PrivateTmp=yes
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 """Hidden, too (ProtectHome=yes), unless the program is in one of them."""
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
 UNIT = """\
 # {written}
 [Unit]
@@ -160,7 +162,10 @@ def word(text: str) -> str:
 
 
 def place(text: str) -> str:
-    """Quote a path for other lines of a unit: these have no variables."""
+    """Quote a path for other lines of a unit: these have no variables. Raises UsageFailed for a
+    path that would end its line, or has another control character."""
+    if _CONTROL.search(text):
+        raise UsageFailed(f"{text!r} has a control character: a unit cannot name it")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if re.search(r"[\s\"'\\;]", text) else escaped
 
@@ -252,8 +257,9 @@ def systemd(
     folders, keys = folders_of(pairs), key_files(pairs)
     program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
     files = [] if settings is None else [settings.absolute()]
+    text = unit(program, str(files[0]) if files else "", folders, compiles())
     for remark in remarks(program, *files, *(key for key in keys if os.path.exists(key))):  # noqa: PTH110
         say(f"kbroker: {remark}; put it elsewhere, for instance into /opt or /etc")
     for remark in (*foreign(program, folders), *_unusable((*files, *keys))):
         say(f"kbroker: {remark}")
-    typer.echo(unit(program, str(files[0]) if files else "", folders, compiles()), nl=False)
+    typer.echo(text, nl=False)

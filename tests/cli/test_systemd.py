@@ -77,6 +77,17 @@ def test_a_dollar_in_a_path_is_doubled_only_in_the_command() -> None:
     assert "RequiresMountsFor=/disk/$1/100%%" in lines
 
 
+@pytest.mark.parametrize("value", [r"/disk/a\nExecStartPre=/bin/x", r"/disk/a\rb", r"/a,/b\u001b"])
+def test_a_line_break_of_the_settings_never_reaches_the_unit(
+    shell: Shell, tmp_path: Path, value: str
+) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text(f"log.dirs={value}\n")
+    refused = shell("systemd", settings, code=2)
+    assert refused.text == ""
+    assert refused.stderr.endswith(" has a control character: a unit cannot name it\n")
+
+
 def test_files_that_the_service_cannot_see_are_named() -> None:
     assert list(remarks(Path("/usr/bin/kbroker"), Path("/etc/kbroker/server.properties"))) == []
     (remark,) = remarks(Path("/var", "tmp", "kbroker"))
