@@ -261,7 +261,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="BYTES",
-            help="Maximum size of the test file, which is removed at the end; a tenth of what is free at most.",
+            help="Maximum size of the test file, which is removed at the end; from 1MiB to a tenth of what is free.",
             show_default="4GiB, or a tenth of what is free if that is less",
         ),
     ] = None,

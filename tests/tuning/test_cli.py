@@ -115,6 +115,11 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
             for option, unit in (("rate", "GB/s"), ("disk", "TB"), ("retention", "d"), ("lag", "s"))
         ),
         (("bench", "--dir", ".", "--most-bytes", "much"), 2, "--most-bytes: 'much' is not bytes"),
+        (("bench", "--dir", ".", "--seconds", "0"), 2, "--seconds must be from 1 to 600"),
+        *(
+            (("bench", "--dir", ".", "--most-bytes", value), 2, "--most-bytes must be at least 1MiB")
+            for value in ("0", "1", "1048575")
+        ),
         *((("size", "--dir", ".", "--growth", value), 2, "--growth must be") for value in ("0", "-5%", "nan", "1001%")),
         (("size", "--dir", ".", "--html", "none/file"), 74, "kbroker tune: none/file: No such file"),
         (("verify", "--dir", ".", "--minutes", "0"), 2, "--minutes must be from 1 to 1440"),

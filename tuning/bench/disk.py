@@ -109,11 +109,11 @@ def in_threads(works: Sequence[Callable[[], Result]]) -> list[Result]:
 def append(fd: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[int, float]:
     """Bytes written and bytes/s, the fdatasync at the end included. Half of the time is left for
     that sync."""
-    chunk = os.urandom(CHUNK)  # a device that compresses gains nothing
+    chunk = memoryview(os.urandom(CHUNK))  # a device that compresses gains nothing
     start = clock()
     written = 0
     while written < most_bytes and (not written or clock() - start < seconds / 2):
-        written += os.pwrite(fd, chunk, written)
+        written += os.pwrite(fd, chunk[: most_bytes - written], written)
     os.fdatasync(fd)
     return written, written / max(clock() - start, 1e-9)
 

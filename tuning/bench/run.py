@@ -11,12 +11,14 @@ from tuning.bench.loopback import measure_loopback
 from tuning.bench.memory import clock_cost, copy_rate
 from tuning.bench.operations import MAX_BYTES, measure_operations
 from tuning.coefficients import Coefficients
-from tuning.quantity import show_bytes
+from tuning.quantity import WrongQuantity, show_bytes
 
 SHARE_OF_FREE = 0.1
 DEFAULT_BYTES = 4 << 30
 FEWEST_BYTES = MAX_BYTES
 """Of the default: a whole file of operations, and two windows of reads ahead for each thread."""
+MIN_BYTES = 1 << 20
+"""Of a given maximum: with less there is nothing to measure."""
 Say = Callable[[str], None]
 
 
@@ -28,7 +30,7 @@ def run(folder: Path, seconds: float, given_bytes: int | None, say: Say) -> Coef
     """Measures the disk behind `folder`, loopback and memory; writes `given_bytes` at most, and
     removes it. None: what file_bytes chooses.
 
-    Raises NoRoom, OSError.
+    Raises WrongQuantity, NoRoom, OSError.
     """
     from tuning.bench.tls import measure_tls  # the other commands need no certificates
 
@@ -67,8 +69,10 @@ def run(folder: Path, seconds: float, given_bytes: int | None, say: Say) -> Coef
 def file_bytes(folder: Path, given_bytes: int | None) -> int:
     """The maximum of the test file: as given, else DEFAULT_BYTES or a tenth of what is free.
 
-    Raises NoRoom, OSError.
+    Raises WrongQuantity, NoRoom, OSError.
     """
+    if given_bytes is not None and given_bytes < MIN_BYTES:
+        raise WrongQuantity("--most-bytes must be at least 1MiB")
     tenth = int(shutil.disk_usage(folder).free * SHARE_OF_FREE)
     most_bytes = max(min(DEFAULT_BYTES, tenth), FEWEST_BYTES) if given_bytes is None else given_bytes
     if most_bytes > tenth:

@@ -32,6 +32,7 @@ def test_appends_end_by_bytes_or_by_half_of_the_time(tmp_path: Path) -> None:
         assert written == os.fstat(file.fileno()).st_size == 3 * CHUNK
         assert rate == 3 * CHUNK / 3  # the loop looks twice, then the end
         assert append(file.fileno(), 2.0, 100 * CHUNK, ticking(1.0))[0] == CHUNK
+        assert append(file.fileno(), 1e9, CHUNK // 4, ticking(1.0))[0] == CHUNK // 4
 
 
 def test_cold_reads_end_with_the_file_or_with_the_time(tmp_path: Path) -> None:
