@@ -33,7 +33,7 @@ HIDDEN = (Path("/tmp"), Path("/var/tmp"))  # PrivateTmp=yes
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 """Hidden, too (ProtectHome=yes), unless the program is in one of them."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NOT_IN_A_UNIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 UNIT = """\
 # {written}
@@ -163,9 +163,9 @@ def word(text: str) -> str:
 
 def place(text: str) -> str:
     """Quote a path for other lines of a unit: these have no variables. Raises UsageFailed for a
-    path that would end its line, or has another control character."""
-    if _CONTROL.search(text):
-        raise UsageFailed(f"{text!r} has a control character: a unit cannot name it")
+    path with a control character, such as a line break, or half of a surrogate pair."""
+    if _NOT_IN_A_UNIT.search(text):
+        raise UsageFailed(f"{text!r} has a character that no unit can hold")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if re.search(r"[\s\"'\\;]", text) else escaped
 
