@@ -22,6 +22,9 @@ NEW_OBJECTS = 20_000
 """Objects after which this program searches for garbage. Imports make many objects and no garbage,
 and with Python's own threshold the searches take a tenth of a short command's time."""
 
+WIDTHS = ("COLUMNS", "TERMINAL_WIDTH")
+"""Variables with the width of the terminal."""
+
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code. Expected errors are printed to stderr as one
@@ -33,6 +36,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, lambda *_: os._exit(0))
         if (plain := serve_arguments(words[1:])) is not None:
             return _serve(*plain)
+    _forget_wrong_widths()
     with _interrupt_ends_at_once():
         from kbroker.cli.commands import application
         from kbroker.cli.failures import CommandFailed, explain
@@ -68,6 +72,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if failure.message:
             say(f"kbroker: {failure.message}")
         return failure.code
+
+
+def _forget_wrong_widths() -> None:
+    """The libraries that print --help leave it empty at a width of 0, and fail at one that is no
+    number; without these variables they find the width of the terminal."""
+    for name in WIDTHS:
+        width = os.environ.get(name, "")
+        if width and not (width.isdecimal() and len(width) < 6 and int(width)):
+            del os.environ[name]
 
 
 def _was_interrupted(error: BaseException) -> bool:

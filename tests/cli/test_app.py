@@ -144,6 +144,16 @@ def test_a_package_that_serve_misses_is_named_in_one_line(tmp_path: Path, packag
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("width", ["COLUMNS=0", "COLUMNS=²", "TERMINAL_WIDTH=x", "TERMINAL_WIDTH=0"])
+def test_help_is_printed_whatever_width_the_environment_names(width: str) -> None:
+    name, _, value = width.partition("=")
+    command = [sys.executable, "-m", "kbroker", "topics", "--help"]
+    environment = os.environ | {name: value, "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    assert "Create, list, describe" in done.stdout.decode()
+
+
 def test_a_wrong_command_line_ends_with_2(shell: Shell) -> None:
     assert "No such command" in shell("topics", "frobnicate", code=2).stderr
     assert "No such option" in shell("topics", "list", "--frob", code=2).stderr
