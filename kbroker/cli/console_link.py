@@ -113,7 +113,7 @@ class ConsoleLink:
             raise Unreachable(f"{self.shown}: {HTTPStatus(answer.status).phrase}")
         try:
             data = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):
             raise self._no_console()

@@ -144,5 +144,5 @@ class SchemaSource:
 def _message(body: bytes) -> str:
     try:
         return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""

@@ -44,7 +44,13 @@ def test_plain_http_to_a_port_with_tls_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "shown"), [(b'{"message": "no such schema"}', "no such schema"), (b"<html>", "Not Found")]
+    ("body", "shown"),
+    [
+        (b'{"message": "no such schema"}', "no such schema"),
+        (b"<html>", "Not Found"),
+        (b"[" * 50_000, "Not Found"),
+    ],
+    ids=["message", "page", "nested"],
 )
 def test_a_refusal_has_the_registrys_reason(body: bytes, shown: str) -> None:
     with (

@@ -130,7 +130,11 @@ def test_a_host_without_traffic_shows_its_first_interface() -> None:
     assert "PAGE CACHE" not in shown
 
 
-@pytest.mark.parametrize(("code", "body"), [(200, b"[]"), (200, b"{}"), (404, b"[1]"), (200, b"<html>")])
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [(200, b"[]"), (200, b"{}"), (404, b"[1]"), (200, b"<html>"), (200, b"[" * 50_000)],
+    ids=str,
+)
 def test_another_server_is_no_console(code: int, body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda _: (code, body)) as url:
         assert run(["top", "--once", "--url", url]) == 1

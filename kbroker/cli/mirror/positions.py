@@ -89,7 +89,7 @@ def parse_position(key: bytes | None, value: bytes | None) -> tuple[Partition, i
         if connector != "MirrorSourceConnector":
             return None
         return (str(where["topic"]), int(where["partition"])), int(json.loads(value)["offset"]) + 1
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

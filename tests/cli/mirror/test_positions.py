@@ -29,6 +29,9 @@ def test_the_next_offset_follows_the_copied_one() -> None:
         (key(partition=None), b'{"offset": 41}'),
         (key(), b"{}"),
         (key(), b"[]"),
+        (key(), b'{"offset": Infinity}'),
+        (key(), b"[" * 100_000),
+        (b"[" * 100_000, b"{}"),
     ],
 )
 def test_other_records_are_no_positions(found: bytes | None, value: bytes | None) -> None:
