@@ -14,8 +14,8 @@ from typing import Any, Final
 import re2
 
 PLAIN_BYTES = 1 << 20
-"""Memory of one compiled expression and its automaton, for alternatives of plain texts, and of their
-prefixes."""
+"""Memory of one compiled expression and its automaton, for alternatives of plain texts, and of
+their prefixes."""
 MAX_BYTES = 1 << 18
 """The same of any other."""
 MAX_PLAIN_LENGTH = 32_767
@@ -31,7 +31,8 @@ MAX_STEPS = 1 << 22
 """Product of the lengths of a longer text and of a compiled expression."""
 LONG_PATTERN = 1024
 REMEMBERED, LONG_REMEMBERED = 256, 16
-"""Expressions that are kept; those of more than LONG_PATTERN characters take up to a mebibyte each."""
+"""Expressions that are kept; those of more than LONG_PATTERN characters take up to a mebibyte
+each."""
 
 RE2J_WORDS = {
     "missing ]": "missing closing ]",
@@ -103,8 +104,8 @@ _compiled_long = lru_cache(LONG_REMEMBERED)(ClientPattern)
 
 
 def _is_plain(text: str) -> bool:
-    """Whether an expression consists of names and of dots, as alternatives, which may end with .* or
-    .+, be in one group and between anchors."""
+    """Whether an expression consists of names and of dots, as alternatives, which may end with .*
+    or .+, be in one group and between anchors."""
     if len(text) > MAX_PLAIN_LENGTH or text.count(".") > MAX_PLAIN_DOTS or _prefixes(text) > MAX_PREFIXES:
         return False
     return _PLAIN.fullmatch(text) is not None

@@ -70,8 +70,8 @@ def _strategy(number: int) -> Strategy | None:
 
 
 def has_many_values(text: bytes, limit: int) -> bool:
-    """Whether JSON has more values than the limit, names included, without parsing it: each text has
-    two quotes, and each other value follows a comma, a colon or a bracket."""
+    """Whether JSON has more values than the limit, names included, without parsing it: each text
+    has two quotes, and each other value follows a comma, a colon or a bracket."""
     if len(text) <= limit:
         return False
     plain = text.replace(rb"\\", b"").replace(rb"\"", b"")

@@ -51,8 +51,8 @@ EPOLL_EVENTS: Final = 128
 PIPELINE: Final = 256
 PLAN_ROWS: Final = 4096
 MAX_FETCH_BYTES: Final = (1 << 31) - (256 << 20)
-"""Maximum bytes of records in an answer, whatever fetch.max.bytes allows. The size of a frame has 31
-bits, and the rest of an answer may have MAX_SLICED_BYTES."""
+"""Maximum bytes of records in an answer, whatever fetch.max.bytes allows. The size of a frame has
+31 bits, and the rest of an answer may have MAX_SLICED_BYTES."""
 FIRST_CONNECTIONS: Final = 64
 """The table doubles when it is full. The work of each second reads all of it."""
 

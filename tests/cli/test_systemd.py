@@ -77,7 +77,9 @@ def test_a_dollar_in_a_path_is_doubled_only_in_the_command() -> None:
     assert "RequiresMountsFor=/disk/$1/100%%" in lines
 
 
-@pytest.mark.parametrize("value", [r"/disk/a\nExecStartPre=/bin/x", r"/disk/a\rb", r"/a,/b\u001b", r"/a\ud800"])
+@pytest.mark.parametrize(
+    "value", [r"/disk/a\nExecStartPre=/bin/x", r"/disk/a\rb", r"/a,/b\u001b", r"/a\ud800"]
+)
 def test_a_line_break_of_the_settings_never_reaches_the_unit(
     shell: Shell, tmp_path: Path, value: str
 ) -> None:

@@ -30,9 +30,10 @@ _IN_USE = (
     "max without (topic, partition) (changes(kbroker_group_offset[1h])) > 0 or "
     "changes(sum without (topic, partition) (kbroker_group_offset)[1d:5m]) > 0)"
 )
-"""A group that had members in the last day, or committed without members. The offsets of a group that
-is no longer used stay for a week, with a lag that grows. Of the day before the last hour, Prometheus
-reads one value in five minutes: all samples of 10,000 partitions are more than a query may read."""
+"""A group that had members in the last day, or committed without members. The offsets of a group
+that is no longer used stay for a week, with a lag that grows. Of the day before the last hour,
+Prometheus reads one value in five minutes: all samples of 10,000 partitions are more than a query
+may read."""
 
 ALERTS = (
     Alert("KbrokerDown",

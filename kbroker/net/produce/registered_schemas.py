@@ -38,8 +38,8 @@ parsed."""
 BATCH_HEADERS: Final = 10_000
 """Maximum of headers of the records of a batch; a batch with more is ignored, too."""
 MAX_VALUES: Final = 120_000
-"""Maximum of a record's JSON, or a schema's: all clients of the process wait while it is parsed. The
-registry takes a schema from a body of 100,000."""
+"""Maximum of a record's JSON, or a schema's: all clients of the process wait while it is parsed.
+The registry takes a schema from a body of 100,000."""
 REBUILD_S: Final = 3600.0
 """After this time the topic is read from its start again, because compaction may have removed
 tombstones."""

@@ -22,8 +22,8 @@ MAX_DECISIONS: Final = 1 << 16
 INDEX_SHARE: Final = 2
 MAX_ANSWER_BYTES: Final = 64
 MAX_BYTES: Final = 1024
-"""Beginning of a request, its answer and its peer together. The decisions of clients with longer ids
-would take gigabytes; their requests are answered without a decision."""
+"""Beginning of a request, its answer and its peer together. The decisions of clients with longer
+ids would take gigabytes; their requests are answered without a decision."""
 
 
 class Renewal(NamedTuple):
