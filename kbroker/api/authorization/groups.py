@@ -89,8 +89,6 @@ def guard_offset_commit(ctx: RequestContext, request: OffsetCommitRequest, serve
         return name is None or _may_topic(ctx, acls.READ, name)
 
     parts = divided(request.topics, fits)
-    if not parts[1]:
-        return serve(ctx, request)
     return serve_rest(ctx, offset_commit, request, serve, ("topics", "topics"), parts, TOPIC_REFUSED)
 
 

@@ -98,8 +98,6 @@ def on_each(
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         items = getattr(request, items_field) or []
         parts = divided(items, lambda item: may(ctx, operation, kind, getattr(item, name) if name else item))
-        if not parts[1]:
-            return serve(ctx, request)
         return serve_rest(ctx, module, request, serve, (items_field, answered), parts, REFUSALS[kind])
 
     return guard
@@ -131,10 +129,12 @@ def serve_rest(
     parts: tuple[list[Any], list[Any]],
     code: ErrorCode,
 ) -> Any:
-    """The answer for the allowed items (the first of parts), followed by the refusal of the
-    others."""
+    """The answer for the allowed items (the first of parts), followed by the refusal of the others,
+    if there are any."""
     items_field, answered = fields
     allowed, refused = parts
+    if not refused:
+        return serve(ctx, request)
     refusal = module.refuse(changed(request, items_field, refused), KafkaError(code), ctx.version)
     if not allowed:
         return refusal

@@ -112,8 +112,6 @@ def guard_create_partitions(ctx: RequestContext, request: Any, serve: Serve) -> 
         lambda topic: topic.name in repeated or may(ctx, acls.ALTER, acls.TOPIC, topic.name),
     )
     repeated.clear()
-    if not parts[1]:
-        return serve(ctx, request)
     fields = "topics", "results"
     return serve_rest(ctx, create_partitions, request, serve, fields, parts, REFUSALS[acls.TOPIC])
 
@@ -124,8 +122,6 @@ def guard_describe_producers(ctx: RequestContext, request: Any, serve: Serve) ->
         request.topics,
         lambda topic: not is_valid(topic.name) or may(ctx, acls.READ, acls.TOPIC, topic.name),
     )
-    if not parts[1]:
-        return serve(ctx, request)
     fields = "topics", "topics"
     return serve_rest(ctx, describe_producers, request, serve, fields, parts, REFUSALS[acls.TOPIC])
 

@@ -86,8 +86,6 @@ def guard_txn_offset_commit(ctx: RequestContext, request: TxnOffsetCommitRequest
     require(ctx, acls.WRITE, acls.TRANSACTIONAL_ID, request.transactional_id)
     require(ctx, acls.READ, acls.GROUP, request.group_id)
     parts = divided(request.topics, lambda topic: may(ctx, acls.READ, acls.TOPIC, topic.name))
-    if not parts[1]:
-        return serve(ctx, request)
     return serve_rest(ctx, txn_offset_commit, request, serve, ("topics", "topics"), parts, TOPIC_REFUSED)
 
 
