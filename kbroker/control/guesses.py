@@ -6,13 +6,13 @@ address. When the bucket is empty an attempt waits for its turn before its passw
 client that gives up early learns nothing. The addresses of an IPv6 network (/64) count as one.
 """
 
-from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_network import network_of
+from kbroker.config.principals import kept_name
 from kbroker.ipc.rate_limit import TokenBucket
 
 NS: Final = 1_000_000_000
@@ -30,8 +30,6 @@ OF_ADDRESS: Final = Allowance(50, 5)
 SETTINGS: Final = "kbroker.login.attempts"
 MAX_WAIT_S: Final = 10.0
 MAX_KEYS: Final = 1 << 16
-MAX_NAME: Final = 128
-"""Characters of a user name that is kept; of a longer one, which a client may invent, its hash."""
 
 Key = tuple[str, str | None]
 
@@ -72,7 +70,7 @@ class Guesses:
     def succeeded(self, host: str, user: str, now_ns: int) -> None:
         """The attempt succeeded: return its token, and those of the user's earlier attempts."""
         host = network_of(host)
-        self._buckets.pop((host, _kept(user)), None)
+        self._buckets.pop((host, kept_name(user)), None)
         if self._of_address.per_second:
             address = self._bucket((host, None), self._of_address, now_ns / NS)
             address.add(1)
@@ -95,9 +93,5 @@ class Guesses:
 
     def _keys(self, host: str, user: str) -> list[tuple[Key, Allowance]]:
         host = network_of(host)
-        both = ((host, _kept(user)), self._of_user), ((host, None), self._of_address)
+        both = ((host, kept_name(user)), self._of_user), ((host, None), self._of_address)
         return [(key, allowance) for key, allowance in both if allowance.per_second]
-
-
-def _kept(user: str) -> str:
-    return user if len(user) <= MAX_NAME else sha256(user.encode("utf-8", "surrogatepass")).hexdigest()

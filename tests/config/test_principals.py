@@ -1,6 +1,6 @@
 """Types and names of principals."""
 
-from kbroker.config.principals import name_of, parts_of, user_principal
+from kbroker.config.principals import MAX_NAME, kept_name, name_of, parts_of, user_principal
 
 
 def test_a_principal_has_a_type_and_a_name() -> None:
@@ -16,3 +16,10 @@ def test_a_name_may_contain_colons() -> None:
 def test_a_principal_without_a_type_has_no_name() -> None:
     assert parts_of("alice") == ("alice", "")
     assert name_of("alice") == ""
+
+
+def test_long_names_are_kept_by_their_hash() -> None:
+    assert kept_name("a" * MAX_NAME) == "a" * MAX_NAME
+    long = [kept_name("a" * MAX_NAME + end) for end in ("a", "b", "\ud800")]
+    assert len(set(long)) == 3
+    assert all(len(each) <= MAX_NAME for each in long)

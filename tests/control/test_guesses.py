@@ -2,9 +2,9 @@
 the password is not held up."""
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.principals import MAX_NAME
 from kbroker.control.guesses import (
     MAX_KEYS,
-    MAX_NAME,
     MAX_WAIT_S,
     NS,
     OF_ADDRESS,

@@ -7,10 +7,9 @@ THROTTLING_QUOTA_EXCEEDED are throttled instead.
 """
 
 import time
-from hashlib import sha256
 
 from kbroker.config.client_quotas import CONTROLLER_MUTATION_RATE, Bound
-from kbroker.config.principals import name_of
+from kbroker.config.principals import kept_name, name_of
 from kbroker.control.broker import Broker
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.messages import ClientRequest
@@ -22,9 +21,6 @@ EXCEEDED = "The throttling quota has been exceeded."
 REMEMBERED = 10_000
 """Buckets; beyond them those that owe nothing are dropped, and begin full again. If most owe, the
 older ones of them are dropped, too: a client may come again and again by another client id."""
-MAX_NAME = 128
-"""Characters of a user or client id that are kept; of a longer one, which a client may invent, its
-hash."""
 
 
 class MutationQuotas:
@@ -48,7 +44,7 @@ class MutationQuotas:
 
     def bucket(self, bound: Bound, now_s: float) -> TokenBucket:
         """The bucket of a quota, with its current credits."""
-        key = (_kept(bound.user), _kept(bound.client_id))
+        key = (kept_name(bound.user), kept_name(bound.client_id))
         bucket = self._buckets.get(key)
         if bucket is None:
             if len(self._buckets) >= REMEMBERED:
@@ -68,10 +64,6 @@ class MutationQuotas:
         sensor = sensor_of(CONTROLLER_MUTATION_RATE, bound)
         if sensor is not None:
             self._sensors.add(sensor, partitions, monotonic_ms())
-
-
-def _kept(name: str) -> str:
-    return name if len(name) <= MAX_NAME else sha256(name.encode()).hexdigest()
 
 
 class MutationQuota:

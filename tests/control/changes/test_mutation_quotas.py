@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.client_quotas import CLIENT_ID, CONTROLLER_MUTATION_RATE, Bound, QuotaTable, entity_of
+from kbroker.config.principals import MAX_NAME
 from kbroker.control.changes import mutation_quotas
 from kbroker.control.changes.mutation_quotas import MutationQuota, MutationQuotas
 from kbroker.ipc.rate_limit import MAX_MS
@@ -148,4 +149,4 @@ def test_long_client_ids_are_kept_by_their_hash(made: World) -> None:
     for end in "ab":
         quotas.bucket(Bound(1.0, "", "x" * 32_000 + end), 5.0).take(SECONDS + ord(end))
     assert quotas.bucket(Bound(1.0, "", "x" * 32_000 + "a"), 5.0).tokens == -ord("a")
-    assert max(len(client_id) for _, client_id in quotas._buckets) <= mutation_quotas.MAX_NAME
+    assert max(len(client_id) for _, client_id in quotas._buckets) <= MAX_NAME
