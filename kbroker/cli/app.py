@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -51,15 +51,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"kbroker: {wrong[0]!r} is not UTF-8")
         return ExitCode.USAGE
     try:
-        code = int(app(args=words, prog_name="kbroker", standalone_mode=False) or ExitCode.OK)
+        code = _code_of(app, words)
         sys.stdout.flush()  # an error of the last flush is printed, too
         return code
-    except SystemExit as end:
-        return _code(end)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # the reader has closed the pipe; drop the rest of the buffer
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has closed the pipe
         return ExitCode.FAILED
     except Exception as error:
         if _was_interrupted(error):
@@ -72,6 +69,25 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if failure.message:
             say(f"kbroker: {failure.message}")
         return failure.code
+    finally:
+        _drop_unwritten()
+
+
+def _code_of(app: Callable[..., object], words: Sequence[str]) -> int:
+    try:
+        code = app(args=words, prog_name="kbroker", standalone_mode=False)
+        return code if isinstance(code, int) else ExitCode.OK
+    except SystemExit as end:
+        return _code(end)
+
+
+def _drop_unwritten() -> None:
+    """Drop output that cannot be written: the interpreter would write it once more at its end, and
+    fail with a code and lines of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _forget_wrong_widths() -> None:

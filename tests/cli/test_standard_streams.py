@@ -37,11 +37,12 @@ def test_a_deletion_without_stdin_wants_a_yes() -> None:
     assert "Give --yes" in done.stderr
 
 
-def test_a_full_disk_is_one_line() -> None:
-    done = shell(f"{KBROKER} systemd > /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["systemd", "--help", "topics --help"])
+def test_a_full_disk_is_one_line(command: str, unbuffered: str) -> None:
+    done = shell(f"PYTHONUNBUFFERED={unbuffered} {KBROKER} {command} > /dev/full")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "kbroker: cannot write: No space left on device"
-    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines() == ["kbroker: cannot write: No space left on device"]
 
 
 def test_a_name_that_the_encoding_lacks_is_escaped() -> None:
@@ -57,14 +58,14 @@ def test_a_name_that_the_encoding_lacks_is_escaped() -> None:
     assert "1 group with lag: \\u65e5\\u672c 7" in done.stdout
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", ["systemd", "--help", "topics --help"])
-def test_a_pipe_without_a_reader_ends_it_silently(command: str) -> None:
+def test_a_pipe_without_a_reader_ends_it_silently(command: str, unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     words = [*KBROKER.split(), *command.split()]
-    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    variables = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, env=variables)
     os.close(writer)
     assert done.returncode == 1
-    assert "Errno" not in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "Exception" not in done.stderr
+    assert done.stderr == ""

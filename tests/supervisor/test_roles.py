@@ -49,7 +49,8 @@ def modules() -> dict[str, set[str]]:
         text=True,
         check=True,
     )
-    not_ours = sys.stdlib_module_names | {"numpy", "_distutils_hack"}  # the latter by the way of install
+    by_install = {"_distutils_hack", "sitecustomize", "usercustomize"}  # some Pythons have them
+    not_ours = sys.stdlib_module_names | {"numpy"} | by_install
     not_ours -= UNUSED
     return {
         role: {name for name in names if name.partition(".")[0] not in not_ours}

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from tuning.host.roots import Roots
 
+UNKNOWN = "unknown"
+"""Kind of a file system that is not listed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:
@@ -43,7 +46,7 @@ def mounts_of(roots: Roots, dirs: tuple[str, ...]) -> tuple[Mount, ...]:
     lines = _lines(roots.proc / "self" / "mountinfo")
     held: dict[str, tuple[_Line, list[str]]] = {}
     for name in dirs:
-        line = _holding(lines, os.path.realpath(name))
+        line = _holding(lines, os.path.realpath(name)) or (_unlisted(name) if lines else None)
         if line is not None:
             first, names = held.setdefault(line.device, (line, []))
             first.options |= line.options
@@ -78,6 +81,15 @@ def _holding(lines: list[_Line], path: str) -> _Line | None:
         if inside and (found is None or len(line.point) >= len(found.point)):
             found = line
     return found
+
+
+def _unlisted(name: str) -> _Line | None:
+    """For a folder above which no mount is listed: in a chroot, the root has none."""
+    try:
+        device = Path(_existing(name)).stat().st_dev
+    except OSError:
+        return None
+    return _Line("/", f"{os.major(device)}:{os.minor(device)}", UNKNOWN)
 
 
 def _mount(line: _Line, dirs: tuple[str, ...]) -> Mount:

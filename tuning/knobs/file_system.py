@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.host.mounts import Mount
+from tuning.host.mounts import UNKNOWN, Mount
 from tuning.knobs.knob import FINE, Knob, Want, by_hand
 from tuning.quantity import show_bytes
 from tuning.situation import Situation
@@ -134,7 +134,7 @@ FILE_SYSTEM: tuple[Knob[Mount], ...] = (
     Knob(
         "file system",
         mounts,
-        lambda _, mount: mount.kind,
+        lambda _, mount: None if mount.kind == UNKNOWN else mount.kind,
         _kind,
         "kbroker is tested on ext4 and xfs, which are good at many small appends, syncs and renames.",
         "Apache Kafka documentation, Hardware and OS, Filesystem selection",

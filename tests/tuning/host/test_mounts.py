@@ -1,7 +1,8 @@
+import os
 from pathlib import Path
 
 from tests.tuning.fakes import FakeRoots
-from tuning.host.mounts import mounts_of
+from tuning.host.mounts import UNKNOWN, mounts_of
 
 INFO = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -48,3 +49,14 @@ def test_space_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None
 
 def test_without_mountinfo_nothing_is_claimed(tmp_path: Path) -> None:
     assert mounts_of(FakeRoots(tmp_path).roots, ("/data",)) == ()
+
+
+def test_a_folder_under_no_listed_mount_has_the_file_system_that_stat_names(tmp_path: Path) -> None:
+    """In a chroot, mountinfo has lines of /proc and /dev, and none of the root."""
+    only_proc = INFO.splitlines()[0] + "\n"
+    fake = FakeRoots(tmp_path / "root").proc("self/mountinfo", only_proc)
+    (found,) = mounts_of(fake.roots, (str(tmp_path / "not" / "there"),))
+    device = tmp_path.stat().st_dev
+    assert (found.point, found.kind) == ("/", UNKNOWN)
+    assert found.device == f"{os.major(device)}:{os.minor(device)}"
+    assert 0 < found.free_bytes <= found.total_bytes
