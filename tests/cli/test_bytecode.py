@@ -13,7 +13,7 @@ import sys
 from kbroker.cli.bytecode import keep_bytecode
 keep_bytecode({beside!r})
 import kbroker.ipc.clock
-print(sys.pycache_prefix, sys.dont_write_bytecode, kbroker.ipc.clock.__spec__.cached)
+print(sys.pycache_prefix, sys.dont_write_bytecode, kbroker.ipc.clock.__spec__.cached, sep="\\n")
 """
 
 
@@ -30,7 +30,7 @@ def run(home: Path, beside: Path, *options: str) -> subprocess.CompletedProcess[
 
 def test_byte_code_is_kept_in_the_cache_and_used_by_the_next_process(tmp_path: Path) -> None:
     first = run(tmp_path, tmp_path / "nothing")
-    folder, forbidden, file = first.stdout.split()
+    folder, forbidden, file = first.stdout.splitlines()
     assert Path(folder) == tmp_path / "kbroker" / "bytecode"
     assert forbidden == "False"
     assert file.startswith(folder)
@@ -44,13 +44,13 @@ def test_byte_code_is_kept_in_the_cache_and_used_by_the_next_process(tmp_path: P
 def test_byte_code_beside_the_sources_is_all_that_is_needed(tmp_path: Path) -> None:
     beside = tmp_path / "module.pyc"
     beside.touch()
-    folder, forbidden, _ = run(tmp_path, beside).stdout.split()
+    folder, forbidden, _ = run(tmp_path, beside).stdout.splitlines()
     assert (folder, forbidden) == ("None", "True")
     assert not (tmp_path / "kbroker").exists()
 
 
 def test_a_folder_that_python_was_given_stays(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    folder = run(tmp_path, tmp_path / "nothing", "-X", f"pycache_prefix={own}").stdout.split()[0]
+    folder = run(tmp_path, tmp_path / "nothing", "-X", f"pycache_prefix={own}").stdout.splitlines()[0]
     assert Path(folder) == own
     assert not (tmp_path / "kbroker").exists()

@@ -2,6 +2,7 @@
 pipe without a reader."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.cli.page_server import serving
 
-KBROKER = f"{sys.executable} -m kbroker.cli.app"
+KBROKER = shlex.join([sys.executable, "-m", "kbroker.cli.app"])
 
 
 def shell(line: str, **arguments: object) -> subprocess.CompletedProcess[str]:
@@ -63,7 +64,7 @@ def test_a_name_that_the_encoding_lacks_is_escaped() -> None:
 def test_a_pipe_without_a_reader_ends_it_silently(command: str, unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    words = [*KBROKER.split(), *command.split()]
+    words = [*shlex.split(KBROKER), *command.split()]
     variables = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, env=variables)
     os.close(writer)
