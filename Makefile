@@ -278,8 +278,8 @@ dist: venv-run ## wheels with and without compiled kernels, source archive, bill
 
 # TRY names the ways: wheel, clone, tests (`make test` in a clone, twice; 20 minutes).
 .PHONY: try-install
-try-install: venv-run ## as root: the wheel and a clone in a bare Debian by debootstrap, and how long each takes
-	@$(BIN)/python -m release.try_install $(TRY)
+try-install: ## as root: the wheel and a clone in a bare Debian by debootstrap, and how long each takes
+	@$(PYTHON) -m release.try_install $(TRY)
 
 .PHONY: clean
 clean: ## removes the environment, caches and reports; keeps ./data

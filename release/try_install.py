@@ -3,7 +3,9 @@
 
 The Debian has Python, make and git, but no Python package, not even pip. Every way begins in a
 fresh copy of it. Its mirror is that of this machine's apt, its packages come from where this
-machine's pip takes them.
+machine's pip takes them. The wheel is that of dist/; `make dist` makes it unless there is one that
+is newer than the last commit. This program imports nothing but Python's own modules: it says what
+is missing before anything is installed.
 """
 
 import argparse
@@ -54,10 +56,12 @@ def mirror() -> tuple[str, str]:
 def debian(folder: Path) -> Path:
     """The bare Debian, made the first time. Raises CannotTry."""
     base = folder / "base"
+    if os.geteuid():
+        raise CannotTry("this needs root: it mounts and enters other file trees")
     if base.exists():
         return base
-    if os.geteuid() or shutil.which("debootstrap") is None:
-        raise CannotTry("this needs root and debootstrap: apt-get install debootstrap")
+    if shutil.which("debootstrap") is None:
+        raise CannotTry("this needs debootstrap: apt-get install debootstrap")
     site, name = mirror()
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / "unfinished"
@@ -158,18 +162,42 @@ def first_answer(root: Path, log: Path, words: Callable[[int], list[str]], direc
         started.wait(60)
 
 
+def committed_at() -> float:
+    """Time of the last commit; 0 in a tree without commits."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    return float(subprocess.run(command, capture_output=True, text=True, check=False).stdout or 0)
+
+
+def present_wheel() -> Path | None:
+    """The wheel of dist/ with compiled kernels, unless a commit is newer."""
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    found = sorted((ROOT / "dist").glob(f"kbroker-*-{tag}-*.whl"))
+    return found[-1] if found and found[-1].stat().st_mtime >= committed_at() else None
+
+
+def wheel(log: Path) -> Path:
+    """The wheel with compiled kernels, by `make dist` if necessary. Raises CannotTry."""
+    if present := present_wheel():
+        return present
+    print("make try-install: make dist", file=sys.stderr, flush=True)
+    with open(log, "ab") as output:
+        ended = subprocess.run(["make", "dist"], cwd=ROOT, stdout=output, stderr=output, check=False)
+    if ended.returncode:
+        raise CannotTry(f"make dist failed; the end of {log}:\n{log.read_text()[-3000:]}")
+    if made := present_wheel():
+        return made
+    raise CannotTry("make dist made no wheel with compiled kernels; it does so only on x86-64")
+
+
 def try_wheel(base: Path, folder: Path) -> Times:
     """Install the wheel with compiled kernels, start the broker, start it again."""
-    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    wheels = sorted((ROOT / "dist").glob(f"kbroker-*-{tag}-*.whl"))
-    if not wheels:
-        raise CannotTry("no wheel with compiled kernels in dist/: run make dist")
     log = folder / "wheel.log"
+    package = wheel(log)
     with fresh(base, folder) as root:
-        shutil.copy(wheels[-1], root / "root")
+        shutil.copy(package, root / "root")
         began = time.monotonic()
         run(root, log, "python3", "-m", "venv", "env")
-        run(root, log, "env/bin/pip", "install", "--quiet", wheels[-1].name)
+        run(root, log, "env/bin/pip", "install", "--quiet", package.name)
         installed = time.monotonic() - began
         yield "wheel: pip install", installed
 
