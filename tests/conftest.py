@@ -161,9 +161,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failed test shows the end of the log of every kbroker that runs."""
+    """A failed test shows the end of the log of every kbroker that runs, and so does one whose
+    output is shown although it passes (-rP)."""
     report: pytest.TestReport = yield  # type: ignore[assignment]
-    if report.failed:
+    if report.failed or (report.when == "call" and "P" in item.config.option.reportchars):
         for node in RUNNING:
             report.sections.append((f"log of kbroker {node.bootstrap}", node.logs()))
     return report  # type: ignore[return-value]

@@ -45,6 +45,29 @@ def pytest_collection_finish():
     print("it hangs now", flush=True)
     threading.Event().wait()
 """
+FLAKY = """
+from pathlib import Path
+
+
+def test_that_passes_at_its_second_try():
+    first = not Path("tried").exists()
+    Path("tried").touch()
+    print("printed by the", "first" if first else "second", "try")
+    assert not first
+"""
+WITH_A_BROKER = """
+from tests.conftest import RUNNING, pytest_runtest_makereport
+
+
+class Node:
+    bootstrap = "127.0.0.1:9092"
+
+    def logs(self):
+        return "a line of the broker's log"
+
+
+RUNNING.append(Node())
+"""
 ROOT = tiers.ROOT
 
 
@@ -113,6 +136,26 @@ def test_a_test_that_passes_at_a_second_try_fails_the_run_by_name(
     printed = capsys.readouterr().out
     assert f"[tests] FLAKY {TEST}" in printed
     assert "[tests] 1 flaky" in printed
+
+
+def test_a_flaky_test_has_the_output_of_both_tries(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    monkeypatch.setattr(tiers, "CACHE", tmp_path / "aside")
+    monkeypatch.setattr(tiers, "LAST_FAILED", tmp_path / "aside" / "v" / "cache" / "lastfailed")
+    monkeypatch.setattr(tiers, "chosen", lambda *_: ("-m", "not crash"))
+    (tmp_path / "conftest.py").write_text(WITH_A_BROKER)
+    (tmp_path / "test_flaky.py").write_text(FLAKY)
+    assert tiers.main(["plain"]) == 1
+    first, again, second = capsys.readouterr().out.partition("they run once more")
+    assert again
+    assert "printed by the first try" in first
+    assert "printed by the second try" in second
+    assert "FLAKY test_flaky.py::test_that_passes_at_its_second_try" in second
+    assert "a line of the broker's log" in first
+    assert "a line of the broker's log" in second
 
 
 def test_a_known_flaky_test_is_counted_and_does_not_fail_the_run(

@@ -4,9 +4,9 @@ tiers that start brokers. After a failed tier the later ones still run; the exit
 failed.
 
 A failure is a failure. What failed runs once more for the report alone: a test that passes then is
-FLAKY, is printed by name, and fails the run unless tests/flaky.txt lists it with its cause. With
---after-short the tiers leave out the tests that `short` has run, except the kills, of which they
-run more.
+FLAKY, is printed by name with the output of both tries, and fails the run unless tests/flaky.txt
+lists it with its cause. With --after-short the tiers leave out the tests that `short` has run,
+except the kills, of which they run more.
 
 KBROKER_FLAKY_ALLOWED=N lets a run pass with up to N of them, but never with one in a tier of
 STRICT, where a second try could hide a lost record. With CI=true a tier in which no test ran fails,
@@ -40,6 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / (os.environ.get("KBROKER_TIERS_CACHE") or ".pytest_cache")
 LAST_FAILED = CACHE / "v" / "cache" / "lastfailed"
 LAST_SECONDS = CACHE / "tier-seconds.json"
+SECOND_TRY = ("--last-failed", "--last-failed-no-failures=none", "-raP")  # P: also the output of what passes
 KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 
 # A process that dies ends the run. A new one in its place would wait for work for good once the
@@ -234,9 +235,7 @@ def run_here(name: str, in_ci: bool, arguments: tuple[str, ...]) -> Outcome:
     elif code == SOME_FAILED and name not in NAMES_SEEDS:
         print(f"\n[tests] {name}: {len(failed)} failed; they run once more, for the report alone", flush=True)
         files = sorted({test.split("::")[0] for test in failed})
-        again, *_ = pytest_run(
-            *arguments[:2], "--last-failed", "--last-failed-no-failures=none", *files, limit_s=limit_s
-        )
+        again, *_ = pytest_run(*arguments[:2], *SECOND_TRY, *files, limit_s=limit_s)
         still = set(last_failed()) if again else set()
         outcome.flaky = [test for test in failed if test not in still]
         if failed and not still and set(outcome.flaky) <= known_flaky():
