@@ -32,8 +32,8 @@ administration are clients that use librdkafka and kafka-python: they also work 
 - Results go to stdout, remarks and errors to stderr. Commands whose result a script may need have
   `--json`: one document, or one line for each record or item (`consume`, `log dump`).
 - Long operations show a progress bar on stderr if it is a terminal.
-- Commands that delete something of the broker ask for confirmation, except `quotas remove` and
-  `tokens expire`; if stdin is not a terminal, they require `--yes`.
+- Commands that delete something of the broker, or backups, ask for confirmation; if stdin is not a
+  terminal, they require `--yes`. `tokens expire --in` does not ask.
 - Times: `2026-01-31T12:00:00+01:00` (UTC without a zone), `2026-01-31`, milliseconds since 1970, `now`, or
   an age such as `90s`, `15m`, `2h`, `7d`.
 - An option that takes one value is given once: a second value is refused. Options whose help says

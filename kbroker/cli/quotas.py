@@ -10,7 +10,7 @@ from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.completion import complete_quota, complete_quota_value
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, check_answer
-from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.config.client_quotas import IP_KEYS, USER_KEYS
 
@@ -154,7 +154,7 @@ def set_quotas(
 @app.command(
     epilog=examples(
         "kbroker quotas remove --user alice producer_byte_rate",
-        "kbroker quotas remove --user alice   # all quotas of alice",
+        "kbroker quotas remove --user alice --yes   # all quotas of alice",
     )
 )
 @connected
@@ -166,6 +166,7 @@ def remove(
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
+    yes: Yes = False,
 ) -> None:
     """Remove the named quotas, or all quotas of the user, client id or address."""
     entity = _entity(user, client_id, ip)
@@ -177,5 +178,7 @@ def remove(
     named = list(quotas or there)
     if missing := sorted(set(named) - set(there)):
         raise CommandFailed(f"{', '.join(missing)}: not set; quotas that are set: {', '.join(sorted(there))}")
+    shown = ", ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity)
+    confirm(f"Remove {', '.join(sorted(named))} of {shown}?", yes)
     alter(broker, entity, {}, named, validate_only=False)
     say(f"removed {', '.join(sorted(named))}")

@@ -11,7 +11,7 @@ import typer
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import UsageFailed, broker_error
-from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.own_requests import ask_broker
 from kbroker.cli.points_in_time import format_time, parse_duration_ms
@@ -145,7 +145,7 @@ def renew(
     say(f"{SUBJECT}: expires at {format_time(answer.expiry_timestamp_ms)}")
 
 
-@app.command(epilog=examples('kbroker tokens expire "$HMAC"   # or with --in 10m'))
+@app.command(epilog=examples('kbroker tokens expire "$HMAC" --yes', 'kbroker tokens expire "$HMAC" --in 10m'))
 @connected
 def expire(
     broker: Connection,
@@ -154,13 +154,15 @@ def expire(
         str | None,
         typer.Option("--in", metavar="DURATION", help="Time until it expires.", show_default="now"),
     ] = None,
+    yes: Yes = False,
 ) -> None:
-    """Expire a token: logins with it are refused."""
+    """Expire a token: logins with it are refused. Without --in it asks for confirmation."""
     period_ms = -1 if period is None else parse_duration_ms(period)
-    answer = _ask(
-        broker, ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest(_hmac(hmac), period_ms)
-    )
-    if period_ms < 0:
+    request = ExpireDelegationTokenRequest(_hmac(hmac), period_ms)
+    if period is None:
+        confirm(f"End the {SUBJECT} now?", yes)
+    answer = _ask(broker, ApiKey.EXPIRE_DELEGATION_TOKEN, request)
+    if period is None:
         say(f"{SUBJECT}: ended")
     else:
         say(f"{SUBJECT}: expires at {format_time(answer.expiry_timestamp_ms)}")

@@ -34,6 +34,8 @@ ASK = (
     "kbroker groups remove-members billing --instance worker-3",
     "kbroker acls remove --principal User:alice --topic orders --operation read",
     "kbroker users remove alice",
+    "kbroker quotas remove --user alice producer_byte_rate",
+    "kbroker backups prune /backup/kbroker --keep 48",
 )
 # Examples that no test here runs, by how they begin, and why.
 NOT_RUN = {

@@ -16,6 +16,8 @@ from tuning.cli import app as tuning
 PROGRAMS = {"kbroker": application(), "kbroker tune": tuning, "kbroker loadtest": loadtest}
 PLAIN_NUMBERS = ("--skew", "--abort-share", "--cores")
 """An exponent, a share, a count: numbers without a unit."""
+DELETE = ("abort", "delete", "expire", "prune", "remove")
+"""First words of commands that delete something."""
 
 
 def test_each_paragraph_becomes_one_line() -> None:
@@ -78,3 +80,8 @@ def test_every_command_has_examples_with_options_that_exist(path: str) -> None:
         until = next((n for n, word in enumerate(words) if word in ("|", "||", ">", "<", "&&")), len(words))
         done = CliRunner().invoke(PROGRAMS[name], [*words[len(name.split()) : until], "--help"])
         assert done.exit_code == 0, (line, done.output)
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if path.split()[-1].split("-")[0] in DELETE])
+def test_a_command_that_deletes_something_asks_unless_yes_is_given(path: str) -> None:
+    assert [one for one in ALL[path].params if "--yes" in one.opts]

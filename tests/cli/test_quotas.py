@@ -33,12 +33,14 @@ def test_quotas_are_set_listed_and_removed(cli: Shell, user: str) -> None:
     assert done.stderr.endswith(
         "request_percentage: not set; quotas that are set: consumer_byte_rate, producer_byte_rate\n"
     )
-    cli("quotas", "remove", "--user", user, "consumer_byte_rate")
-    cli("quotas", "remove", "--user", user, "--client-id", "<default>")
+    cli("quotas", "remove", "--user", user, "consumer_byte_rate", "--yes")
+    cli("quotas", "remove", "--user", user, "--client-id", "<default>", "--yes")
     assert [entry["quotas"] for entry in cli("quotas", "list", "--user", user, "--json").json] == [
         {"producer_byte_rate": 1000.0}
     ]
-    cli("quotas", "remove", "--user", user)
+    asked = cli("quotas", "remove", "--user", user, code=2).stderr
+    assert f"Remove producer_byte_rate of user {user}? Give --yes" in asked
+    cli("quotas", "remove", "--user", user, "-y")
     assert cli("quotas", "list", "--user", user, "--json").json == []
 
 

@@ -67,7 +67,13 @@ def test_tokens_are_created_renewed_described_and_expired(
     header, line = shell("tokens", "describe", *ann).lines
     assert header.split()[0] == "ID"
     assert line.split()[:4] == [made["id"], "User:ann", "User:ann", "User:bob"]
-    assert "ended" in shell("tokens", "expire", made["hmac"], *ann).stderr
+    assert (
+        "End the delegation token now? Give --yes"
+        in shell("tokens", "expire", made["hmac"], *ann, code=2).stderr
+    )
+    later = shell("tokens", "expire", made["hmac"], "--in", "1h", *ann)
+    assert "expires at" in later.stderr
+    assert "ended" in shell("tokens", "expire", made["hmac"], "--yes", *ann).stderr
     assert "DELEGATION_TOKEN_NOT_FOUND" in shell("tokens", "renew", made["hmac"], *ann, code=1).stderr
 
 
@@ -75,7 +81,7 @@ def test_tokens_are_created_renewed_described_and_expired(
 def test_secret_and_hmac_are_in_no_log_title_or_setting(shell: Shell, node: KBroker, tmp_path: Path) -> None:
     ann, root = (("--command-config", properties(tmp_path, node.bootstrap, user)) for user in ("ann", "root"))
     hmac = shell("tokens", "create", "--json", *ann).json["hmac"]
-    shell("tokens", "expire", hmac, *ann)
+    shell("tokens", "expire", hmac, "--yes", *ann)
     shown = shell("configs", "describe", "broker", "1", "--all", "--json", *root).text
     assert "delegation.token.secret.key" in shown
     titles = " ".join(" ".join(process.cmdline()) for process in node.processes())

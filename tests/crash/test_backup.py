@@ -76,7 +76,7 @@ def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
     assert all(found == list(range(len(found))) for found in counts)
     assert 0 < sum(map(len, counts)) < sum(acknowledged.values())
 
-    run("backups", "prune", str(dest), "--keep", "1")
+    run("backups", "prune", str(dest), "--keep", "1", "--yes")
     run("backups", "verify", str(dest))
     run("restore", str(dest), str(tmp_path / "pruned"))
     victim = max((dest / "objects").glob("*/*"), key=lambda path: path.stat().st_size)

@@ -65,7 +65,7 @@ def test_a_killed_backup_continues_and_restores_acknowledged_records(
     if place == "links":
         linked = [path for path in Path(dest, "objects").glob("*/*") if path.stat().st_nlink > 1]
         assert linked, "no closed segment: the test shows nothing"
-    run("backups", "prune", dest, "--keep", "1")
+    run("backups", "prune", dest, "--keep", "1", "--yes")
     run("backups", "verify", dest)
     judge(source.bootstrap, acknowledged, committed)
     source.stop()

@@ -11,7 +11,7 @@ from kbroker.cli.backup.purpose import Purpose
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
-from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.cli.partitions import Partition
 from kbroker.cli.points_in_time import MAX_MS, format_time, parse_time_ms
@@ -28,7 +28,7 @@ BACKUP_EXAMPLES = examples(
     "kbroker backup /backup/kbroker",
     "AWS_ENDPOINT_URL=https://minio:9000 kbroker backup s3://backups/kbroker",
     "# every hour, keep the last 48",
-    "0 * * * *  kbroker backup /backup/kbroker && kbroker backups prune /backup/kbroker --keep 48",
+    "0 * * * *  kbroker backup /backup/kbroker && kbroker backups prune /backup/kbroker --keep 48 --yes",
 )
 RESTORE_EXAMPLES = examples(
     "kbroker restore /backup/kbroker /var/lib/kbroker",
@@ -172,12 +172,22 @@ def verify(backups: Repository) -> None:
     say(f"intact: {counted(len(points), 'backup')}")
 
 
-@app.command(epilog=examples("kbroker backups prune /backup/kbroker --keep 48"))
+@app.command(
+    epilog=examples(
+        "kbroker backups prune /backup/kbroker --keep 48",
+        "kbroker backups prune /backup/kbroker --keep 48 --yes",
+    )
+)
 def prune(
     backups: Repository,
     keep: Annotated[int, typer.Option(min=1, metavar="N", help="Number of newest backups to keep.")],
+    yes: Yes = False,
 ) -> None:
     """Remove old backups, and the files that no other backup needs."""
+    if not yes:  # it waits without the lock: a backup may run meanwhile
+        _, points = _open(backups, Purpose.LIST)
+        old = points[:-keep]
+        confirm(f"Remove {counted(len(old), 'backup')} of {len(points)} in {backups}?", yes)
     repository, points = _open(backups, Purpose.PRUNE)
     old = points[:-keep]
     gone = repository.drop(old)

@@ -1,5 +1,6 @@
 """The commands that list, verify, prune and restore the points of a folder of backups."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def test_a_place_without_points_is_said_to_have_none(empty: Case, capsys: pytest
     assert f"{PLACE}: no complete backup; `kbroker backup {PLACE}` takes or continues one" in shown.err
     for command in (
         lambda: commands.verify(PLACE),
-        lambda: commands.prune(PLACE, 1),
+        lambda: commands.prune(PLACE, 1, yes=True),
         lambda: commands.restore(PLACE, Path("to")),
     ):
         with pytest.raises(UsageFailed, match="no backup here; `kbroker backup"):
@@ -100,9 +101,18 @@ def test_a_place_without_points_is_said_to_have_none(empty: Case, capsys: pytest
 def test_pruning_keeps_the_newest_points(
     case: Case, capsys: pytest.CaptureFixture[str], keep: int, left: list[int], text: str
 ) -> None:
-    commands.prune(PLACE, keep)
+    commands.prune(PLACE, keep, yes=True)
     assert (case.times, capsys.readouterr().err) == (left, text)
     assert case.purposes == [Purpose.PRUNE]
+
+
+def test_pruning_without_a_yes_asks_for_one_and_locks_nothing_meanwhile(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(UsageFailed, match=r"^Remove 2 backups of 3 in the backups\? Give --yes"):
+        commands.prune(PLACE, 1)
+    assert (case.times, case.purposes) == ([1000, 2000, 3000], [Purpose.LIST])
 
 
 def test_each_damaged_file_is_named_once(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
