@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.docs import page
-from tests.docs.session import NAMESPACE, PLACES, PRELUDE, available
+from tests.docs.session import NAMESPACE, PRELUDE, UNITS, available, placed
 from tests.peer.program import run_script
 
 LIMIT_S = 600  # up to 50 commands of a second each, which a busy machine makes five
@@ -74,7 +74,8 @@ FILL = "seq 3000 | kbroker produce orders -q -p 0; seq 90 | kbroker produce orde
 READ = "kbroker consume {topic} --group {group} --from-beginning -n 5 -q > /dev/null"
 # What must be there before an example, as on the system of a user who needs it.
 BEFORE = {
-    "kbroker systemd /etc/kbroker": "mkdir -p /etc/kbroker; echo log.dirs=/x > /etc/kbroker/server.properties",
+    "kbroker systemd /etc/kbroker": f"mkdir -p /etc/kbroker {UNITS}; "
+    "echo log.dirs=/x > /etc/kbroker/server.properties",
     "kbroker produce orders records.txt": "seq -f 'k%.0f:v' 100 > records.txt",
     "kbroker consume orders --group billing": READ.format(topic="orders", group="billing"),
     "kbroker topics create orders": "kbroker topics delete orders --yes",
@@ -95,9 +96,9 @@ until kbroker groups describe billing --members | grep worker-3 > /dev/null; do 
     "kbroker groups remove-members billing --all": "kill $MEMBER || true; wait $MEMBER || true",
     "kbroker groups reset-offsets billing --topic orders --to-earliest": """
 until kbroker groups list --state Empty | grep billing > /dev/null; do sleep 0.2; done""",
-    "kbroker transactions describe payments-1": f"""{sys.executable} -c '
+    "kbroker transactions describe payments-1": """python -c '
 from confluent_kafka import Producer
-producer = Producer({{"bootstrap.servers": "127.0.0.1:9092", "transactional.id": "payments-1"}})
+producer = Producer({"bootstrap.servers": "127.0.0.1:9092", "transactional.id": "payments-1"})
 producer.init_transactions(120)'""",
     "kbroker tune ": 'mkdir -p tuned; echo "log.dirs=$PWD/tuned" > server.properties',
     "kbroker users add admin --offline": 'echo "log.dirs=$PWD/offline" > server.properties',
@@ -142,15 +143,16 @@ def first(table: dict[str, str], line: str) -> str:
     return table[max(found, key=len)] if (found := [key for key in table if line.startswith(key)]) else ""
 
 
-def command(line: str) -> str:
+def command(line: str, folder: Path) -> str:
     """How the script runs an example."""
+    words = placed(line, folder)
     if line in STAYS:
-        return f"{sys.executable} {UNTIL_BEGUN} {STAYS_S} {line}"
+        return f"{sys.executable} {UNTIL_BEGUN} {STAYS_S} {words}"
     if line in ASK:
-        return f"script -qec '{line}' /dev/null <<< y"
+        return f"script -qec '{words}' /dev/null <<< y"
     if given := first(STDIN, line):
-        return f"{line.partition(' #')[0]} {given}"
-    return line
+        return f"{words.partition(' #')[0]} {given}"
+    return words
 
 
 def script(lines: list[str], folder: Path) -> str:
@@ -161,12 +163,9 @@ def script(lines: list[str], folder: Path) -> str:
         parts.append(f"echo '@@ {number}'")
         if before and (key := f"{before} {line.split(' ')[1]}") not in begun:
             begun.add(key)
-            parts.append(before)
-        parts.append(f'{{ {command(line)}\n}} || echo "@@ {number} ends with $?"')
-    text = "\n".join([*parts, "echo '@@ end'", "kill $BROKER", "wait $BROKER", ""])
-    for place in PLACES:
-        text = text.replace(place, str(folder / place.strip("/").replace("/", "-")))
-    return text
+            parts.append(placed(before, folder))
+        parts.append(f'{{ {command(line, folder)}\n}} || echo "@@ {number} ends with $?"')
+    return "\n".join([*parts, "echo '@@ end'", "kill $BROKER", "wait $BROKER", ""])
 
 
 def run_examples(part: str, folder: Path) -> None:

@@ -29,7 +29,9 @@ BLOCK_S = 400  # a page takes seconds; a backup gives way to whatever else the m
 BLOCK = re.compile(rf"^{MARK}\d+$".encode(), re.MULTILINE)
 
 # Places that pages name and that lie in the session's folder instead.
-PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/backup")
+UNITS = "/etc/systemd/system"  # exists on every host with systemd
+PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/opt/kbroker", UNITS, "/backup")
+_PLACE = re.compile(rf"(?<![\w/.])(?:{'|'.join(PLACES)})\b")  # not in s3://backups
 
 PRELUDE = """
 set -euo pipefail
@@ -95,6 +97,7 @@ class Session:
     def run(self) -> None:
         """Until the first command that fails, or the last."""
         (self.folder / ".venv").symlink_to(ROOT / ".venv")
+        Path(placed(UNITS, self.folder)).mkdir()
         script = self.folder / ".page.sh"
         script.write_text(self._script())
         printed = self.folder / ".page.out"
@@ -122,7 +125,7 @@ class Session:
         if (
             WITH_STOPPED_BROKER in text
         ):  # in the place that the page names: partitions belong to log dirs by name
-            parts.append(f"DATA={self._place('/var/lib/kbroker')}\n{_BROKER}{_END}STAYING=\n")
+            parts.append(f"DATA={placed('/var/lib/kbroker', self.folder)}\n{_BROKER}{_END}STAYING=\n")
         elif WITH_BROKER in text:
             parts.append(_BROKER)
         parts += [_WHEEL] if WITH_WHEEL in text else []
@@ -134,9 +137,7 @@ class Session:
         return "".join([*parts, _END])
 
     def _part(self, number: int, block: Block) -> str:
-        text = block.commands
-        for place in PLACES:
-            text = re.sub(rf"(?<!/){place}", str(self._place(place)), text)  # not s3://backups
+        text = placed(block.commands, self.folder)
         if block.role == "file":
             file = self.folder / block.argument
             return f"cat > {file} <<'@@ END'\n{text}@@ END\n"
@@ -148,8 +149,10 @@ class Session:
             return f"{'stay' if block.role == 'stays' else 'begin'} .{number}.sh '{block.argument}'\n"
         return text
 
-    def _place(self, name: str) -> Path:
-        return self.folder / name.strip("/").replace("/", "-")
+
+def placed(text: str, folder: Path) -> str:
+    """Commands whose places lie in a folder."""
+    return _PLACE.sub(lambda found: str(folder / found[0].strip("/").replace("/", "-")), text)
 
 
 def _at_home(text: str) -> str:

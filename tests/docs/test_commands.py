@@ -8,10 +8,10 @@ import pytest
 
 from docs.generated import ROOT
 from tests.docs.blocks import Block, blocks, by_hand, pages
-from tests.docs.session import Session, available
+from tests.docs.session import Session, available, placed
 
 # Blocks that no test runs. Each gives its reason; the number may only shrink.
-MAX_NOT_RUN = 24
+MAX_NOT_RUN = 23
 LANGUAGES = ("sh", "console", "python", "properties", "ini", "yaml", "text")
 A_COMMAND = re.compile(
     r"\s*(\$ |kbroker |make |python\S* |\.venv/|curl |git |pip |podman |docker |kafka-\S+\.sh |sudo |systemctl |spark-)"
@@ -75,6 +75,18 @@ def test_commands_are_in_fenced_blocks(page: Path) -> None:
         if A_COMMAND.match(line)
     ]
     assert not loose + hidden
+
+
+def test_a_place_of_the_host_is_one_of_the_folder(tmp_path: Path) -> None:
+    """Tests run as root, too: nothing of the host may be written."""
+    unit = "/opt/kbroker/bin/kbroker systemd /etc/kbroker/x > /etc/systemd/system/kbroker.service"
+    assert placed(unit, tmp_path) == (
+        f"{tmp_path}/opt-kbroker/bin/kbroker systemd {tmp_path}/etc-kbroker/x "
+        f"> {tmp_path}/etc-systemd-system/kbroker.service"
+    )
+    assert placed("ln -s /opt/kbroker-0.1.0", tmp_path) == f"ln -s {tmp_path}/opt-kbroker-0.1.0"
+    for other in ("s3://backups/kbroker", "/srv/opt/kbroker", "./backup/x", "/backups"):
+        assert placed(other, tmp_path) == other
 
 
 def test_missing_output_is_noticed() -> None:
