@@ -75,7 +75,7 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         (*PARALLEL, *PLAIN_FOLDERS),
     ),
     "short": (
-        "a cross-section: recorded answers of Apache Kafka, a client of each kind, ten kills",
+        "a cross-section: recorded answers of Apache Kafka, clients in Python, C and JavaScript, ten kills",
         "short and not (kafka or spark or fuzz)",
         CROWDED,
     ),

@@ -1,5 +1,6 @@
 """Programs of other languages, built from the folders beside this file."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -59,10 +60,25 @@ def node_with(package: str) -> tuple[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     if npm in SLOW:
         pytest.skip(f"npm cannot install {package}")
+    if installed(home, package):
+        return node, str(home / "node_modules")
     command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home), package]
     if not ends_well(command, 200):
         pytest.skip(f"npm cannot install {package}")
     return node, str(home / "node_modules")
+
+
+def installed(home: Path, package: str) -> bool:
+    """Whether an earlier run has installed this version, to its end, at which npm writes the lock.
+    npm itself would ask its registry again."""
+    name, _, version = package.rpartition("@")
+    try:
+        found = json.loads((home / "node_modules" / name / "package.json").read_text())
+        lock = json.loads((home / "package-lock.json").read_text())
+        locked = lock["packages"][f"node_modules/{name}"]
+    except (OSError, ValueError, LookupError):
+        return False
+    return bool(found.get("version") == locked.get("version") == version)
 
 
 def ends_well(command: list[str], timeout_s: float) -> bool:

@@ -18,6 +18,7 @@ def committed(bootstrap: str, group: str, topic: str, partitions: int) -> int:
     return sum(max(one.offset, 0) for one in found)
 
 
+@pytest.mark.short  # the client in `make test` that is neither Python nor librdkafka
 def test_kafkajs_writes_and_reads_in_a_group(broker_factory: BrokerFactory) -> None:
     node, modules = node_with(KAFKAJS)
     broker = broker_factory()
