@@ -31,7 +31,7 @@ IN_A_BROWSER = pytest.mark.skipif(may_skip(), reason=MISSING)
 
 class Browser:
     """One browser with one page. Owner: a test, which closes it. problems: what its console said
-    was wrong."""
+    was wrong. held: ids of the requests whose answers are held back."""
 
     def __init__(self, folder: Path) -> None:
         found = program()
@@ -57,6 +57,7 @@ class Browser:
         self._session = ""
         self.problems: list[str] = []
         self.requested: list[str] = []
+        self.held: list[str] = []
         try:
             self._attach()
         except BaseException:
@@ -115,6 +116,15 @@ class Browser:
             assert time.monotonic() < deadline, f"never came true: {script}; page:\n{self.text()}"
             time.sleep(0.05)
 
+    def hold(self, pattern: str) -> None:
+        """Keep answers from the page, until `release`. pattern: of their addresses, * is any text."""
+        self.call("Fetch.enable", patterns=[{"urlPattern": pattern, "requestStage": "Response"}])
+
+    def release(self) -> None:
+        """Give the page the answers that were held back, and later ones at once."""
+        self.call("Fetch.disable")
+        self.held.clear()
+
     def text(self) -> str:
         """What a reader sees."""
         return str(self.run("document.body.innerText"))
@@ -172,3 +182,5 @@ class Browser:
             self.problems.append(str([each.get("value") for each in parameters["args"]]))
         elif event == "Network.requestWillBeSent":
             self.requested.append(parameters["request"]["url"])
+        elif event == "Fetch.requestPaused":
+            self.held.append(parameters["requestId"])
