@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from kbroker.cli import named_configs
+from kbroker.cli.config_changes import read_configs
 from kbroker.cli.connection import Connection
-from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, result_of
 from kbroker.cli.long_names import refuse_long_string
 from kbroker.cli.options import AsJson, DryRun, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
@@ -129,6 +130,29 @@ def alter(
     refuse_long_string("all of --match", settings["match"] or "")
     named_configs.change(broker, (CLIENT_METRICS, name), _subject(name), operations, validate_only)
     say(f"{_subject(name)}: {'would be altered' if validate_only else 'altered'}")
+    _warn_without_effect(broker)
+
+
+def _off_settings(broker: Connection) -> list[str]:
+    """Settings because of which the broker does not take metrics of clients, with their values; none
+    of Apache Kafka, which has no such settings. Raises CommandFailed."""
+    node, *_ = result_of(broker.admin().describe_cluster(request_timeout=broker.timeout_s)).nodes
+    found = {entry["name"]: entry["value"] for entry in read_configs(broker, "broker", str(node.id))}
+    off = {"kbroker.client.telemetry.enable": "false", "kbroker.http.listen": ""}
+    return [f"{setting}={value}" for setting, value in off.items() if found.get(setting) == value]
+
+
+def _warn_without_effect(broker: Connection) -> None:
+    """Only the broker's log has its own warning."""
+    try:
+        off = _off_settings(broker)
+    except CommandFailed:  # the change is made all the same
+        return
+    if off:
+        say(
+            f"warning: clients push no metrics, as the broker has {' and '.join(off)}; change that in its "
+            "properties and start it again"
+        )
 
 
 @app.command(epilog=examples("kbroker client-metrics delete etl --yes"))

@@ -4,7 +4,10 @@ import uuid
 
 import pytest
 
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Shell, Target
+from tests.conftest import BrokerFactory
+
+ENABLE = "kbroker.client.telemetry.enable"
 
 
 @pytest.fixture
@@ -43,3 +46,30 @@ def test_wrong_subscriptions_are_refused_with_a_sentence(cli: Shell, name: str) 
     assert "INVALID_REQUEST" in cli("client-metrics", "alter", name, "--interval-ms", "5", code=1).stderr
     assert "there is no" in cli("client-metrics", "describe", name, code=1).stderr
     assert "there is no" in cli("client-metrics", "delete", name, code=1).stderr
+
+
+def test_a_subscription_that_no_client_follows_is_said_to_have_no_effect(
+    cli: Shell, target: Target, name: str
+) -> None:
+    """The tests' broker takes no metrics of clients, as by default. Apache Kafka has no such
+    setting."""
+    remarks = cli("client-metrics", "alter", name, "--metrics", "*").stderr
+    assert f"{name}: altered" in remarks
+    assert (f"warning: clients push no metrics, as the broker has {ENABLE}=false;" in remarks) == (
+        target.name == "kbroker"
+    )
+    assert "kbroker.http.listen" not in remarks
+
+
+@pytest.mark.compat
+@pytest.mark.parametrize(("listen", "named"), [("127.0.0.1:0", ""), ("", "kbroker.http.listen=")])
+def test_the_warning_names_only_what_keeps_the_broker_from_taking_metrics(
+    shell: Shell, broker_factory: BrokerFactory, monkeypatch: pytest.MonkeyPatch, listen: str, named: str
+) -> None:
+    node = broker_factory({ENABLE: "true", "kbroker.http.listen": listen})
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", node.bootstrap)
+    remarks = shell("client-metrics", "alter", "all", "--metrics", "*").stderr
+    assert "all: altered" in remarks
+    assert ENABLE not in remarks
+    found = [line for line in remarks.splitlines() if line.startswith("warning: ")]
+    assert [f"as the broker has {named};" in line for line in found] == ([True] if named else [])
