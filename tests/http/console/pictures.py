@@ -19,11 +19,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.http.console.browser import Browser
+from tests.http.console.page import Page
 from tests.http.console.service import Service
 from tests.peer.kbroker_node import ROOT, KBroker
 
 LOAD_S = 75.0
 QUALITY = 80
+QUALITIES = (80, 65, 50, 35, 20)
+SMALL_BYTES = 50_000
+"""Of each picture besides the first two."""
 TOPICS = {"orders": 6, "payments": 6, "clicks": 12, "invoices": 3}
 GROUPS = {"billing": ["orders", "payments"], "reports": ["clicks", "orders"], "mailer": ["invoices"]}
 CITIES = ("Bristol", "Leeds", "Oxford", "York")
@@ -86,6 +90,17 @@ def save(browser: Browser, name: str) -> None:
     (ROOT / "docs" / f"{name}.webp").write_bytes(base64.b64decode(found["data"]))
 
 
+def save_small(browser: Browser, name: str) -> None:
+    """As `save`, with the best quality that gives a small file."""
+    for quality in QUALITIES:
+        found = browser.call("Page.captureScreenshot", format="webp", quality=quality)
+        data = base64.b64decode(found["data"])
+        if len(data) <= SMALL_BYTES:
+            (ROOT / "docs" / f"{name}.webp").write_bytes(data)
+            return
+    raise AssertionError(f"{name} has {len(data)} bytes")
+
+
 def take(browser: Browser, address: str) -> None:
     """The overview in light colours, a message in dark ones."""
     drawn = "document.querySelector('main h1') && !document.querySelector('.loading')"
@@ -105,10 +120,41 @@ def take(browser: Browser, address: str) -> None:
     assert browser.problems == []
 
 
+def take_phone(page: Page) -> None:
+    """The overview as a phone shows it."""
+    page.browser.size(390, 844)
+    page.browser.scheme("light")
+    page.show("")
+    page.sees("live")
+    time.sleep(5)  # its charts have lines
+    save_small(page.browser, "console-phone")
+
+
+def take_others(page: Page) -> None:
+    """A group that lags, with the preview of a reset; findings about the host; a report."""
+    page.browser.size(1280, 800, 1.25)
+    page.browser.scheme("light")
+    page.show("groups/reports")
+    page.click("Reset offsets")
+    page.browser.wait("document.querySelectorAll('dialog tbody tr').length > 2")
+    time.sleep(1)
+    save_small(page.browser, "console-group")
+    page.browser.scheme("dark")
+    page.show("host")
+    page.enter("main select", "")
+    page.browser.wait("document.querySelectorAll('.findings > li').length > 10")
+    save_small(page.browser, "console-host")
+    page.browser.scheme("light")
+    page.show("reports/samples.json")
+    time.sleep(1)
+    save_small(page.browser, "console-report")
+    assert page.browser.problems == []
+
+
 def main() -> None:
     """Starts a broker, loads it, takes the pictures."""
     own = Path(tempfile.mkdtemp())
-    node = KBroker(own)
+    node = KBroker(own, {"kbroker.console.reports.dir": str(ROOT / "docs" / "benchmarks")})
     if len(sys.argv) > 1:
         node.data_dir = Path(sys.argv[1])
     node.start()
@@ -116,10 +162,17 @@ def main() -> None:
         service = Service(node)
         service.request("GET", "/api/overview")  # it is watched now: a sample a second, also of the lag
         work = load(node.bootstrap, time.monotonic() + LOAD_S)
-        time.sleep(LOAD_S - 10)
+        time.sleep(LOAD_S - 15)
         browser = Browser(own / "chromium")
         try:
             take(browser, f"http://{service.address}/")
+            take_phone(Page(browser, node))
+            for each in work:
+                each.join()
+            node.settings["kbroker.console.readonly"] = "false"
+            node.restart()
+            browser.problems.clear()  # its page lost the stream
+            take_others(Page(browser, node))
         finally:
             browser.close()
             for each in work:
