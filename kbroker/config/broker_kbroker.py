@@ -16,7 +16,8 @@ KBROKER = (
                 "refuses, as Kafka does."),
     Setting("kbroker.kraft.metadata", BOOLEAN, False,
             doc="Write KRaft metadata at each clean stop, as `kbroker export kraft` does, so that Apache Kafka can "
-                "start on the log.dirs at any time (`kbroker docs move-out`)."),
+                "start on the log.dirs at any time: the release whose metadata is there, else the newest "
+                "(`kbroker docs move-out`)."),
     Setting("kbroker.replica.sites", STRING, "", importance=HIGH,
             doc="Groups of log.dirs that keep replicas of each other's partitions. Commas separate the directories "
                 "of a site, semicolons separate sites; every directory must be in one site. Clients see each site "

@@ -43,7 +43,8 @@ RELEASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
         NEWEST: {name: f.max_level for name, f in FEATURES.items()},
     }
 )
-"""The highest feature levels that each Apache Kafka knows."""
+"""The highest feature levels that each Apache Kafka knows, the oldest first."""
+METADATA_VERSION: Final = "metadata.version"
 _NOT_A_FEATURE_RECORD: Final = "kraft.version"
 SET_LEVEL: Final = "kbroker.set."
 """Begins the names, always at level 0, by which a backup lists the features whose levels were set:
@@ -61,6 +62,7 @@ class Exported(msgspec.Struct, frozen=True):
     """The result of an export. broker_epoch: for the clean shutdown markers. left_out: settings
     that Kafka does not know, as `resource: name`."""
 
+    release: str
     snapshot: Path
     broker_epoch: int
     topics: int
@@ -77,15 +79,26 @@ def is_own(name: str) -> bool:
     )
 
 
+def release_of(features: Mapping[str, int]) -> str:
+    """The newest release whose metadata.version is not above that of a metadata log, so the Apache
+    Kafka that used the log knows it. NEWEST for a log without, the oldest if all are above."""
+    level = features.get(METADATA_VERSION)
+    if level is None:
+        return NEWEST
+    known = [name for name, levels in RELEASES.items() if levels[METADATA_VERSION] <= level]
+    return known[-1] if known else next(iter(RELEASES))
+
+
 def export(
     store: Store,
     log_dirs: Sequence[str],
     node_id: int,
     directory_ids: Mapping[str, str],
-    release: str,
+    release: str | None,
     now_ms: int,
 ) -> Exported:
     """Write the snapshot. log_dirs: absolute, locked, closed clean. directory_ids: of them.
+    release: None for that of the metadata log in them (`release_of`).
 
     Raises ExportError, OSError."""
     stored = store.load()
@@ -99,6 +112,7 @@ def export(
     next_id = int(store.meta("next_producer_id", "0"))
     epoch = snapshot.end_offset
     dirs = {path: _uuid(text) for path, text in directory_ids.items()}
+    release = release or release_of(found.features)
     messages = chain(
         _features(stored.features, RELEASES[release]),
         [_broker(node_id, epoch, sorted(dirs.values()))],
@@ -119,7 +133,7 @@ def export(
         if is_own(name)
     )
     count = sum(len(topic.partitions) for topic in stored.topics)
-    return Exported(place, epoch, len(stored.topics), count, tuple(own))
+    return Exported(release, place, epoch, len(stored.topics), count, tuple(own))
 
 
 def portable(store: Store, node_id: int, directory_id: str, release: str, now_ms: int) -> bytes:
@@ -197,7 +211,7 @@ def _messages(
 
 def _features(stored: Mapping[str, int], known: Mapping[str, int]) -> Iterator[Struct]:
     """metadata.version comes first: the format of the others depends on it."""
-    for name in sorted(known, key=lambda name: (name != "metadata.version", name)):
+    for name in sorted(known, key=lambda name: (name != METADATA_VERSION, name)):
         level = min(stored.get(name, FEATURES[name].default), known[name])
         if level > 0 and name != _NOT_A_FEATURE_RECORD:
             yield kr.FeatureLevelRecord(name, level)

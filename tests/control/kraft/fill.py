@@ -42,7 +42,7 @@ def directory_id(number: int) -> bytes:
     return bytes([number]) * 16
 
 
-def exported(made: World, release: str = NEWEST) -> Exported:
+def exported(made: World, release: str | None = NEWEST) -> Exported:
     """The store of a broker whose log dirs have these ids."""
     ids = {
         log_dir: base64.urlsafe_b64encode(directory_id(number)).decode()[:22]

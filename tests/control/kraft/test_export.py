@@ -17,6 +17,7 @@ from kbroker.control.kraft.export import (
     ExportError,
     is_own,
     portable,
+    release_of,
     sample_properties,
 )
 from kbroker.control.kraft.metadata_folder import FOLDER, MARK, fingerprint
@@ -174,6 +175,34 @@ def test_an_earlier_kafka_gets_the_features_that_it_knows(tmp_path: Path) -> Non
         assert read(made).features == {"metadata.version": 21}
         exported(made, "4.0")
         assert read(made).features == RELEASES["4.0"]
+
+
+@pytest.mark.parametrize(
+    ("level", "release"),
+    [(7, "3.9"), (21, "3.9"), (24, "3.9"), (25, "4.0"), (27, "4.1"), (29, "4.2"), (30, "4.3"), (99, "4.3")],
+)
+def test_the_release_of_a_metadata_log_is_the_newest_that_its_level_allows(level: int, release: str) -> None:
+    assert release_of({"metadata.version": level, "group.version": 1}) == release
+
+
+def test_the_release_without_a_level_is_the_newest() -> None:
+    assert release_of({}) == release_of({"group.version": 1}) == NEWEST
+
+
+@pytest.mark.parametrize(("level", "release"), [(None, NEWEST), (21, "3.9"), (25, "4.0"), (28, "4.1")])
+def test_an_export_without_a_release_is_for_that_of_the_metadata_log(
+    tmp_path: Path, level: int | None, release: str
+) -> None:
+    with world(tmp_path) as made:
+        if level is not None:
+            folder = Path(made.dirs[0], FOLDER)
+            folder.mkdir()
+            written = build([FeatureLevelRecord("metadata.version", level)], (), 1, 1)
+            (folder / SnapshotId(40, 1).file_name).write_bytes(written)
+        for _ in range(2):  # the second reads what the first wrote
+            assert exported(made, None).release == release
+            levels = {k: v for k, v in RELEASES[release].items() if k != "kraft.version"}
+            assert read(made).features == levels
 
 
 def test_a_metadata_log_of_kafkas_is_replaced_and_its_voters_stay(tmp_path: Path) -> None:
