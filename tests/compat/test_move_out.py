@@ -4,15 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.export_command import FEW, export
+from tests.compat.export_command import FEW, RELEASES, export, need
 from tests.compat.travels import Travels, stay
 from tests.peer.apache_kafka import ApacheKafka
-from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(500)]
-
-RELEASES = [("4.3", "kafka-4.3.1"), ("4.0", "kafka-4.0.0"), ("3.9", "kafka-3.9.1")]
 
 
 @pytest.fixture
@@ -24,10 +21,7 @@ def travels() -> Travels:
 def test_a_directory_of_kbrokers_goes_to_apache_kafka_and_back(
     kafka_jars: str, tmp_path: Path, travels: Travels, release: str, jars: str
 ) -> None:
-    try:
-        class_path(jars)
-    except PeerUnavailable as reason:
-        pytest.skip(f"no {jars}: {reason}")
+    need(jars)
     node = KBroker(tmp_path / "kbroker", FEW)
     kafka = ApacheKafka(tmp_path / "kafka", jars=jars)
     kafka.log_dir = node.data_dir
@@ -71,10 +65,13 @@ def test_a_directory_of_kbrokers_goes_to_apache_kafka_and_back(
         kafka.stop()
 
 
+@pytest.mark.parametrize("jars", [jars for _, jars in RELEASES])
 def test_a_directory_of_apache_kafkas_comes_back_with_what_was_made_meanwhile(
-    kafka_jars: str, tmp_path: Path, travels: Travels
+    kafka_jars: str, tmp_path: Path, travels: Travels, jars: str
 ) -> None:
-    kafka = ApacheKafka(tmp_path / "kafka")
+    """Each clean stop of kbroker writes for the release that the directory is of."""
+    need(jars)
+    kafka = ApacheKafka(tmp_path / "kafka", jars=jars)
     kafka.start(FEW)
     try:
         travels.create(kafka.bootstrap, "orders", 2, cleanup_policy="delete")
