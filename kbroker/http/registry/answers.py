@@ -1,7 +1,7 @@
 """The paths of the API: each row is a method, a pattern and a function of the request."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -20,7 +20,9 @@ from kbroker.http.registry.topic_records import SchemaRow, config_key, dump, mod
 
 
 class RegistryRequest(Struct, frozen=True):
-    """One request: a caller with the rights of its user, the parts of the path, query and body."""
+    """One request: a caller with the rights of its user, the parts of the path, query and body.
+
+    query: parameters by name, without empty ones. parameters: all, as several may have one name."""
 
     topic: SchemaTopic
     caller: Caller
@@ -29,6 +31,7 @@ class RegistryRequest(Struct, frozen=True):
     parts: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Sequence[tuple[str, str]] = ()
 
     @property
     def subject(self) -> str:
@@ -171,6 +174,16 @@ def version_text(request: RegistryRequest) -> str:
     return _version(request)[1].schema
 
 
+def latest_with_metadata(request: RegistryRequest) -> dict[str, Any]:
+    """The latest version whose metadata have all given properties: serializers write with it
+    (`use.latest.with.metadata`)."""
+    names, values = ([one for name, one in request.parameters if name == part] for part in ("key", "value"))
+    properties = dict(zip(names, values, strict=False))
+    state = request.topic.refresh(request.caller)
+    row = operations.latest_with(state, request.subject, properties, request.flag("deleted"))
+    return of_row(registration.with_own_id(request.topic, request.caller, state, row))
+
+
 def referenced_by(request: RegistryRequest) -> list[int]:
     state, row = _version(request)
     return state.referencing(row.subject, row.version)
@@ -290,6 +303,7 @@ TABLE: tuple[tuple[str, str, Function], ...] = (
     ("GET", "/subjects", subjects),
     ("POST", "/subjects/{subject}", lookup),
     ("DELETE", "/subjects/{subject}", delete_subject),
+    ("GET", "/subjects/{subject}/metadata", latest_with_metadata),
     ("GET", "/subjects/{subject}/versions", versions),
     ("POST", "/subjects/{subject}/versions", register),
     ("GET", "/subjects/{subject}/versions/{version}", version),

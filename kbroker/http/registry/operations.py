@@ -114,6 +114,21 @@ def version_of(state: State, subject: str, given: str, deleted: bool = False) ->
     raise failure.version_not_found(number)
 
 
+def latest_with(
+    state: State, subject: str, properties: Mapping[str, str], deleted: bool = False
+) -> SchemaRow:
+    """The latest version of a subject whose metadata have all these properties. Raises Failure."""
+    rows = state.versions(subject, deleted)
+    if not rows:
+        raise failure.subject_not_found(subject)
+    for row in reversed(rows):
+        metadata = dict(row.extra).get("metadata")
+        found = metadata.get("properties") if isinstance(metadata, dict) else None
+        if isinstance(found, dict) and properties.items() <= found.items():
+            return row
+    raise failure.schema_not_found()
+
+
 def test_compatibility(
     topic: SchemaTopic,
     caller: Caller,

@@ -120,8 +120,10 @@ class Registry:
         )
         values = {name: unquote(value) for name, value in parts.items()}
         caller: Any = self._anonymous
+        given = parse_qsl(query, keep_blank_values=True)
+        named = {name: value for name, value in given if value}
         return RegistryRequest(
-            self.topic, caller, self._cluster_id, context, values, dict(parse_qsl(query))
+            self.topic, caller, self._cluster_id, context, values, named, parameters=given
         ), function
 
     def _found(

@@ -238,6 +238,30 @@ def test_a_registry_that_reads_the_same_records_answers_the_same(desk: Desk) -> 
     assert other.register("new", '"long"') == 4
 
 
+def test_the_latest_version_with_given_metadata_is_found(desk: Desk) -> None:
+    """Serializers write with it, if `use.latest.with.metadata` names properties."""
+    for properties in ({"app": "1", "team": "a b"}, {"app": "1"}, {"app": ""}):
+        desk.register("one", record("id"), metadata={"properties": properties})
+    desk.register("one", record("id"), metadata={"tags": {}})
+    desk.register("one", record("id"))
+    path = "/subjects/one/metadata"
+    for query, version in (
+        ("key=app&value=1", 2),
+        ("key=app&value=1&key=team&value=a+b&deleted=true", 1),
+        ("key=team&key=app&value=a%20b&value=1", 1),
+        ("key=app&value=", 3),
+        ("", 3),
+    ):
+        status, found = desk("GET", f"{path}?{query}")
+        assert (status, found["version"]) == (200, version)
+    assert found == desk("GET", "/subjects/one/versions/3")[1]
+    desk("DELETE", "/subjects/one/versions/2")
+    assert desk("GET", f"{path}?key=app&value=1")[1]["version"] == 1
+    assert desk("GET", f"{path}?key=app&value=1&deleted=true")[1]["version"] == 2
+    assert desk("GET", f"{path}?key=app&value=2")[1]["error_code"] == 40403
+    assert desk("GET", "/subjects/none/metadata?key=app&value=1")[1]["error_code"] == 40401
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
