@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.compat.neighbours.building import HERE
 from tests.compat.neighbours.npm_versions import KAFKAJS, KAFKAJS_REGISTRY, PLATFORMATIC
-from tests.peer.artifacts import KAFKA_VERSION, POMS, ROOT
+from tests.peer.artifacts import CACHE, KAFKA_VERSION, POMS, ROOT
 from tests.peer.postgres import programs
 
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -52,6 +53,17 @@ def _debezium() -> str:
     """The version in the pom, and that of PostgreSQL."""
     postgres = subprocess.run([programs() / "postgres", "-V"], capture_output=True, text=True, check=True)
     return f"{_in_pom('debezium.xml', 'postgres')()}, PostgreSQL {postgres.stdout.split()[2]}"
+
+
+def _registry_client() -> str:
+    """The version that Flink's jar names, if it is there, and that of the jar."""
+    flink = f"Flink's Avro format {_in_pom('registry-client.xml', 'confluent-registry')()}"
+    for jar in (CACHE / "registry-client").glob("flink-*.jar"):
+        with zipfile.ZipFile(jar) as files:
+            notice = files.read("META-INF/NOTICE").decode()
+        if (found := re.search(r"kafka-schema-registry-client:(\S+)", notice)) is not None:
+            return f"{found[1]}, in {flink}"
+    return flink
 
 
 def _in_pom(pom: str, artifact: str) -> Callable[[], str]:
@@ -102,6 +114,7 @@ NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
         "tests/compat/test_registry_clients.py -k serializers",
     ),
     "@kafkajs/confluent-schema-registry": (_npm(KAFKAJS_REGISTRY), f"{REGISTRY}kafkajs"),
+    "Confluent's registry client": (_registry_client, f"{REGISTRY}java"),
     "franz-go's sr": (_in("franz_registry/go.mod", r"pkg/sr (v\S+)"), f"{REGISTRY}franz"),
     "Kafka Connect": (_kafka, "tests/compat/test_connect.py"),
     "Exactly once sources of Kafka Connect": (_kafka, "tests/compat/test_connect_kills.py"),

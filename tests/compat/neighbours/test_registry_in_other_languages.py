@@ -2,6 +2,7 @@
 confluent-kafka's serializers, which understand theirs."""
 
 import json
+from pathlib import Path
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -13,9 +14,13 @@ from tests.compat.neighbours.building import CACHE, HERE, built, node_with, run
 from tests.compat.neighbours.npm_versions import KAFKAJS_REGISTRY
 from tests.compat.registry_requests import LISTEN, ORDER, ask, url_of
 from tests.conftest import BrokerFactory
+from tests.peer.artifacts import PeerUnavailable
+from tests.peer.java import has_compiler
+from tests.peer.tools import java_command
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(580)]
 
+JAVA = Path(__file__).parents[2] / "peer" / "programs" / "RegistryOrders.java"
 ORDER_JSON = json.dumps({"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}})
 
 
@@ -48,3 +53,24 @@ def test_franz_go_registry_client_and_confluent_kafka_read_each_other(broker_fac
     assert reader(bytes.fromhex(theirs), context) == {"id": 8}
     assert client.get_versions("go-value") == [1]
     assert ask(f"{url_of(broker)}/subjects?deleted=true") == (200, ["go-value"])
+
+
+@pytest.mark.kafka
+def test_confluents_java_registry_client_and_confluent_kafka_read_each_other(
+    broker_factory: BrokerFactory,
+) -> None:
+    try:
+        command = java_command(str(JAVA), jars="registry-client")
+    except PeerUnavailable as reason:
+        pytest.skip(f"no registry client for Java: {reason}")
+    if not has_compiler():
+        pytest.skip("this Java has no compiler")
+    broker = broker_factory(LISTEN)
+    client = SchemaRegistryClient({"url": url_of(broker)})
+    context = SerializationContext("java", MessageField.VALUE)
+    written = AvroSerializer(client, ORDER)({"id": 7}, context)
+    assert written is not None
+    theirs, read = run([*command, url_of(broker), written.hex()]).split()
+    assert read == "7"
+    assert AvroDeserializer(client)(bytes.fromhex(theirs), context) == {"id": 8}
+    assert client.get_versions("java-value") == [1, 2]
