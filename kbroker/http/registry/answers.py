@@ -16,7 +16,7 @@ from kbroker.http.registry.compatibility import find
 from kbroker.http.registry.names import DEFAULT_CONTEXT, context_of, context_prefix, qualified
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import SchemaTopic
-from kbroker.http.registry.topic_records import SchemaRow, config_key, dump, mode_key
+from kbroker.http.registry.topic_records import SCHEMA_MEMBERS, SchemaRow, config_key, dump, mode_key
 
 
 class RegistryRequest(Struct, frozen=True):
@@ -191,9 +191,11 @@ def referenced_by(request: RegistryRequest) -> list[int]:
 
 def register(request: RegistryRequest) -> dict[str, Any]:
     normalize = request.flag("normalize")
-    return {
-        "id": registration.register(request.topic, request.caller, request.subject, request.body, normalize)
-    }
+    row = registration.register(request.topic, request.caller, request.subject, request.body, normalize)
+    kept = dict(row.extra)
+    if all(kept.get(name) == request.body.get(name) for name in SCHEMA_MEMBERS):
+        return {"id": row.id}
+    return {"id": row.id, "version": row.version} | text_of(row)  # a client learns of rules so
 
 
 def lookup(request: RegistryRequest) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbroker.config.whole_numbers import whole_number
 from kbroker.http.console.caller import Caller
-from kbroker.http.registry import failure
+from kbroker.http.registry import failure, metadata
 from kbroker.http.registry.compatibility import (
     TOO_LONG,
     comparison_deadline,
@@ -16,7 +16,7 @@ from kbroker.http.registry.compatibility import (
     resolve,
 )
 from kbroker.http.registry.formats import InvalidSchema, Parsed
-from kbroker.http.registry.levels import check_writable, level_of
+from kbroker.http.registry.levels import check_writable, inherited, level_of
 from kbroker.http.registry.names import context_of, qualified
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import Row, SchemaTopic
@@ -84,7 +84,11 @@ def same(
             return one
         if normalize and deadline.is_over:
             raise failure.invalid_schema(TOO_LONG)
-        comparable = one.schema_type == row.schema_type and one.references == row.references
+        comparable = (one.schema_type, one.references, one.members) == (
+            row.schema_type,
+            row.references,
+            row.members,
+        )
         if normalize and comparable and parsed_row(state, one).normalized() == candidate.normalized():
             return one
     return None
@@ -122,9 +126,8 @@ def latest_with(
     if not rows:
         raise failure.subject_not_found(subject)
     for row in reversed(rows):
-        metadata = dict(row.extra).get("metadata")
-        found = metadata.get("properties") if isinstance(metadata, dict) else None
-        if isinstance(found, dict) and properties.items() <= found.items():
+        found = metadata.properties(row)
+        if found is not None and properties.items() <= found.items():
             return row
     raise failure.schema_not_found()
 
@@ -146,6 +149,7 @@ def test_compatibility(
         rows = [version_of(state, subject, given)] if rows or given != "latest" else []
         level = level.removesuffix("_TRANSITIVE")
     row, candidate = parse_candidate(state, schema_of(subject, body), normalize)
+    rows = metadata.in_group(inherited(state, subject), row, rows)
     return reasons_against(state, level, row, candidate, rows)
 
 

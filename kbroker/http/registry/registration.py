@@ -13,6 +13,7 @@ from kbroker.http.console.caller import Caller
 from kbroker.http.registry import deadline, failure
 from kbroker.http.registry.compatibility import References, reasons_against, resolve
 from kbroker.http.registry.levels import check_writable, inherited, mode_of, normalizes
+from kbroker.http.registry.metadata import has_defaults_or_overrides, in_group, populated
 from kbroker.http.registry.names import context_of, is_allowed
 from kbroker.http.registry.operations import (
     LARGEST,
@@ -58,8 +59,8 @@ class Basis(Struct, frozen=True):
 
 def register(
     topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool
-) -> int:
-    """The id of a schema, which is registered if it is new. Raises Failure."""
+) -> SchemaRow:
+    """The version with a schema, which is registered if it is new. Raises Failure."""
     if not is_allowed(subject):
         raise failure.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject")
     state = topic.refresh(caller)
@@ -70,7 +71,7 @@ def register(
         basis = Basis.of(state, given)  # before all else: another thread may change the state
         row = _decided(state, basis, given, body, normalize)
         if row.id:
-            return row.id
+            return row
         if not is_checked:
             topic.check_rights(caller)
             is_checked = True
@@ -112,7 +113,7 @@ def with_own_id(topic: SchemaTopic, caller: Caller, state: State, found: SchemaR
             if not state.is_of_another(row):
                 return row
             _check_mode(state, row.subject, mode_of(state, row.subject) == "IMPORT", None)
-            return replace(row, id=_written(topic, caller, state, replace(row, id=0), {}))
+            return _written(topic, caller, state, replace(row, id=0), {})
     except failure.Failure as refused:
         if refused.status in (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY):
             raise failure.schema_not_found() from refused
@@ -128,16 +129,21 @@ def _decided(
     subject, number = given.subject, _given(body, "id")
     normalize = normalize or bool(basis.config.get("normalize"))
     row, candidate = parse_candidate(state, given, normalize)
-    found = same(state, row, candidate, basis.kept, normalize)
+    importing = basis.mode == "IMPORT"
+    changes = not importing and has_defaults_or_overrides(basis.config)
+    found = None if changes else same(state, row, candidate, basis.kept, normalize)
+    if found is None and not importing:
+        row = populated(row, basis.kept, basis.config)
+        found = same(state, row, candidate, basis.kept, normalize)
     if found is not None and number in (None, found.id) and not state.is_of_another(found):
         return found
-    importing = basis.mode == "IMPORT"
     _check_mode(state, subject, importing, number)
     if found is not None and not importing:
         return replace(found, id=0)
     if not importing:
         level = str(basis.config["compatibilityLevel"])
-        if reasons := reasons_against(state, level, row, candidate, basis.kept):
+        compared = in_group(basis.config, row, basis.kept)
+        if reasons := reasons_against(state, level, row, candidate, compared):
             raise failure.incompatible(subject, reasons)
     return row
 
@@ -154,8 +160,8 @@ def _check_mode(state: State, subject: str, importing: bool, number: int | None)
 
 def _written(
     topic: SchemaTopic, caller: Caller, state: State, row: SchemaRow, body: Mapping[str, Any]
-) -> int:
-    """The id of a new row, whose record is written. Raises Failure."""
+) -> SchemaRow:
+    """A new row with its id, whose record is written. Raises Failure."""
     number = _given(body, "id")
     _check_contexts(state, row.subject)
     row = _numbered(topic, state, row, number, _given(body, "version"))
@@ -169,7 +175,7 @@ def _written(
             raise
         topic.unread.settle(state)
         if not state.is_of_another(row):
-            return row.id
+            return row
         if number is not None:
             raise _overwrites(number)
         row = replace(row, id=_own_id(topic, state, row))  # another registry was first

@@ -61,6 +61,7 @@ class SchemaRow:
     deleted: bool = False
     extra: tuple[tuple[str, Any], ...] = ()
     _digest: bytes = field(default_factory=bytes, init=False, repr=False, compare=False)
+    _members: bytes = field(default_factory=bytes, init=False, repr=False, compare=False)
 
     @property
     def digest(self) -> bytes:
@@ -69,13 +70,21 @@ class SchemaRow:
         subject may have many versions with large metadata."""
         if not self._digest:
             found = sha256()
-            members = dict(self.extra)
-            extra = [(name, members[name]) for name in SCHEMA_MEMBERS if members.get(name) is not None]
-            for part in (self.schema_type, self.schema, repr(self.references), repr(extra)):
+            for part in (self.schema_type, self.schema, repr(self.references), self.members.hex()):
                 data = part.encode("utf-8", "surrogatepass")
                 found.update(b"%d:" % len(data) + data)
             object.__setattr__(self, "_digest", found.digest())
         return self._digest
+
+    @property
+    def members(self) -> bytes:
+        """Equal for equal metadata and rules, in any order of their names. Computed once."""
+        if not self._members:
+            given = dict(self.extra)
+            found = {name: given[name] for name in SCHEMA_MEMBERS if given.get(name) is not None}
+            data = json.dumps(found, sort_keys=True).encode()
+            object.__setattr__(self, "_members", sha256(data).digest())
+        return self._members
 
     def with_deleted(self, deleted: bool) -> "SchemaRow":
         return replace(self, deleted=deleted)

@@ -68,7 +68,8 @@ def test_members_that_only_others_understand_stay() -> None:
     found = desk.again()("GET", f"/schemas/ids/{number}")[1]
     assert found["ruleSet"] == rules
     assert found["metadata"] == {"owner": "me"}
-    assert desk.register("one", record("id")) == number + 1  # other rules are another schema
+    assert desk.register("one", record("id")) == number  # without any it has those of the latest version
+    assert desk.register("one", record("id"), ruleSet={}) == number + 1  # other rules are another schema
 
 
 @pytest.mark.parametrize("place", ["key", "version", "id", "deletion"])
