@@ -220,10 +220,12 @@ def _numbered(
     """Set id and version: those of an import, else the id of the same schema in its context, else
     the next id. A row that has a version keeps it."""
     topic.unread.settle(state)
-    version = version or row.version or _own_version(topic, state, row)
+    own = row.version or _own_version(topic, state, row)
     if number is None:
-        return replace(row, id=_own_id(topic, state, row), version=version)
-    row = replace(row, id=number, version=version)
+        if version not in (None, own):
+            raise failure.invalid_schema("Version is not one more than previous version")
+        return replace(row, id=_own_id(topic, state, row), version=own)
+    row = replace(row, id=number, version=version or own)
     if state.is_of_another(row) or topic.unread.is_of_another(row):
         raise _overwrites(number)
     return row

@@ -169,6 +169,16 @@ def test_modes_forbid_writes_and_let_ids_be_imported(desk: Desk) -> None:
     assert desk("GET", "/subjects/one/versions") == (200, [3])
 
 
+def test_only_an_import_leaves_versions_out(desk: Desk) -> None:
+    desk.register("one", record("id"))
+    body = {"schema": json.dumps(record("id", OPTIONAL))}
+    path = "/subjects/one/versions"
+    for version in (1, 3, 2**31 - 1):
+        assert desk("POST", path, {**body, "version": version})[1]["error_code"] == 42201
+    assert desk("POST", path, {**body, "version": 2}) == (200, {"id": 2})
+    assert desk("GET", path) == (200, [1, 2])
+
+
 @pytest.mark.parametrize("removed", ["one", "two"])
 def test_a_schema_with_two_ids_gets_no_third_when_one_is_removed(desk: Desk, removed: str) -> None:
     desk("PUT", "/mode", {"mode": "IMPORT"})
