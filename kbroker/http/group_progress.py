@@ -1,5 +1,5 @@
-"""The lag of groups in seconds and bytes, the time that they need to catch up, and the time that
-their next records stay in memory.
+"""The lag of groups in seconds and bytes, the time that they need to catch up, the time that their
+next records stay in memory, and the bytes that the disk gave for them.
 
 Each refresh reads the position and timestamp of committed offsets from the files of a bounded
 number of partitions. Rates are those of the last minutes.
@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from mmap import PAGESIZE
 from operator import itemgetter
-from pathlib import Path
 
 from msgspec import Struct, field
 
+from kbroker.http.cold_shares import ColdShares
 from kbroker.http.directory import Directory
 from kbroker.http.group_lags import LogRanges
 from kbroker.http.page_cache import PageCache
+from kbroker.http.segment_bytes import SegmentBytes
 from kbroker.ipc.http_messages import GroupSummary
 from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.shared import Shared
@@ -81,11 +82,16 @@ class Place(Struct):
     unknown.
 
     lag_bytes: bytes from there to the end. cached: bytes of the log in the page cache; -1:
-    unknown. evicted: a part of the log is not in the page cache."""
+    unknown. evicted: a part of the log is not in the page cache. segment, position: of its batch.
+    cold: bytes after it that were not in the page cache, when it or an earlier place of the group
+    was read: by the commit a fetch has brought them there."""
 
     offset: int
     timestamp_ms: int
     lag_bytes: History
+    segment: int
+    position: int
+    cold: int
     cached: int = -1
     evicted: bool = True
 
@@ -103,6 +109,7 @@ class GroupProgress:
         self._lags: dict[str, History] = {}
         self._last: Key | None = None
         self._open_files = OpenFiles(OPEN_FILES)
+        self._cold = ColdShares(shared)
         self.scraped_s = -inf
         self.lagging_folders: frozenset[str] = frozenset()
 
@@ -113,6 +120,7 @@ class GroupProgress:
         now_s = self._clock_s()
         if now_s - self.scraped_s > SCRAPED_S:
             self.lagging_folders = frozenset()
+            self._cold.pause()
             return
         images = {
             (topic.name, image.index): image for topic in directory.topics for image in topic.partitions
@@ -122,6 +130,7 @@ class GroupProgress:
         kept: set[Key] = set()
         ranges = LogRanges(self._shared, directory)
         groups = list(ask())
+        self._cold.note(directory, now_s)  # after the offsets: most of what they pass is counted
         uncommitted = 0
         for group, topic, partition, offset in ranges.positions(groups, 2 * MAX_UNCOMMITTED):
             key = group.group_id, topic, partition
@@ -132,21 +141,29 @@ class GroupProgress:
                 kept.add(key)
                 start = ranges.start(topic, partition) if offset is None else offset
                 lagging.append((key, start, images[topic, partition]))
+            elif (caught_up := self._places.get(key)) is not None:
+                self._cold.claim(*key, caught_up.cold, now_s)
         for group in groups:
             history = lags[group.group_id] = self._lags.get(group.group_id) or History()
             history.add(now_s, ranges.group_lag(group) or 0)
         self._lags = lags
         self.lagging_folders = frozenset(image.folder for _, _, image in lagging)
         places = {key: place for key, place in self._places.items() if key in kept}
+        self._read(places, lagging, now_s)
+        self._places = places
+        self._cold.settle(lags.keys(), now_s)
+
+    def _read(self, places: dict[Key, Place], lagging: Iterable[Lagging], now_s: float) -> None:
+        """Read the next places, and what their groups have passed since the last time."""
         began_s = self._clock_s()
+        segments = SegmentBytes()
         for key, offset, image in self._next(lagging):
-            place = self._place(places.get(key), offset, image, now_s)
+            place = self._place(key, places.get(key), offset, image, segments, now_s)
             if place is not None:
                 places[key] = place
             self._last = key
             if self._clock_s() - began_s > MAX_READING_S:
                 break
-        self._places = places
 
     def _next(self, lagging: Iterable[Lagging]) -> list[Lagging]:
         """Those with the next keys after the last one that was read. Their lags, and places that
@@ -155,7 +172,15 @@ class GroupProgress:
         first = 0 if self._last is None else bisect_right(ordered, self._last, key=itemgetter(0))
         return (ordered[first:] + ordered[:first])[:MAX_PARTITIONS]
 
-    def _place(self, known: Place | None, offset: int, image: PartitionImage, now_s: float) -> Place | None:
+    def _place(
+        self,
+        key: Key,
+        known: Place | None,
+        offset: int,
+        image: PartitionImage,
+        segments: SegmentBytes,
+        now_s: float,
+    ) -> Place | None:
         reader = LogReader(image.folder, self._open_files)
         try:
             found = reader.locate(offset, *WHOLE_LOG)
@@ -163,17 +188,26 @@ class GroupProgress:
                 return None
             log_file = self._open_files.get(image.folder, found.segment_base, files.LOG)
             header = os.pread(log_file.fd, b.HEADER_BYTES, found.position)
-            later = [base for base in reader.base_offsets() if base >= found.segment_base]
-            size = sum(Path(files.path(image.folder, base, files.LOG)).stat().st_size for base in later)
+            bases = reader.base_offsets()
+            ahead = segments.ahead(image.folder, bases, found.segment_base, found.position)
+            passed = 0
+            if known is not None:
+                here = found.segment_base, found.position
+                passed = segments.between(image.folder, bases, (known.segment, known.position), here)
         except (OSError, CorruptLog) as error:  # deleted by retention meanwhile, or its disk failed
             log.debug("%s from offset %d: %s", image.folder, offset, error)
             return None
+        cold = ahead.cold
+        if known is not None and passed >= 0:
+            self._cold.claim(*key, min(passed, known.cold), now_s)
+            cold = max(cold, min(known.cold - passed, ahead.size))
         history = known.lag_bytes if known is not None else History()
-        history.add(now_s, size - found.position)
+        history.add(now_s, ahead.size)
         cached = self._page_cache.cached_pages_of(image.folder)
         cached = -1 if cached < 0 else cached * PAGESIZE
         evicted = not self._page_cache.holds_all_of(image.folder)
-        return Place(offset, timestamp_of(header, offset), history, cached, evicted)
+        stamp = timestamp_of(header, offset)
+        return Place(offset, stamp, history, found.segment_base, found.position, cold, cached, evicted)
 
     # --- what is shown ---------------------------------------------------------------------------------
 
@@ -199,6 +233,11 @@ class GroupProgress:
         if margin <= 0:
             return 0.0
         return margin / growth if growth > 0 else inf
+
+    def cold_bytes(self) -> Mapping[str, int] | None:
+        """Bytes from the disk by group, of those that got some; None if the kernel cannot report
+        what is in the page cache."""
+        return self._cold.totals if self._page_cache.works else None
 
     def catch_up_s(self) -> Mapping[str, float]:
         """Seconds until a group has no lag, at the rate of the last minutes; infinite when the lag

@@ -92,6 +92,9 @@ class GroupRows:
         labels = self._groups.of([(group.group_id,) for group in shown])
         families.add_all("kbroker_group_members", labels, [group.members for group in shown])
         families.add_all("kbroker_group_lag_sum", labels, [lags[group.group_id] for group in shown])
+        if (cold := self._progress.cold_bytes()) is not None:
+            sizes = [cold.get(group.group_id, 0) for group in shown]
+            families.add_all("kbroker_group_cold_bytes_total", labels, sizes)
         if families.kafka:
             pairs = self._shown_sums.of(list(sums.items()), itemgetter(0), lambda pair: pair[1][1])
             by_topic = self._sums.of([pair for pair, _ in pairs])

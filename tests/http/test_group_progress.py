@@ -12,8 +12,8 @@ import pytest
 from kbroker.http import group_progress
 from kbroker.http.group_progress import History, timestamp_of
 from kbroker.ipc.http_messages import GroupSummary
-from kbroker.ipc.layout import Slot
-from tests.http.evicted import keep_cached_from
+from kbroker.ipc.layout import Counter, Slot
+from tests.http.evicted import keep_cached_from, resident_pages
 from tests.http.scene import Scene
 from tests.log.batch_bytes import batch
 from tests.peer.scrape import Scrape
@@ -121,6 +121,80 @@ def test_a_group_that_lags_leaves_the_page_cache(scene: Scene, evicted: int) -> 
     cached_records = RECORDS + 20 - evicted * PAGESIZE / size
     # its lag is 60 records and grows by 20 in 10 s
     assert seconds == (pytest.approx((cached_records - 60) / 20 * 10, rel=0.1) if evicted else inf)
+
+
+@pytest.fixture
+def evicted(tmp_path: Path) -> tuple[Scene, int]:
+    """A topic of a hundred batches of 100 kB, and the bytes of its first half, which only the disk
+    has. A look at a place brings a few pages into memory."""
+    scene = Scene(tmp_path)
+    slot = scene.topic("orders")[0]
+    file = tmp_path / "orders-0" / LOG
+    file.write_bytes(b"".join(batch(base_offset=n, values=[bytes(100_000)]) for n in range(RECORDS)))
+    pages = file.stat().st_size // PAGESIZE // 2
+    keep_cached_from(file, pages)
+    if abs(-(-file.stat().st_size // PAGESIZE) - resident_pages(file) - pages) > 1:
+        pytest.skip("no disk has this file, or its host keeps the pages")
+    scene.shared.slots[slot, Slot.HIGH_WATERMARK] = RECORDS
+    scene.page_cache.refresh(scene.view.directory)
+    if not scene.page_cache.works:
+        pytest.skip("this kernel cannot report what is in the page cache")
+    scene.collector.text()
+    return scene, pages * PAGESIZE
+
+
+def cold_bytes(scene: Scene, **offsets: int) -> list[float]:
+    """By group, after it has committed an offset."""
+    scene.view.summaries = tuple(
+        GroupSummary(group, "classic", "Stable", 1, {"orders": {0: offset}})
+        for group, offset in offsets.items()
+    )
+    scene.now += 5
+    scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
+    found = scene.scrape()
+    return [found.value("kbroker_group_cold_bytes_total", group=group) for group in offsets]
+
+
+def give(scene: Scene, size: int) -> None:
+    """The disk gives bytes for a consumer, which are in memory from then on."""
+    scene.shared.counters[0][0, Counter.COLD_BYTES_OUT] += size
+    (scene.folder / "orders-0" / LOG).read_bytes()
+
+
+def test_bytes_from_the_disk_are_those_of_the_group_that_passes_evicted_records(
+    evicted: tuple[Scene, int],
+) -> None:
+    """A group at the end passes only cached ones. Consumers commit after they have fetched."""
+    scene, size = evicted
+    assert cold_bytes(scene, cold=0, live=80) == [0, 0]
+    give(scene, size)
+    assert cold_bytes(scene, cold=0, live=90) == [0, 0]
+    assert cold_bytes(scene, cold=20, live=RECORDS) == [pytest.approx(size * 0.4, rel=0.01), 0]
+    assert cold_bytes(scene, cold=RECORDS, live=RECORDS) == [pytest.approx(size, rel=0.1), 0]
+
+
+def test_a_group_gets_no_more_than_what_the_disk_gave(evicted: tuple[Scene, int]) -> None:
+    scene, size = evicted
+    cold_bytes(scene, cold=0)
+    give(scene, size // 2)
+    assert cold_bytes(scene, cold=40) == [size // 2]
+    assert cold_bytes(scene, cold=RECORDS) == [size // 2]
+
+
+def test_a_group_that_goes_back_has_passed_nothing(evicted: tuple[Scene, int]) -> None:
+    scene, size = evicted
+    cold_bytes(scene, cold=0)
+    cold_bytes(scene, cold=10)
+    give(scene, 2 * size)
+    scene.now += 60
+    assert cold_bytes(scene, cold=5) == [0]
+    assert cold_bytes(scene, cold=0) == [0]
+
+
+def test_a_kernel_that_cannot_report_the_page_cache_gives_no_bytes_by_group(scene: Scene) -> None:
+    committed(scene, 10)
+    scene.page_cache.works = False
+    assert "kbroker_group_cold_bytes_total{" not in scene.scrape().text
 
 
 def test_a_log_that_is_gone_is_no_error(scene: Scene) -> None:

@@ -135,7 +135,7 @@ ALERTS = (
           "0.5 * sum by (instance) (rate(kbroker_topic_out_bytes_total[15m]))",
           "15m", 1440,
           "Half of the bytes that consumers read come from the disk.",
-          "Find the late groups with `kbroker groups describe --all`; add members, or memory."),
+          "`kbroker_group_cold_bytes_total` names the groups: add members to them, or memory."),
     Alert("KbrokerIoPressure",
           'rate(kbroker_pressure_seconds_total{resource="io", kind="full"}[5m]) > 0.1',
           "10m", 720,

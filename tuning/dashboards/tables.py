@@ -147,6 +147,9 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               (("kbroker_group_catch_up_seconds{@%}", "{{group}}"),)),
         Panel("Leaves the page cache in", "Time until the group reads from the disk; no line while its lag does not "
               "grow.", "s", (("kbroker_group_cache_seconds{@%}", "{{group}}"),)),
+        Panel("Read from disk", "Of the ten groups that read most from there: their commits pass records that were "
+              "not in the page cache.", "Bps",
+              ((f"topk(10, {rate('kbroker_group_cold_bytes_total', 'group', '%')})", "{{group}}"),)),
         Panel("Members", "Members of each group.", "none", (("kbroker_group_members{@%}", "{{group}}"),)),
         Panel("Dead letters", "Written, by group and topic of the original records; the ten busiest.", "cps",
               ((f"topk(10, {rate('kbroker_group_dead_letters_total', 'group, topic', '%')})",
