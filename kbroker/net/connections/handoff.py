@@ -1,14 +1,22 @@
 """The channel to the acceptor: it brings new connections, and takes reports of closed ones."""
 
 import asyncio
+import os
 import socket
+import time
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from kbroker.ipc.fds import LOST, RESTARTED, Accepted, receive_connections, send_closed
 from kbroker.net.rate_limited_log import RateLimitedLog
 
-TAKEN_PER_TURN = 16
-"""New connections before existing ones have a turn; the last message may bring more."""
+OPENING_SECONDS: Final = 0.0005
+"""New connections are opened for this time before existing ones have a turn, but at least one:
+with TLS, each takes some 0.2 ms."""
+WAITING_MAX: Final = 16
+"""While so many connections wait to be opened, no message is received; the last one may bring
+more."""
 
 
 class Handoff:
@@ -31,6 +39,8 @@ class Handoff:
         self._request_turn = request_turn
         self._warn = warn
         self._loop: asyncio.AbstractEventLoop
+        self._waiting: deque[tuple[Accepted, int]] = deque()
+        self._opening_later = False
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Receive connections from now on."""
@@ -38,19 +48,37 @@ class Handoff:
         loop.add_reader(self._channel.fileno(), self._take)
 
     def stop(self) -> None:
-        """Take no more connections."""
+        """Take no more connections, and close those that wait to be opened."""
         self._loop.remove_reader(self._channel.fileno())
+        for accepted, fd in self._waiting:
+            if fd != LOST:
+                os.close(fd)
+            self.closed_ids.append(accepted.connection_id)
+        self._waiting.clear()
 
     def _take(self) -> None:
         """Messages of the acceptor; clients that come one by one have a message each."""
-        taken = 0
         try:
-            while taken < TAKEN_PER_TURN and (found := receive_connections(self._channel)):
-                taken += len(found)
-                for accepted, fd in found:
-                    self._take_one(accepted, fd)
+            while len(self._waiting) < WAITING_MAX and (found := receive_connections(self._channel)):
+                self._waiting.extend(found)
         except EOFError:
-            self.stop()
+            self._loop.remove_reader(self._channel.fileno())
+        if not self._opening_later:
+            self._open_some()
+
+    def _open_some(self) -> None:
+        """Open connections in the order of their arrival, the rest in a later turn of the loop."""
+        self._opening_later = False
+        ends = time.monotonic() + OPENING_SECONDS
+        try:
+            while self._waiting:
+                self._take_one(*self._waiting.popleft())
+                if time.monotonic() >= ends:
+                    break
+        finally:
+            if self._waiting:
+                self._opening_later = True
+                self._loop.call_soon(self._open_some)
 
     def _take_one(self, accepted: Accepted, fd: int) -> None:
         if fd == LOST:

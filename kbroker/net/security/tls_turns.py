@@ -38,14 +38,32 @@ class HandshakeTurns:
 
 
 async def _first_message(outer: socket.socket) -> None:
-    await _holding(outer, RECORD_HEAD)
-    head = outer.recv(RECORD_HEAD, socket.MSG_PEEK)
-    if len(head) == RECORD_HEAD and head.startswith(HANDSHAKE):
-        await _holding(outer, RECORD_HEAD + min(_LENGTH.unpack_from(head, 3)[0], MAX_FIRST_BYTES))
+    """It is there already with most clients: then nothing waits, and the loop has no reader of this
+    socket."""
+    head = _peek(outer, RECORD_HEAD)
+    if head is None or 0 < len(head) < RECORD_HEAD:
+        await _holding(outer, RECORD_HEAD)
+        head = _peek(outer, RECORD_HEAD)
+    if head is None or len(head) < RECORD_HEAD or not head.startswith(HANDSHAKE):
+        return
+    size = RECORD_HEAD + min(_LENGTH.unpack_from(head, 3)[0], MAX_FIRST_BYTES)
+    if len(_peek(outer, size) or b"") < size:
+        await _holding(outer, size)
+
+
+def _peek(outer: socket.socket, size: int) -> bytes | None:
+    """Up to so many bytes, which stay there; none at the client's end, None if none has come yet.
+
+    Whether the socket itself would wait is not known here: `dup` of a Python socket without a
+    timeout makes it wait."""
+    try:
+        return outer.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
 
 
 async def _holding(outer: socket.socket, size: int) -> None:
-    """So many bytes are there, or the client has ended."""
+    """Wait until so many bytes are there, or the client has ended."""
     outer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
     try:
         await _readable(outer)

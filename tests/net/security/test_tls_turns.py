@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kbroker.net.security.tls_turns import HandshakeTurns
+from kbroker.net.security.tls_turns import HandshakeTurns, _readable
 
 MESSAGE = b"\x16\x03\x01" + struct.pack(">H", 300) + bytes(300)
 
@@ -37,6 +37,39 @@ def test_it_waits_for_the_complete_first_message_and_leaves_it_there() -> None:
         served.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "waits"), [(MESSAGE, b"", 0), (b"", MESSAGE, 1), (b"\x16\x03", b"", 1)]
+)
+def test_it_waits_only_for_bytes_that_are_not_there(
+    monkeypatch: pytest.MonkeyPatch, first: bytes, rest: bytes, waits: int
+) -> None:
+    """Each wait is a reader of the loop, and a turn, though the socket itself is left in a mode in
+    which a read of no bytes stops the loop. The last client ends within its message."""
+    waited: list[socket.socket] = []
+
+    async def readable(outer: socket.socket) -> None:
+        waited.append(outer)
+        await _readable(outer)
+
+    async def scene() -> None:
+        client, served = pair()
+        served.setblocking(True)
+        client.send(first)
+        begun = asyncio.create_task(HandshakeTurns().begin(served, 60))
+        await asyncio.sleep(0)
+        client.send(rest)
+        if first + rest != MESSAGE:
+            client.shutdown(socket.SHUT_WR)
+        await begun
+        assert served.recv(1000) == first + rest
+        client.close()
+        served.close()
+
+    monkeypatch.setattr("kbroker.net.security.tls_turns._readable", readable)
+    asyncio.run(scene())
+    assert len(waited) == waits
 
 
 @pytest.mark.parametrize("sent", [b"", MESSAGE[:3], MESSAGE[:100]])
