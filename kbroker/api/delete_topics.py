@@ -1,8 +1,8 @@
 """DeleteTopics (key 20), v1-6.
 
 v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error text; v6 by topic id as well
-(KIP-516). The answer is sent when every process has dropped the topics; their folders are removed
-after file.delete.delay.ms.
+(KIP-516). The answer is sent when every process has dropped the topics; logs of more than
+MAX_AWAITED partitions are closed after it. Folders are removed after file.delete.delay.ms.
 """
 
 from kbroker.api.context import RequestContext

@@ -262,6 +262,7 @@ def test_a_change_waits_for_logs_as_long_as_its_client_and_others_do_not_wait(
         made.broker.changing.release()
         worker.go.set()
         assert await waiting == {"delete": [None], "grow": None}[change]
+        await made.broker.late_closings.wait(60)  # of so many logs
         assert len(worker.opened) == {"delete": 0, "grow": 6}[change]
 
     with world(tmp_path) as made:
@@ -312,6 +313,7 @@ def test_a_change_of_a_topic_waits_until_its_logs_are_open(tmp_path: Path, chang
         assert not [call for call in worker.calls if not isinstance(call, m.OpenPartition)]
         worker.go.set()
         await waiting
+        await made.broker.late_closings.wait(60)  # of so many logs
         kinds = [type(call) for call in worker.calls]
         if change != "grow":
             assert kinds[:5] == [m.OpenPartition] * 5

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from kbroker.control import log_openings
 from kbroker.control.broker import Broker
 from kbroker.control.changes.move_targets import forget
 from kbroker.control.changes.retirement import absent_beside, remnants_of, retire_all
@@ -34,13 +35,19 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
 
     Logs of an IO worker that hangs or is away are closed when it continues. Until then there can be
     no new log in their folders: the worker would rename them. Only the first deletion waits for
-    such a worker: hundreds of reassignments may end at it, one by one."""
+    such a worker: hundreds of reassignments may end at it, one by one. The closing of more than
+    MAX_AWAITED logs takes longer than a client should wait, as their opening does: it continues
+    after the change."""
     by_worker: dict[int, list[Deletion]] = {}
     for one in deletions:
         by_worker.setdefault(one.partition.worker, []).append(one)
     if not by_worker:
         return
     calls = {worker: asyncio.create_task(_close(broker, each)) for worker, each in by_worker.items()}
+    if len(deletions) > log_openings.MAX_AWAITED:
+        for worker, each in by_worker.items():
+            _leave(broker, each, calls[worker])
+        return
     awaited = [call for worker, call in calls.items() if not broker.closing.hanging[worker]]
     if awaited:
         await asyncio.wait(awaited, timeout=CLOSE_S)
@@ -48,22 +55,30 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion]) -> None:
     if found := [worker for worker in late if not broker.closing.hanging[worker]]:
         log.warning("IO workers %s hang; they close deleted logs later", sorted(found))
     for worker in late:
-        names = _names(by_worker[worker])
-        broker.closing.begin(names)
+        call = calls.pop(worker)
         broker.closing.hanging[worker] += 1
-        broker.late_closings.start(_close_later(broker, by_worker[worker], calls.pop(worker), names))
+        call.add_done_callback(partial(_continues, broker, worker))
+        _leave(broker, by_worker[worker], call)
     deletions = [one for worker in calls for one in by_worker[worker]]
     await _finish(broker, deletions, [one for call in calls.values() for one in call.result()])
+
+
+def _continues(broker: Broker, worker: int, _: object) -> None:
+    broker.closing.hanging[worker] -= 1
+
+
+def _leave(broker: Broker, deletions: Sequence[Deletion], call: "asyncio.Task[list[Deletion]]") -> None:
+    """Let logs be closed after the change. Until then the names of their topics are not free."""
+    names = _names(deletions)
+    broker.closing.begin(names)
+    broker.late_closings.start(_close_later(broker, deletions, call, names))
 
 
 async def _close_later(
     broker: Broker, deletions: Sequence[Deletion], call: "asyncio.Task[list[Deletion]]", names: set[str]
 ) -> None:
     try:
-        try:
-            closed = await call
-        finally:
-            broker.closing.hanging[deletions[0].partition.worker] -= 1
+        closed = await call
         async with broker.changing:
             await _finish(broker, deletions, closed)
     finally:

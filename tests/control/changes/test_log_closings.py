@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.control import log_openings
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.catalogue import Topic
@@ -53,6 +54,48 @@ def test_only_the_first_deletion_waits_for_a_worker_that_hangs(
         assert not made.broker.closing.pending("d"), "it has waited again"
         assert not made.worker.opened
 
+    with world(tmp_path) as made:
+        asyncio.run(test(made))
+
+
+@pytest.mark.parametrize(("partitions", "answered"), [(3, False), (4, True)])
+def test_a_large_deletion_is_answered_before_its_logs_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, answered: bool
+) -> None:
+    """Until then its name is not free, and a small deletion waits for the same worker."""
+
+    async def test(made: World) -> None:
+        await create_topics(made.broker, [NewTopic("a", partitions), NewTopic("b")])
+        await made.broker.log_openings.wait(["a", "b"])
+        topics = dict(made.broker.catalogue.topics)
+        continued, call = asyncio.Event(), made.worker.call
+
+        async def hang(body: object) -> object:
+            await continued.wait()
+            return await call(body)
+
+        def delete(name: str) -> "asyncio.Future[list[KafkaError | None]]":
+            return asyncio.ensure_future(delete_topics(made.broker, lambda: [topics[name]]))
+
+        monkeypatch.setattr(made.worker, "call", hang)
+        large = delete("a")
+        await asyncio.wait([large], timeout=60 if answered else 0.2)
+        assert large.done() is answered
+        assert "a" not in made.broker.catalogue.topics
+        small = delete("b")
+        creation = asyncio.ensure_future(create_topics(made.broker, [NewTopic("a")]))
+        await asyncio.sleep(0.2)
+        assert not small.done()
+        assert not creation.done()
+        continued.set()
+        assert [await large, await small] == [[None], [None]]
+        assert isinstance((await creation)["a"], TopicPlan)
+        await made.broker.late_closings.wait(60)
+        assert not made.broker.closing.pending("a")
+        assert len(made.worker.opened) == 1
+
+    monkeypatch.setattr(log_openings, "MAX_AWAITED", 3)
+    monkeypatch.setattr(log_closings, "CLOSE_S", 3600.0)
     with world(tmp_path) as made:
         asyncio.run(test(made))
 
