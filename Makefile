@@ -103,9 +103,12 @@ chaos: venv ## TESTS=tests/crash/test_share_retries.py SECONDS=600 SEED=1: tests
 mutants: venv ## COUNT=500 SEED=1 small changes of the code, one at a time: which of them the fast tests detect
 	@$(BIN)/python -m tests.mutants --count $(or $(COUNT),500) --seed $(SEED) $(MUTANTS)
 
-# Ends with 1 for a vulnerable package, with 3 if PyPI's advisory service cannot be asked.
-.PHONY: audit
-audit: venv ## known vulnerabilities of the locked packages, by pip-audit; needs PyPI
+# The module ends with 1 for a vulnerable package, with 3 if neither PyPI's advisory service nor OSV can be asked.
+.PHONY: venv-audit audit
+venv-audit: ## adds what the audit needs
+	$(SYNC) run dev audit
+
+audit: venv-audit ## known vulnerabilities of all locked packages, by pip-audit; needs PyPI or OSV
 	@$(BIN)/python -m release.audit
 
 # ATTACKS selects them by words of their names; --kafka among them: also beside Apache Kafka.
@@ -251,9 +254,10 @@ pictures: venv kernels ## takes the docs' pictures of the console again, with Ch
 
 ##—— dependencies
 # Each later file is held to the versions of the one before, so all of them fit into one environment.
-COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-emit-find-links --no-annotate --no-header \
-	--no-emit-package playwright --no-emit-package pyee
+LOCKED_AS = --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--no-annotate --no-header
+COMPILE = $(BIN)/uv pip compile pyproject.toml $(LOCKED_AS) --no-emit-package playwright --no-emit-package pyee
+COMPILE_ALONE = $(BIN)/uv pip compile - $(LOCKED_AS)
 .PHONY: lock
 lock: venv ## locks the requirements from pyproject.toml (UPGRADE=1 takes newer versions)
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra build -o requirements/run.txt
@@ -263,8 +267,9 @@ lock: venv ## locks the requirements from pyproject.toml (UPGRADE=1 takes newer 
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra bench -c requirements/dev.txt -o requirements/bench.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra docs -c requirements/load.txt -c requirements/dev.txt -o requirements/docs.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra java -c requirements/dev.txt -o requirements/java.txt
-	@echo uv | $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-emit-find-links --no-annotate --no-header -c requirements/dev.txt -o requirements/uv.txt
+	@echo uv | $(COMPILE_ALONE) -c requirements/dev.txt -o requirements/uv.txt
+	@echo pip-audit | $(COMPILE_ALONE) $(if $(UPGRADE),--upgrade) $(foreach one,dev load spark bench docs,-c requirements/$(one).txt) \
+		-o requirements/audit.txt
 	$(SYNC) run dev
 
 ##—— packages
