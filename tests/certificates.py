@@ -26,13 +26,37 @@ def certificate(folder: Path, name: str, subject: str, *options: str) -> None:
     subprocess.run([*command, *files, "-subj", subject, *options], check=True, capture_output=True)
 
 
-def dated(folder: Path, name: str, begins: datetime, ends: datetime) -> None:
-    """As `certificate`, for the common name NAME, good from one time to another."""
+def dated(
+    folder: Path,
+    name: str,
+    begins: datetime,
+    ends: datetime,
+    issuer: str | None = None,
+    authority: bool = False,
+) -> None:
+    """As `certificate`, for the common name NAME, good from one time to another. issuer: the name
+    of an authority, which has its own files in the folder."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-    made = builder.not_valid_before(begins).not_valid_after(ends).sign(key, hashes.SHA256())
+    subject, signer = _named(name), key
+    if issuer is not None:
+        signer = _key(folder, issuer)
+    builder = x509.CertificateBuilder(
+        _named(issuer or name), subject, key.public_key(), x509.random_serial_number(), begins, ends
+    )
+    if authority:
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    made = builder.sign(signer, hashes.SHA256())
     plain = serialization.NoEncryption()
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     (folder / f"{name}.key").write_bytes(key.private_bytes(pem, pkcs8, plain))
     (folder / f"{name}.crt").write_bytes(made.public_bytes(pem))
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _key(folder: Path, name: str) -> ec.EllipticCurvePrivateKey:
+    found = serialization.load_pem_private_key((folder / f"{name}.key").read_bytes(), None)
+    assert isinstance(found, ec.EllipticCurvePrivateKey)
+    return found

@@ -34,9 +34,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     certificate(made, "broker", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
     certificate(made, "alice", "/CN=alice")
     certificate(made, "mallory", "/CN=mallory")
-    dated(made, "late", datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
+    begins, ended, ends = (
+        datetime(year, 1, day, tzinfo=UTC) for year, day in ((2020, 1), (2020, 2), (2040, 1))
+    )
+    dated(made, "late", begins, ended)
+    dated(made, "good-ca", begins, ends, authority=True)
+    dated(made, "late-ca", begins, ended, authority=True)
+    dated(made, "of-good-ca", begins, ends, issuer="good-ca")
+    dated(made, "of-late-ca", begins, ends, issuer="late-ca")
     (made / "broker.pem").write_text((made / "broker.key").read_text() + (made / "broker.crt").read_text())
-    (made / "trusted.pem").write_text((made / "alice.crt").read_text() + (made / "late.crt").read_text())
+    trusted = (made / f"{name}.crt" for name in ("alice", "late", "good-ca", "late-ca"))
+    (made / "trusted.pem").write_text("".join(each.read_text() for each in trusted))
     return made
 
 
@@ -100,6 +108,8 @@ def trusting(folder: Path, name: str | None = None) -> ssl.SSLContext:
         (None, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
         ("mallory", "TLSV1_ALERT_UNKNOWN_CA"),
         ("late", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
+        ("of-good-ca", "y"),
+        ("of-late-ca", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
     ],
 )
 def test_a_client_without_a_good_certificate_gets_an_alert(
@@ -192,6 +202,8 @@ def test_a_client_of_an_old_version_or_a_weak_cipher_gets_an_alert(
         (None, ["TLS handshake failed: peer did not return a certificate"]),
         ("mallory", ["TLS handshake failed: self-signed certificate"]),
         ("late", ["TLS handshake failed: certificate has expired"]),
+        ("of-good-ca", []),
+        ("of-late-ca", ["TLS handshake failed: certificate has expired"]),
     ],
 )
 def test_a_refused_handshake_is_reported_with_its_reason(
