@@ -12,6 +12,13 @@ EXIT_CODES = {
     CANNOT_JUDGE: "there is no verdict: something is missing or damaged, or the command line is wrong",
     INTERRUPTED: "stopped by Ctrl-C",
 }
+EXAMPLES = (
+    "# a run of `kbroker loadtest run`, by the segment files of its broker",
+    "kbroker judge --history reports/load/20260131-120000 --segments /var/lib/kbroker --report verdict.html",
+    "# one topic, read from a running broker; a slow acknowledgement convicts, too",
+    "kbroker judge --history RUN --bootstrap 127.0.0.1:9092 --topics orders --max-ack-ms 50",
+)
+"""Command lines of `kbroker judge`, and "# ..." lines that explain them."""
 
 
 class Once(argparse._StoreAction):
@@ -50,7 +57,14 @@ def parser() -> argparse.ArgumentParser:
         prog="kbroker" if own else "python -m spark_validation", description=f"Exit codes: {codes}."
     )
     commands = made.add_subparsers(dest="command", required=True)
-    judge_options(commands.add_parser("judge", help="judge a run by its histories and the broker's log"))
+    judge_options(
+        commands.add_parser(
+            "judge",
+            help="judge a run by its histories and the broker's log",
+            epilog="\n  ".join(("examples:", *EXAMPLES)),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     stream = commands.add_parser("stream", help="judge while the load runs; ends when the run has ended")
     evidence_options(stream)
     stream.add_argument(

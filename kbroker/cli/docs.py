@@ -109,6 +109,8 @@ def _command(name: str, command: Any, heading: str) -> Iterator[str]:
         yield ""
     if name == "kbroker judge":
         yield from _judge_table()
+        yield "\nExamples:\n"
+        yield from (f"    {line}" for line in import_module(JUDGE).EXAMPLES)
         yield ""
     if command.epilog:
         yield "Examples:\n"

@@ -29,34 +29,36 @@ STAYS = (
     "kbroker consume orders --group billing",
     "kbroker groups describe billing --watch",
 )
-# Examples that ask before they remove something.
-ASK = (
-    "kbroker groups remove-members billing --instance worker-3",
-    "kbroker acls remove --principal User:alice --topic orders --operation read",
-    "kbroker users remove alice",
-    "kbroker quotas remove --user alice producer_byte_rate",
-    "kbroker backups prune /backup/kbroker --keep 48",
-)
+# Examples that ask on a terminal, and the answers: they confirm a removal, or give a password
+# twice.
+ASK = {
+    "kbroker groups remove-members billing --instance worker-3": "y",
+    "kbroker acls remove --principal User:alice --topic orders --operation read": "y",
+    "kbroker users remove alice": "y",
+    "kbroker quotas remove --user alice producer_byte_rate": "y",
+    "kbroker backups prune /backup/kbroker --keep 48": "y",
+    "kbroker users add alice": "secret secret",
+}
+# Examples that come last, when the part's own broker has stopped. A broker must be ready, and stop.
+SERVE, AFTER = "kbroker serve", ("kbroker serve", "kbroker export kraft")
+# Commands, by how their examples begin, that end with 1 for what they find out about this host.
+SAYS_OF_THE_HOST = ("kbroker tune check", "kbroker tune size")
 # Examples that no test here runs, by how they begin, and why.
 NOT_RUN = {
-    "kbroker serve": "is what the other examples run against",
     "kafka-server-start.sh": "needs Java; tests/compat/test_move_out.py starts Apache Kafka so",
-    "kbroker export": "needs a stopped kbroker; tests/cli/test_export.py has one",
-    "kbroker move ": "needs a cluster; tests/compat/test_move_live.py has one",
-    "kbroker import ": "needs a cluster",
+    "kbroker move --to kafka1:9092,kafka2:9092 --to-config": "needs Java; test_move_live.py has it",
+    "kbroker move --to kafka1:9092 ": "needs Java; tests/compat/test_move_live.py has it",
+    "kbroker import --from kafka1:9092 ": "needs Java; tests/compat/test_move_live.py has it",
     "AWS_ENDPOINT_URL": "needs a store; tests/cli/backup has one",
     "0 * * * *": "is a line of a crontab; its commands are examples of their own",
     "kbroker restore /backup/kbroker /tmp/orders --to": "needs a backup of the past",
     "kbroker topics reassign audit --cancel": "needs a pending reassignment",
-    "kbroker topics move-logs": "needs a second log dir; tests/cli/test_move_logs.py has one",
     "kbroker tokens": "needs a broker with logins; tests/cli/test_tokens.py has one",
-    "kbroker users add alice": "asks for a password; the next example gives it",
-    "kbroker tune check": "ends with 1 on a host that needs changes; tests/tuning/test_cli.py has it",
-    "kbroker tune size": "ends with 1 on a host that is too small; tests/tuning/test_cli.py has it",
     "kbroker tune bench": "loads the disk for a minute; tests/tuning has it",
     "kbroker tune verify --config server.properties --try": "takes minutes; tests/tuning has it",
     "kbroker loadtest run": "takes minutes; tests/loadtest has it",
     "kbroker loadtest overhead": "takes minutes; tests/loadtest has it",
+    "kbroker judge": "needs Java, Spark and a run to judge; tests/spark_validation has them",
     "kbroker transactions abort": "needs a hanging transaction; test_hanging_transactions.py makes one",
 }
 TOOLS = ("tune", "loadtest", "judge", "move", "import")
@@ -70,6 +72,9 @@ PARTS = {
 """The parts of the page, by the commands whose examples they have."""
 HEADING = "## kbroker "
 UNTIL_BEGUN = Path(__file__).with_name("until_begun.py")
+TYPIST = Path(__file__).with_name("typist.py")
+LOG_DIRS = {"topics": "$DATA,/disk2/kbroker"}
+"""The log dirs of a part's broker, where there are several."""
 FILL = "seq 3000 | kbroker produce orders -q -p 0; seq 90 | kbroker produce orders -q"
 READ = "kbroker consume {topic} --group {group} --from-beginning -n 5 -q > /dev/null"
 # What must be there before an example, as on the system of a user who needs it.
@@ -103,11 +108,21 @@ producer.init_transactions(120)'""",
     "kbroker tune ": 'mkdir -p tuned; echo "log.dirs=$PWD/tuned" > server.properties',
     "kbroker users add admin --offline": 'echo "log.dirs=$PWD/offline" > server.properties',
     "kbroker users remove alice --yes": "echo x | kbroker users add alice --password-file -",
+    "kbroker serve server.properties": 'echo "log.dirs=$PWD/served" > server.properties',
+    "kbroker export kraft --kafka 3.9": """
+cat > .two.sh <<< 'kbroker serve --override log.dirs=/disk1/data,/disk2/data \\
+  --override listeners=PLAINTEXT://127.0.0.1:9092'
+begin .two.sh 'kbroker ready in'""",
+    "kbroker move --to kafka1:9092,kafka2:9092 --plan": """
+printf '127.0.0.1 localhost\\n127.0.0.2 kafka1 kafka2\\n' > hosts; mount --bind hosts /etc/hosts
+cat > .cluster.sh <<< 'kbroker serve --override log.dirs=cluster \\
+  --override listeners=PLAINTEXT://kafka1:9092 --override kbroker.http.listen='
+stay .cluster.sh 'kbroker ready in'
+kbroker topics create payments -b kafka1:9092""",
 }
 STDIN = {"kbroker users add admin --offline": "--password-file - <<< secret"}
 BROKER = f"""
-stay() {{ :; }}
-kbroker serve --override log.dirs=$DATA --override listeners=PLAINTEXT://127.0.0.1:9092 \\
+kbroker serve --override log.dirs=${{DIRS:-$DATA}} --override listeners=PLAINTEXT://127.0.0.1:9092 \\
   --override authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer \\
   --override super.users=User:ANONYMOUS --override group.initial.rebalance.delay.ms=0 > broker.log 2>&1 &
 BROKER=$!
@@ -115,6 +130,13 @@ until grep -q 'kbroker ready in' broker.log; do kill -0 $BROKER; sleep 0.1; done
 kbroker topics create orders --partitions 3
 {FILL}
 """
+STOP = "kill $BROKER; wait $BROKER"
+# Without a setting the log dir is /tmp/kafka-logs, which the host may use; the mount is the
+# script's.
+DEFAULT_LOG_DIR = """
+[ -d /tmp/kafka-logs ] || MADE=/tmp/kafka-logs
+mkdir -p default /tmp/kafka-logs; mount --bind default /tmp/kafka-logs"""
+NO_DEFAULT_LOG_DIR = "umount /tmp/kafka-logs; ${MADE:+rmdir $MADE}"
 
 
 def examples_by_command() -> dict[str, list[str]]:
@@ -149,23 +171,31 @@ def command(line: str, folder: Path) -> str:
     if line in STAYS:
         return f"{sys.executable} {UNTIL_BEGUN} {STAYS_S} {words}"
     if line in ASK:
-        return f"script -qec '{words}' /dev/null <<< y"
+        return f"{sys.executable} {TYPIST} '{words}' {ASK[line]}"
+    if line.startswith(SERVE):
+        return f"cat > .serve.sh <<< '{words}'\nbegin .serve.sh 'kbroker ready in'"
     if given := first(STDIN, line):
         return f"{words.partition(' #')[0]} {given}"
-    return words
+    return f"{words} || [ $? = 1 ]" if line.startswith(SAYS_OF_THE_HOST) else words
 
 
-def script(lines: list[str], folder: Path) -> str:
-    parts = [PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent), BROKER]
+def script(part: str, lines: list[str], folder: Path) -> str:
+    """The script of a part; those of AFTER are the last of the lines."""
+    parts = [PRELUDE.format(python=sys.executable, programs=Path(sys.executable).parent)]
+    parts += [f"DIRS={placed(LOG_DIRS.get(part, ''), folder)}", BROKER]
     begun: set[str] = set()
+    stopped = False
     for number, line in enumerate(lines):
-        before = first(BEFORE, line)
         parts.append(f"echo '@@ {number}'")
+        if line.startswith(AFTER) and not stopped:
+            stopped = True
+            parts += [STOP, DEFAULT_LOG_DIR]
+        before = first(BEFORE, line)
         if before and (key := f"{before} {line.split(' ')[1]}") not in begun:
             begun.add(key)
             parts.append(placed(before, folder))
         parts.append(f'{{ {command(line, folder)}\n}} || echo "@@ {number} ends with $?"')
-    return "\n".join([*parts, "echo '@@ end'", "kill $BROKER", "wait $BROKER", ""])
+    return "\n".join([*parts, "echo '@@ end'", NO_DEFAULT_LOG_DIR if stopped else STOP, ""])
 
 
 def run_examples(part: str, folder: Path) -> None:
@@ -176,8 +206,9 @@ def run_examples(part: str, folder: Path) -> None:
     found = examples_by_command()
     lines = [line for each in PARTS[part] for line in found.get(each, ()) if runs(line)]
     assert lines
+    lines.sort(key=lambda line: line.startswith(AFTER))  # the others stay in their order
     file, log = folder / ".examples.sh", folder / ".examples.log"
-    file.write_text(script(lines, folder))
+    file.write_text(script(part, lines, folder))
     code = run_script([*NAMESPACE, "bash", file], log, EXAMPLE, EXAMPLE_S, cwd=folder)
     shown = log.read_text()
     begun = [int(number) for number in re.findall(r"^@@ (\d+)$", shown, re.MULTILINE)]

@@ -30,7 +30,7 @@ BLOCK = re.compile(rf"^{MARK}\d+$".encode(), re.MULTILINE)
 
 # Places that pages name and that lie in the session's folder instead.
 UNITS = "/etc/systemd/system"  # exists on every host with systemd
-PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/opt/kbroker", UNITS, "/backup")
+PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/opt/kbroker", UNITS, "/backup", "/disk1", "/disk2")
 _PLACE = re.compile(rf"(?<![\w/.])(?:{'|'.join(PLACES)})\b")  # not in s3://backups
 
 PRELUDE = """
