@@ -1,22 +1,23 @@
 """Compiled parts that processes of one first start give each other, so that none compiles what
 another has compiled or is compiling.
 
-A part goes to a file of a folder that only these processes use. The first that needs it holds a
-lock on its name meanwhile; the others wait for the lock, and find the file. The operating system
-lets go of the lock of a process that dies. Locks come in the order of calls, in which there are no
-circles, so that no two processes wait for each other.
+A part goes to a file of a folder that only these processes use: its code as LLVM's bitcode, all
+else as data, whose reading runs nothing. The first that needs it holds a lock on its name
+meanwhile; the others wait for the lock, and find the file. The operating system lets go of the lock
+of a process that dies. Locks come in the order of calls, in which there are no circles, so that no
+two processes wait for each other.
 """
 
 import fcntl
 import hashlib
 import itertools
 import os
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from llvmlite import binding as llvm
 from msgspec import Struct
 from numba.core import types as numba_types
@@ -30,6 +31,10 @@ NUMBERS = 1_000_000
 types: Any = numba_types
 SAME = (types.Number, types.Boolean, types.NoneType, types.Array)
 """Types that mean the same in every process, and are called the same."""
+NAMED: dict[str, Any] = {str(one): one for one in (*types.number_domain, types.boolean, types.none)}
+"""The types of results without parts of their own."""
+TUPLE, CONSTANT = "tuple", "constant"
+Spelled = str | list[Any]
 
 
 class Received:
@@ -52,9 +57,9 @@ class Received:
 
 
 class _Sent(Struct, frozen=True):
-    """The content of a part's file. calls: keys of what it calls."""
+    """The content of a part's file. result: its type. calls: keys of what it calls."""
 
-    result: Any
+    result: Spelled
     module: str
     qualified_name: str
     unique_name: str
@@ -71,6 +76,28 @@ def plain(kind: Any) -> bool:
     if isinstance(kind, types.BaseTuple):
         return all(plain(one) for one in kind)
     return isinstance(kind, SAME)
+
+
+def spelled(kind: Any) -> Spelled | None:
+    """The type of a result as data; None for one that is not exchanged."""
+    if NAMED.get(str(kind)) == kind:
+        return str(kind)
+    if isinstance(kind, types.IntegerLiteral | types.BooleanLiteral):
+        return [CONSTANT, kind.literal_value]
+    if type(kind) in (types.UniTuple, types.Tuple):
+        parts = [spelled(one) for one in kind]
+        return None if None in parts else [TUPLE, *parts]
+    return None
+
+
+def read(text: Spelled) -> Any:
+    """The type that `spelled` wrote."""
+    if isinstance(text, str):
+        return NAMED[text]
+    form, *values = text
+    if form == CONSTANT:
+        return types.literal(values[0])
+    return types.Tuple([read(one) for one in values])
 
 
 class Exchange:
@@ -96,9 +123,10 @@ class Exchange:
         """numba's result for a part, compiled by another process; None when there is none yet."""
         key = _digest(name.encode())
         try:
-            sent: _Sent = pickle.loads((self._folder / key).read_bytes())
+            sent = self._read(key)
         except FileNotFoundError:
             return None
+        result = read(sent.result)
         described = FunctionDescriptor(
             native=True,
             modname=sent.module,
@@ -106,7 +134,7 @@ class Exchange:
             unique_name=sent.unique_name,
             doc="",
             typemap=None,
-            restype=sent.result,
+            restype=result,
             calltypes=None,
             args=list(sent.arguments),
             kws=(),
@@ -116,7 +144,7 @@ class Exchange:
             noalias=sent.noalias,
         )
         return compile_result(
-            signature=signature(sent.result, *arguments),
+            signature=signature(result, *arguments),
             fndesc=described,
             library=self._library(key, sent),
             objectmode=False,
@@ -125,11 +153,12 @@ class Exchange:
     def send(self, name: str, found: Any, for_linking: Any) -> None:
         """Give others a part. for_linking: of a library, the module that others link."""
         described, library = found.fndesc, found.library
-        if library._reload_init or not plain(found.signature.return_type):
+        result = spelled(found.signature.return_type)
+        if library._reload_init or result is None:
             return
         key = _digest(name.encode())
         sent = _Sent(
-            found.signature.return_type,
+            result,
             described.modname,
             described.qualname,
             described.unique_name,
@@ -151,20 +180,23 @@ class Exchange:
             calls = [self._key(one, for_linking) for one in called]
             key = _digest(code + "".join(calls).encode())
             if not (self._folder / key).exists():
-                self._write(key, _Sent(None, "", "", "", "", (), False, False, code, calls))
+                self._write(key, _Sent("", "", "", "", "", (), False, False, code, calls))
             self._libraries[key], self._keys[library] = library, key
         return self._keys[library]
 
     def _library(self, key: str, sent: _Sent | None = None) -> Any:
         if key not in self._libraries:
-            sent = sent or pickle.loads((self._folder / key).read_bytes())
+            sent = sent or self._read(key)
             library = Received(sent.code, [self._library(one) for one in sent.calls])
             self._libraries[key], self._keys[library] = library, key
         return self._libraries[key]
 
+    def _read(self, key: str) -> _Sent:
+        return msgspec.msgpack.decode((self._folder / key).read_bytes(), type=_Sent)
+
     def _write(self, key: str, sent: _Sent) -> None:
         unfinished = self._folder / f"{key}.{os.getpid()}"
-        unfinished.write_bytes(pickle.dumps(sent))
+        unfinished.write_bytes(msgspec.msgpack.encode(sent))
         unfinished.rename(self._folder / key)
 
 

@@ -1,17 +1,20 @@
 """Processes that compile take parts from each other; what comes out works as if one had compiled
 all of it."""
 
+import hashlib
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from numba.core import types as numba_types
 
 from kbroker.kernels import cache
-from kbroker.kernels.exchange import Exchange, plain
+from kbroker.kernels.exchange import Exchange, plain, read, spelled
 from tests.kernels.fresh import fresh_environment
 from tests.peer.program import program
 
@@ -99,3 +102,45 @@ def test_types_that_differ_between_processes_are_not_exchanged() -> None:
     assert plain(types.Tuple((types.int64, array)))
     assert not plain(types.Module(os))
     assert not plain(types.Tuple((types.int64, types.Module(os))))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        types.int64,
+        types.uint8,
+        types.float64,
+        types.boolean,
+        types.none,
+        types.literal(5),
+        types.literal(True),
+        types.UniTuple(types.int64, 3),
+        types.Tuple((types.int64, types.Tuple((types.boolean, types.literal(5))))),
+    ],
+    ids=str,
+)
+def test_the_type_of_a_result_is_exchanged_as_data(kind: Any) -> None:
+    text = msgspec.msgpack.decode(msgspec.msgpack.encode(spelled(kind)))
+    assert isinstance(text, str | list)
+    assert read(text) == kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [types.Module(os), types.Tuple((types.int64, types.Module(os))), types.Array(types.int64, 1, "C")],
+    ids=str,
+)
+def test_other_types_are_not_exchanged(kind: Any) -> None:
+    assert spelled(kind) is None
+
+
+def test_a_pickle_is_no_part_and_runs_nothing(tmp_path: Path) -> None:
+    class Attack:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "run"),)
+
+    name = "part"
+    (tmp_path / hashlib.sha256(name.encode()).hexdigest()).write_bytes(pickle.dumps(Attack()))
+    with pytest.raises(msgspec.MsgspecError):
+        Exchange(tmp_path, 0).received(name, ())
+    assert not (tmp_path / "run").exists()
