@@ -3,11 +3,13 @@ may not see."""
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kbroker.api.authorization.table import GUARDS, UNGUARDED
+from kbroker.api.authorization.transactions import guard_init_producer_id
 from kbroker.api.registry import APIS
 from kbroker.config import acls
 from kbroker.config.acls import Acl
@@ -15,10 +17,11 @@ from kbroker.config.authorizer import Authorizer
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kbroker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.api.in_process import ask
 from tests.control.fakes import World, world
@@ -129,6 +132,32 @@ def test_a_refused_empty_name_refuses_no_other(made: World) -> None:
         ("", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         ("seen", 0),
     }
+
+
+@pytest.mark.parametrize("two_phases", [False, True])
+@pytest.mark.parametrize(
+    "granted", [(), (acls.WRITE,), (acls.TWO_PHASE_COMMIT,), (acls.WRITE, acls.TWO_PHASE_COMMIT)]
+)
+def test_two_phase_commit_takes_a_permission_of_its_own(granted: tuple[int, ...], two_phases: bool) -> None:
+    """No version that is served has the field yet, so no recorded answer of Apache Kafka has it."""
+    entries = [
+        Acl(acls.TRANSACTIONAL_ID, "mine", acls.LITERAL, "User:ANONYMOUS", "*", operation, acls.ALLOW)
+        for operation in granted
+    ]
+    authorizer = Authorizer(frozenset())
+    authorizer.add(entries)
+    ctx: Any = SimpleNamespace(
+        broker=SimpleNamespace(authorizer=authorizer),
+        client=SimpleNamespace(principal="User:ANONYMOUS", client_host="127.0.0.1"),
+    )
+    asked = InitProducerIdRequest("mine", enable2_pc=two_phases)
+    needed = {acls.WRITE} | ({acls.TWO_PHASE_COMMIT} if two_phases else set())
+    if needed <= set(granted):
+        assert guard_init_producer_id(ctx, asked, lambda *_: "served") == "served"
+    else:
+        with pytest.raises(KafkaError) as refused:
+            guard_init_producer_id(ctx, asked, lambda *_: "served")
+        assert refused.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_a_missing_topic_is_created_only_for_a_client_that_may_create_it(made: World) -> None:

@@ -50,7 +50,7 @@ OPERATIONS = {
         acls.ALTER_CONFIGS,
         acls.IDEMPOTENT_WRITE,
     ),
-    acls.TRANSACTIONAL_ID: (acls.WRITE, acls.DESCRIBE),
+    acls.TRANSACTIONAL_ID: (acls.WRITE, acls.DESCRIBE, acls.TWO_PHASE_COMMIT),
     acls.DELEGATION_TOKEN: (acls.DESCRIBE,),
     acls.USER: (acls.CREATE_TOKENS, acls.DESCRIBE_TOKENS),
 }
