@@ -16,8 +16,7 @@ pytestmark = pytest.mark.slow
 COUNT = 10_000
 TOGETHER = 400
 TURNS = 8
-NOTICED_S = 0.01
-"""More than a process that works waits for its turn on a busy host, where an idle one does not."""
+NOTICED_S = 0.002
 SETTINGS = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
     "security.inter.broker.protocol": "PLAINTEXT",
@@ -50,8 +49,8 @@ def ports(broker: KBroker) -> list[int]:
 
 
 def test_wrong_logins_are_refused_and_do_not_affect_others(broker_factory: BrokerFactory) -> None:
-    """A client of another broker is disturbed by the same host at the same time, and only by
-    that."""
+    """A client of another broker is disturbed by the same host at the same time, and only by that:
+    the two are compared turn by turn."""
     broker, other = broker_factory(SETTINGS), broker_factory(SETTINGS)
     sasl, plain = ports(broker)
     other_plain = ports(other)[1]
@@ -64,7 +63,7 @@ def test_wrong_logins_are_refused_and_do_not_affect_others(broker_factory: Broke
             beside.append(p99(steady.trips))
             elsewhere.append(p99(undisturbed.trips))
     assert asyncio.run(logs_in(sasl, "b", "b"))
-    # by chance alone, all are slower than all but one of the others in one run of 1,430
-    assert min(beside) < sorted(elsewhere)[-2] + NOTICED_S, (elsewhere, beside)
-    print(f"p99 without {min(elsewhere) * 1e3:.1f} ms, beside wrong logins {min(beside) * 1e3:.1f} ms")
+    noticed = [here - there for here, there in zip(beside, elsewhere, strict=True)]
+    assert min(noticed) < NOTICED_S, (elsewhere, beside)
+    print(f"p99 beside wrong logins is longer by {min(noticed) * 1e3:.1f} to {max(noticed) * 1e3:.1f} ms")
     assert "Traceback" not in broker.logs()
