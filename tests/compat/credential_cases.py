@@ -16,6 +16,7 @@ from tests.compat.raw import Case, case
 
 later = partial(case, settles=True, same_text=True)
 SALTED = bytes(range(32))
+ODD_ITERATIONS = (-(2**31), -1, 0, 2**31 - 1)
 
 
 def upsert(name: str, mechanism: int = 1, iterations: int = 4096) -> ausc.ScramCredentialUpsertion:
@@ -45,6 +46,7 @@ SCRAM: list[Case] = [
               upsert("twice"), upsert("twice", 2), upsert("thrice"), upsert("thrice"), upsert("thrice", 2)),
         alter(delete("nobody", 1), delete("alice", 3), delete("", 1), delete("bob", 1)),
         alter(delete("carol", 2), upsert("carol", 1)), alter(delete("carol", 2)),
+        *(alter(upsert("odd", mechanism, iterations)) for mechanism in (1, 2) for iterations in ODD_ITERATIONS),
     ))
 ] + [
     later(f"credentials of {users}", K.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), describe(*users))
