@@ -21,7 +21,7 @@ from tuning.dashboards.alerts import ALERTS
 from tuning.dashboards.alerts import page as rules
 
 CONFIG = """
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+global: {{scrape_interval: {interval}s, evaluation_interval: {interval}s}}
 rule_files: [alerts.yml, recording.yml]
 scrape_configs:
   - job_name: kbroker
@@ -30,10 +30,10 @@ scrape_configs:
 
 
 class Prometheus:
-    """One that scrapes brokers each second. impatient: alerts fire as soon as their expression
-    holds."""
+    """One that scrapes brokers each second, or so many. impatient: alerts fire as soon as their
+    expression holds."""
 
-    def __init__(self, folder: Path, *brokers: KBroker, impatient: bool = False) -> None:
+    def __init__(self, folder: Path, *brokers: KBroker, impatient: bool = False, interval_s: int = 1) -> None:
         program = shutil.which("prometheus")
         if program is None:
             if os.environ.get("CI") == "true":
@@ -45,7 +45,7 @@ class Prometheus:
         (folder / "recording.yml").write_text(recording.page())
         config = folder / "prometheus.yml"
         targets = [instance(broker) for broker in brokers]
-        config.write_text(CONFIG.format(targets=json.dumps(targets)))
+        config.write_text(CONFIG.format(targets=json.dumps(targets), interval=interval_s))
         self._log = (folder / "prometheus.log").open("wb")
         self._process = subprocess.Popen(
             [program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
