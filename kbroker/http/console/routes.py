@@ -8,7 +8,7 @@ from kbroker.http.console.changes import groups as change_groups
 from kbroker.http.console.changes import topics as change_topics
 from kbroker.http.console.paging import PAGE
 from kbroker.http.console.request import Route
-from kbroker.http.console.schema import INT32, Parameter
+from kbroker.http.console.schema import INT32, TOPIC_NAME, Parameter
 from kbroker.http.console.views import (
     access,
     clients,
@@ -24,7 +24,7 @@ from kbroker.http.console.views import (
 from kbroker.http.console.views import transactions as transaction_views
 
 SEARCH = Parameter("search", "A text that the name contains.")
-TOPIC = (Parameter("topic", "Name of the topic.", required=True),)
+TOPIC = (Parameter("topic", "Name of the topic.", required=True, pattern=TOPIC_NAME),)
 GROUP = (Parameter("group", "Id of the group.", required=True, high=1000),)
 USER = (Parameter("user", "Name of the user.", required=True),)
 

@@ -25,6 +25,8 @@ _DIGITS = re.compile(r"-?[0-9]{1,19}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NO_CONTROL = r"^[^\u0000-\u001F\u007F]*$"
 """The same for the document, in the dialect of JSON Schema."""
+TOPIC_NAME = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]+$"
+"""Of a topic, for the document: the broker refuses other names."""
 
 
 def maybe(schema: Schema) -> Schema:
@@ -46,7 +48,8 @@ class Parameter(Struct, frozen=True):
     """One value of a path, a query or a body. kind: string, integer, boolean, map (of strings, null
     where `nulls`), numbers (a map of numbers above 0, or null).
 
-    low and high bound integers and the entries of a map, `high` the length of a string."""
+    low and high bound integers and the entries of a map, `high` the length of a string. pattern: of
+    the document, for strings that only the broker checks."""
 
     name: str
     text: str
@@ -57,6 +60,7 @@ class Parameter(Struct, frozen=True):
     high: int = MAX_TOPIC_CHARACTERS
     choices: tuple[str, ...] = ()
     nulls: bool = False
+    pattern: str = _NO_CONTROL
 
     def schema(self) -> Schema:
         """For the document."""
@@ -75,7 +79,7 @@ class Parameter(Struct, frozen=True):
         found: dict[str, Any] = {"type": "string", "maxLength": self.high}
         if self.required:
             found["minLength"] = 1
-        return found | ({"enum": list(self.choices)} if self.choices else {"pattern": _NO_CONTROL})
+        return found | ({"enum": list(self.choices)} if self.choices else {"pattern": self.pattern})
 
     def _value(self) -> Schema:
         """Of an entry of a map."""

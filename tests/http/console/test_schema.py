@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.control.metadata.topic_name import is_valid
 from kbroker.http.console.refusal import Refusal
-from kbroker.http.console.routes import ROUTES
+from kbroker.http.console.routes import ROUTES, TOPIC
 from kbroker.http.console.schema import INT64, MAX_VALUE_CHARACTERS, Parameter, from_body, from_query
 from kbroker.protocol.bounds import MAX_TOPIC_CHARACTERS
 
@@ -65,6 +66,13 @@ def test_the_document_allows_the_names_that_are_taken(name: str) -> None:
     except Refusal:
         taken = False
     assert taken == bool(fits and not name.endswith("\n"))  # Python's $ also matches before a last line feed
+
+
+@given(st.text(alphabet=".ab-_/ \n\u0088ä", max_size=4))
+def test_the_document_allows_the_names_of_topics_that_the_broker_accepts(name: str) -> None:
+    schema = TOPIC[0].schema()
+    fits = schema["minLength"] <= len(name) and re.search(schema["pattern"], name)
+    assert is_valid(name) == bool(fits and not name.endswith("\n"))  # as above
 
 
 JSON = st.recursive(

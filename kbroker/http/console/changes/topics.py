@@ -4,7 +4,7 @@ from typing import Any
 
 from kbroker.http.console.refusal import bad_request, check
 from kbroker.http.console.request import Request
-from kbroker.http.console.schema import BOOL, INT, TEXT, Parameter, fields
+from kbroker.http.console.schema import BOOL, INT, TEXT, TOPIC_NAME, Parameter, fields
 from kbroker.http.console.views.settings import BROKER_RESOURCE
 from kbroker.http.console.views.topics import TOPIC_RESOURCE
 from kbroker.protocol.api_keys import ApiKey
@@ -36,7 +36,7 @@ SETTINGS = Parameter(
     nulls=True,
 )
 CREATE = (
-    Parameter("name", "Name of the new topic.", required=True),
+    Parameter("name", "Name of the new topic.", required=True, pattern=TOPIC_NAME),
     Parameter("partitions", "-1 is the broker's default.", "integer", -1, low=-1, high=100_000),
     Parameter("replicas", "-1 is the broker's default.", "integer", -1, low=-1, high=64),
     Parameter("settings", "Settings other than the defaults.", "map", {}, high=200),
