@@ -119,16 +119,27 @@ def judge(bootstrap: str, acknowledged: dict[int, int], committed: int) -> None:
 def kill_at_random(
     bootstrap: str, dest: Path | str, chance: random.Random, took_s: float, times: int, *more: str
 ) -> None:
-    """Begin so many backups and kill them within the time that one takes, at least every third
-    before its end. One that ends shows what a backup takes now."""
-    kills = begun = 0
-    while begun < times or kills < max(1, times // 3):
-        began = time.monotonic()
+    """Begin backups and kill them within the time that one takes, until so many were killed before
+    their end. One that ends shows what a backup takes now."""
+    kills = begun = copying = 0
+    start = time.monotonic()
+    while kills < times:
+        assert begun < 10 * times, f"only {kills} of {begun} backups were killed before their end"
+        before, began = objects(dest), time.monotonic()
         killed = killed_after(bootstrap, dest, chance.uniform(0.1, took_s), *more)
         kills, begun = kills + killed, begun + 1
-        if not killed:
+        if killed:
+            copying += not objects(dest) <= before
+        else:
             took_s = min(took_s, time.monotonic() - began)
-        assert begun < 10 * times, "no backup is killed before its end"
+    where, took = " ".join((str(dest), *more)), time.monotonic() - start
+    began_copying = f", {copying} after their first object" if isinstance(dest, Path) or more else ""
+    print(f"{where}: {kills} of {begun} backups killed in {took:.0f} s{began_copying}")
+
+
+def objects(dest: Path | str) -> set[Path]:
+    """The objects of a folder, also unfinished ones; none of a bucket."""
+    return set(Path(dest, "objects").glob("*/*"))
 
 
 def killed_after(bootstrap: str, dest: Path | str, after_s: float, *more: str) -> bool:
@@ -140,7 +151,9 @@ def killed_after(bootstrap: str, dest: Path | str, after_s: float, *more: str) -
         process.wait(after_s)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
-    return process.wait() != 0
+    code = process.wait()
+    assert code in (0, -signal.SIGKILL), f"the backup failed with {code}"
+    return code != 0
 
 
 def restored(broker_factory: BrokerFactory, dest: Path | str, target: Path) -> KBroker:

@@ -32,9 +32,9 @@ from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import ROOT
 from tests.peer.side_work import Beside
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
-
 KILLS = int(os.environ.get("KBROKER_KILLS", "6"))
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600 + 30 * KILLS)]
+
 EAGER = {
     "log.cleaner.backoff.ms": "50",
     "log.initial.task.delay.ms": "100",

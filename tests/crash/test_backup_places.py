@@ -24,9 +24,8 @@ from tests.crash.backup_load import (
     run,
 )
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
-
 KILLS = int(os.environ.get("KBROKER_KILLS", "3"))
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900 + 30 * KILLS)]
 
 
 @pytest.fixture
