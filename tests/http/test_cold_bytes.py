@@ -22,10 +22,10 @@ LIVE = 40
 """Records that are in memory."""
 
 
-def produce(broker: KBroker, records: int = RECORDS) -> None:
+def produce(broker: KBroker, topic: str, records: int = RECORDS) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
     for _ in range(records):
-        producer.produce("cold", os.urandom(SIZE), partition=0)
+        producer.produce(topic, os.urandom(SIZE), partition=0)
         producer.poll(0)
     assert producer.flush(120) == 0
 
@@ -39,11 +39,11 @@ def consumer_of(broker: KBroker, group: str) -> Consumer:
     return Consumer(settings)
 
 
-def consume(broker: KBroker, group: str = "late", records: int = RECORDS) -> int:
+def consume(broker: KBroker, topic: str, group: str = "late", records: int = RECORDS) -> int:
     """Commits when it ends."""
     got = 0
     with closing(consumer_of(broker, group)) as consumer:
-        consumer.subscribe(["cold"])
+        consumer.subscribe([topic])
         deadline = time.monotonic() + 120
         while got < records and time.monotonic() < deadline:
             message = consumer.poll(1.0)
@@ -51,9 +51,9 @@ def consume(broker: KBroker, group: str = "late", records: int = RECORDS) -> int
     return got
 
 
-def commit(broker: KBroker, group: str, offset: int) -> None:
+def commit(broker: KBroker, topic: str, group: str, offset: int) -> None:
     with closing(consumer_of(broker, group)) as consumer:
-        consumer.commit(offsets=[TopicPartition("cold", 0, offset)], asynchronous=False)
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
 
 
 def from_disk(broker: KBroker) -> int:
@@ -72,10 +72,10 @@ def cold(page: Scrape) -> float:
 
 
 def test_bytes_read_ahead_of_a_late_consumer_are_counted(broker: KBroker) -> None:
-    produce(broker)
+    produce(broker, "cold")
     evicted = evict(broker.data_dir.glob("cold-0/*.log"))
     before, disk = scrape(broker), from_disk(broker)
-    assert consume(broker) == RECORDS
+    assert consume(broker, "cold") == RECORDS
     disk = from_disk(broker) - disk
     needs_disk(disk, evicted)
     name = "kbroker_read_ahead_bytes_total"
@@ -103,28 +103,29 @@ def wait_until(broker: KBroker, done: Callable[[Scrape], bool]) -> Scrape:
 
 
 def of_groups(page: Scrape) -> list[float]:
-    return [page.value("kbroker_group_cold_bytes_total", group=group) for group in ("late", "live")]
+    return [page.value("kbroker_group_cold_bytes_total", group=group) for group in ("behind", "live")]
 
 
 def test_bytes_from_disk_are_those_of_the_group_that_reads_what_is_not_in_memory(broker: KBroker) -> None:
     """Another one reads the end of the same partition at the same time."""
-    produce(broker)
-    commit(broker, "late", 0)
-    commit(broker, "live", RECORDS)
-    evicted = evict(broker.data_dir.glob("cold-0/*.log"))
+    topic = "shared"
+    produce(broker, topic)
+    commit(broker, topic, "behind", 0)
+    commit(broker, topic, "live", RECORDS)
+    evicted = evict(broker.data_dir.glob(f"{topic}-0/*.log"))
     cached = "kbroker_group_cache_seconds"
     page = wait_until(
-        broker, lambda page: bool(page.labels(cached)) and page.value(cached, group="late") == 0
+        broker, lambda page: bool(page.labels(cached)) and page.value(cached, group="behind") == 0
     )
     if not page.labels("kbroker_group_cold_bytes_total"):
         pytest.skip("this kernel cannot report what is in the page cache")
     assert of_groups(page) == [0, 0]
     disk = from_disk(broker)
-    produce(broker, LIVE)
+    produce(broker, topic, LIVE)
     with ThreadPoolExecutor(2) as pool:
-        late = pool.submit(consume, broker, "late", RECORDS + LIVE)
-        live = pool.submit(consume, broker, "live", LIVE)
-        assert late.result() == RECORDS + LIVE
+        behind = pool.submit(consume, broker, topic, "behind", RECORDS + LIVE)
+        live = pool.submit(consume, broker, topic, "live", LIVE)
+        assert behind.result() == RECORDS + LIVE
         assert live.result() == LIVE
     disk = from_disk(broker) - disk
     needs_disk(disk, evicted)
