@@ -65,7 +65,7 @@ class Account(Struct):
                 self.given.popleft()
 
     def settle(self, now_s: float) -> dict[str, int]:
-        """What each group gets: in proportion to its claim, and at most that."""
+        """The share of each group: in proportion to its claim, and at most that."""
         while self.given and now_s - self.given[0].at_s > GIVEN_S:
             self.given.popleft()
         self.claims = {

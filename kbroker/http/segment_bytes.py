@@ -17,7 +17,7 @@ class Ahead(NamedTuple):
 
 
 class SegmentBytes:
-    """Runs in: http, in its sampling thread. Owner: one refresh: a segment is looked at once, also
+    """Runs in: http, in its sampling thread. Owner: one refresh: a segment is sampled once, also
     if several groups will read it."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class SegmentBytes:
     def ahead(self, folder: str, bases: Sequence[int], first: int, position: int) -> Ahead:
         """From a position of the segment `first`. bases: of the log, ascending. Raises OSError."""
         later = [self._whole(folder, base) for base in bases if base > first]
-        found = looked_at(folder, first, position)
+        found = sampled(folder, first, position)
         return Ahead(
             found.size + sum(each.size for each in later), found.cold + sum(each.cold for each in later)
         )
@@ -44,11 +44,11 @@ class SegmentBytes:
     def _whole(self, folder: str, base: int) -> Ahead:
         found = self._known.get((folder, base))
         if found is None:
-            found = self._known[folder, base] = looked_at(folder, base, 0)
+            found = self._known[folder, base] = sampled(folder, base, 0)
         return found
 
 
-def looked_at(folder: str, base: int, position: int) -> Ahead:
+def sampled(folder: str, base: int, position: int) -> Ahead:
     """The bytes of one segment from a position on. Raises OSError."""
     fd = os.open(files.path(folder, base, files.LOG), os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -134,7 +134,7 @@ def evicted(tmp_path: Path) -> tuple[Scene, int]:
     pages = file.stat().st_size // PAGESIZE // 2
     keep_cached_from(file, pages)
     if abs(-(-file.stat().st_size // PAGESIZE) - resident_pages(file) - pages) > 1:
-        pytest.skip("no disk has this file, or its host keeps the pages")
+        pytest.skip("this file system keeps its pages")
     scene.shared.slots[slot, Slot.HIGH_WATERMARK] = RECORDS
     scene.page_cache.refresh(scene.view.directory)
     if not scene.page_cache.works:

@@ -46,7 +46,7 @@ def test_a_cached_log_has_no_cold_bytes(folder: str) -> None:
 def test_cold_bytes_are_those_after_the_place(folder: str) -> None:
     needs_cachestat(segment(folder, 10))
     if not evict([segment(folder, 20)]):
-        pytest.skip("no disk has these files")
+        pytest.skip("this file system keeps its pages")
     keep_cached_from(segment(folder, 10), 32)
     size = PAGES * PAGESIZE
     found = [SegmentBytes().ahead(folder, BASES, base, at) for base, at in ((0, 0), (10, 0), (10, size // 2))]
@@ -56,21 +56,21 @@ def test_cold_bytes_are_those_after_the_place(folder: str) -> None:
     assert SegmentBytes().ahead(folder, BASES, 20, size - 1).cold == 1
 
 
-def test_a_segment_that_several_groups_will_read_is_looked_at_once(
+def test_a_segment_that_several_groups_will_read_is_sampled_once(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked: list[int] = []
-    looked_at = segment_bytes.looked_at
+    seen: list[int] = []
+    sampled = segment_bytes.sampled
 
     def count(folder: str, base: int, position: int) -> Ahead:
-        looked.append(base)
-        return looked_at(folder, base, position)
+        seen.append(base)
+        return sampled(folder, base, position)
 
-    monkeypatch.setattr(segment_bytes, "looked_at", count)
+    monkeypatch.setattr(segment_bytes, "sampled", count)
     segments = SegmentBytes()
     for position in (0, 10, 20):
         segments.ahead(folder, BASES, 0, position)
-    assert sorted(looked) == [0, 0, 0, 10, 20]
+    assert sorted(seen) == [0, 0, 0, 10, 20]
 
 
 def test_bytes_between_places_of_different_segments(folder: str) -> None:
