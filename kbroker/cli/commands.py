@@ -15,6 +15,7 @@ import typer
 from msgspec import Struct
 
 from kbroker import __version__
+from kbroker.cli.completion import repair_shells
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.help_text import flow
 from kbroker.cli.idle_options import OwnCommand
@@ -23,6 +24,7 @@ from loadtest.single_values import refuse_second_values
 
 BROKER, RECORDS, ADMINISTRATION, FILES, TOOLS = "The broker", "Records", "Administration", "Files", "Tools"
 VERSION = "--version"
+COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
 COMPLETION = "_KBROKER_COMPLETE"
 """Environment variable with which a shell asks for words; they may be names of commands."""
 AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -91,6 +93,8 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 def application(first: str = "") -> typer.Typer:
     """The program. first: the first word of a command line; if it is a command, the others are left
     out."""
+    if first in COMPLETION_OPTIONS or COMPLETION in os.environ:
+        repair_shells()
     is_alone = first in (*ENTRIES, "serve", VERSION) and COMPLETION not in os.environ
     app = typer.Typer(
         name="kbroker",

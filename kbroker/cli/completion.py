@@ -1,6 +1,7 @@
 """Words for the shell: names of topics and groups from the broker, with a short timeout, and names
 of settings from their tables."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,30 @@ from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
 from kbroker.cli.idle_options import OwnCommand
 
 PATIENCE_S = 2.0
+_NO_BREAK = "99999"
+_ZSH_END = """
+compdef %(complete_func)s %(prog_name)s
+"""
+_ZSH_BOTH_ENDS = """
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  %(complete_func)s "$@"
+else
+  compdef %(complete_func)s %(prog_name)s
+fi
+"""
 Words = list[tuple[str, str]]
 """Words with their explanations, which zsh and fish show."""
+
+
+def repair_shells() -> None:
+    """Before words or scripts are made for a shell. fish offers each line of an explanation as a
+    word, so none is broken. zsh loads the script by the first completion of a session, which offers
+    nothing if the script only registers itself."""
+    from typer import _completion_shared as shared
+
+    os.environ["TERMINAL_WIDTH"] = _NO_BREAK  # read when typer's module of texts is imported
+    scripts = shared._completion_scripts
+    scripts["zsh"] = scripts["zsh"].replace(_ZSH_END, _ZSH_BOTH_ENDS)
 
 
 def complete_topic(context: typer.Context, incomplete: str) -> list[str]:

@@ -40,8 +40,8 @@ administration are clients that use librdkafka and kafka-python: they also work 
   `repeatable` take several.
 - An option that would have no effect beside another one is refused: `consume --json --separator :`.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.
-- `kbroker --install-completion` makes your shell complete commands, options, the names of settings, and the
-  names of topics and groups, which it gets from the broker.
+- `kbroker --install-completion` makes your shell (bash, zsh or fish) complete commands, options, the names of
+  settings, and the names of topics and groups, which it gets from the broker.
 """
 
 
