@@ -15,6 +15,7 @@ import typer
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import examples
 from kbroker.cli.output import say
+from kbroker.cli.own_kernels import use_kernels
 from kbroker.config.counts import counted
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def kraft(
     if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
         which = "not a log directory of kbroker, or kbroker has not run on it yet"
         raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here: {which}")
-    from kbroker.control.kraft.export import ExportError, sample_properties  # imports numba: seconds
+    use_kernels()
+    from kbroker.control.kraft.export import ExportError, sample_properties
     from kbroker.control.kraft.export import export as write
     from kbroker.control.store.choice import open_newest
 

@@ -12,6 +12,7 @@ from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.input_files import open_bytes, unreadable
 from kbroker.cli.options import examples
 from kbroker.cli.output import json_text, say
+from kbroker.cli.own_kernels import use_kernels
 from kbroker.cli.progress import progress
 from kbroker.config.counts import counted
 from kbroker.config.whole_numbers import whole_number
@@ -58,13 +59,11 @@ def dump(
 
     Every CRC is checked and both indexes are compared with the log; faults are printed to stderr,
     and the command ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
-    from kbroker.kernels import image
-
     records = print_data_log or deep
     if not decode and not records:
         raise UsageFailed("--no-decode needs --print-data-log or --deep: it would have no effect")
     files = list(_files(paths))
-    image.use()  # without an image the kernels come from numba, whose import takes seconds
+    use_kernels()
     problems = 0
     with progress("dump", sum(file.stat().st_size for file in files), "bytes") as advance:
         for file in files:

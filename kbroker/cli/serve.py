@@ -10,7 +10,7 @@ from pathlib import Path
 from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
-from kbroker.kernels import image
+from kbroker.kernels import image, installed, packaged
 from kbroker.kernels.cache import cache_folder
 from kbroker.supervisor.hardening import harden
 from kbroker.supervisor.log_lines import FORMAT, LEVEL, log_to_stderr
@@ -78,6 +78,9 @@ def use_kernels(config: BrokerConfig) -> bool:
     Without a cache folder every start compiles them."""
     if image.use():
         return True
+    if not installed.has_compiler():  # the checks of a start import kernels, too
+        log.error("cannot start: %s", packaged.reason())
+        return False
     from kbroker.supervisor import start_check  # a start that need not compile meets them soon enough
     from kbroker.supervisor.log_dirs import LogDirsUnusable, start_failure
 

@@ -12,6 +12,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed, check_answer, result_of
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.own_kernels import use_kernels
 from kbroker.cli.own_requests import ask_broker
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
@@ -105,6 +106,7 @@ def add(
     if ":" in user:
         say(f"user {user}: HTTP Basic cannot carry a colon: no login to /metrics and the schema registry")
     if offline is not None:
+        use_kernels()
         from kbroker.cli.offline_store import put_credentials
 
         salted = [(each.number, each.hash_name) for each in mechanisms]

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _DESCRIBED = ".dist-info"
+_LLVM = "binding/libllvmlite.*"
 
 
 @functools.cache
@@ -24,3 +25,10 @@ def version(package: str) -> str:
     import importlib.metadata  # not installed in the usual way, or left over from another version
 
     return importlib.metadata.version(package)
+
+
+def has_compiler() -> bool:
+    """Whether kernels can be compiled: llvmlite has its library, which is not in a container."""
+    spec = find_spec("llvmlite")
+    folders = spec.submodule_search_locations if spec is not None else None
+    return any(True for folder in folders or () for _ in Path(folder).glob(_LLVM))

@@ -33,3 +33,12 @@ def fitting() -> list[Path]:
     has = processor.features()
     levels = [level for level, needed in LEVELS.items() if needed <= has]
     return [path for level in levels if (path := FOLDER / name(level)).is_file()]
+
+
+def reason() -> str:
+    """Why this installation has no kernels, where nothing can compile them."""
+    lacks = sorted(V2 - processor.features())
+    which = "cannot be used (KBROKER_LOG_LEVEL=DEBUG logs why)"
+    if lacks:
+        which = f"need a processor of x86-64-v2, and this one lacks {', '.join(lacks)}"
+    return f"the compiled kernels {which}; no compiler is installed here: install the wheel with pip"

@@ -39,3 +39,19 @@ def test_a_store_of_a_newer_version_is_refused_in_one_line(tmp_path: Path) -> No
     assert "died" not in done.stderr
     assert done.stderr.count(f"{FILE_NAME} is of a newer kbroker") == 1
     assert "control 0 cannot start" in done.stderr
+
+
+def test_without_an_image_and_a_compiler_a_start_ends_with_one_line(tmp_path: Path) -> None:
+    """The checks of a start import kernels, which import numba, which fails without LLVM."""
+    program = """
+import sys
+from kbroker.kernels import image, installed
+image.use = installed.has_compiler = lambda: False
+from kbroker.cli.app import run
+sys.exit(run(sys.argv[1:]))"""
+    command = [sys.executable, "-c", program, "serve", "--override", f"log.dirs={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "cannot start: the compiled kernels " in line
+    assert line.endswith("no compiler is installed here: install the wheel with pip")

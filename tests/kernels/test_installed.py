@@ -3,6 +3,7 @@
 import importlib.metadata
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,12 @@ def test_the_metadata_decides_where_folders_do_not(tmp_path: Path, monkeypatch: 
         (tmp_path / f"ours-{number}.dist-info" / "METADATA").write_text(f"Name: ours\nVersion: {number}\n")
     assert installed.version("ours") in ("1.0", "2.0")
     installed.version.cache_clear()
+
+
+def test_llvmlite_without_its_library_is_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert installed.has_compiler()
+    made = ModuleSpec("llvmlite", None, is_package=True)
+    made.submodule_search_locations = [str(tmp_path)]
+    for spec in (made, None):
+        monkeypatch.setattr(installed, "find_spec", lambda _name, spec=spec: spec)
+        assert not installed.has_compiler()

@@ -59,3 +59,10 @@ def test_a_processor_without_the_features_of_a_level_does_not_get_its_image(
     assert packaged.fitting() == []
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert packaged.fitting() == []
+
+
+def test_the_reason_names_what_the_processor_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "features", lambda: packaged.V3 - {"popcnt", "ssse3"})
+    assert "need a processor of x86-64-v2, and this one lacks popcnt, ssse3;" in packaged.reason()
+    monkeypatch.setattr(processor, "features", lambda: packaged.V2)
+    assert "cannot be used (KBROKER_LOG_LEVEL=DEBUG logs why);" in packaged.reason()

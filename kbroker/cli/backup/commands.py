@@ -13,6 +13,7 @@ from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.own_kernels import use_kernels
 from kbroker.cli.partitions import Partition
 from kbroker.cli.points_in_time import MAX_MS, format_time, parse_time_ms
 from kbroker.cli.progress import progress
@@ -58,7 +59,7 @@ def backup(
     from kbroker.cli.backup.place import at
 
     repository = at(dest, Purpose.BACKUP, link=link)
-    # after that: these import numba, and a wrong DEST is refused at once
+    use_kernels()  # after that: a wrong DEST is refused at once
     from kbroker.cli.backup.cut import take_cut
     from kbroker.cli.backup.folders import folders_of
     from kbroker.cli.backup.taking import take
@@ -127,6 +128,7 @@ def restore(
     if point is None:
         first = format_time(points[0].time_ms)
         raise UsageFailed(f"no backup in {backups} at or before {to}: the first is of {first}")
+    use_kernels()
     from kbroker.cli.backup.restoring import restore as run
 
     with progress("restore", None, "bytes") as advance:
