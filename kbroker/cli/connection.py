@@ -15,7 +15,7 @@ from kbroker.cli.refusals import Refusals
 from kbroker.config.whole_numbers import whole_number
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import Consumer, Producer, ShareConsumer  # type: ignore[attr-defined]
     from confluent_kafka.admin import AdminClient
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -79,6 +79,14 @@ class Connection:
         self.reach()
         consumer: Consumer = self._client(Consumer, settings)
         return consumer
+
+    def share_consumer(self, settings: Mapping[str, Any]) -> "ShareConsumer":
+        """A member of a share group; these settings override the user's file. Raises
+        Unreachable."""
+        from confluent_kafka import ShareConsumer  # type: ignore[attr-defined] # not in its stubs
+
+        self.reach()
+        return self._client(ShareConsumer, settings)
 
     def producer(self, settings: Mapping[str, Any]) -> "Producer":
         """A producer; these settings override the user's file. Raises Unreachable."""

@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ from kbroker.cli.consume_options import (
     Until,
     UntilEnd,
 )
-from kbroker.cli.consuming import Bounds, Reader, Start
+from kbroker.cli.consuming import Bounds, OpenReader, Reader, Start
 from kbroker.cli.decoding import Decoder
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.last_records import count_records, last_records
@@ -119,8 +119,8 @@ def consume(
     start = _start(offset, since, from_beginning, tail, bounded, now_ms)
     _refuse_empty_span(start, until_ms)
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
-    render = _renderer(json, format_text, printed, unescape(separator), unescape(delimiter))
-    decoder = _decoder(registry, decode_keys, broker.timeout_s)
+    render = renderer_of(json, format_text, printed, unescape(separator), unescape(delimiter))
+    decoder = decoder_of(registry, decode_keys, broker.timeout_s)
     bounds = Bounds(until_end, until_ms, max_messages, idle_timeout_s)
     settings = _settings(isolation, group_protocol if group else None, bounds, client_property or [])
     reader = Reader(broker, topics, partition or [], group, start, bounds, settings)
@@ -159,7 +159,8 @@ def _settings(
     return settings | client_settings(properties)
 
 
-def _decoder(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
+def decoder_of(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
+    """For the schemas of a registry. Raises UsageFailed."""
     if url is None:
         if keys:
             raise UsageFailed("--decode-keys needs --registry")
@@ -169,13 +170,25 @@ def _decoder(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
 
 def _print_all(reader: Reader, render: Part, decoder: Decoder | None, tail: int | None) -> tuple[int, int]:
     """Prints every record and commits it; returns (records, bytes of keys and values)."""
+    if reader.waits and sys.stdout.isatty():
+        say(WAITING)
+    return print_records(reader, reader if tail is None else _last(reader, tail), render, decoder)
+
+
+def _last(reader: Reader, count: int) -> Iterator[list[Shown]]:
+    yield _whole(reader, last_records(reader, count))
+
+
+def print_records(
+    reader: OpenReader, lists: Iterable[list[Shown]], render: Part, decoder: Decoder | None
+) -> tuple[int, int]:
+    """Prints lists of records; reader.printed() is called after each. Returns (records, bytes of
+    keys and values)."""
     shown = render if decoder is None else lambda record: render(decoder(record))
     out = sys.stdout.buffer
     count = size = 0
-    if reader.waits and sys.stdout.isatty():
-        say(WAITING)
     with _open(reader):
-        for records in reader if tail is None else [_whole(reader, last_records(reader, tail))]:
+        for records in lists:
             for record in records:
                 out.write(shown(record))
                 size += len(record.value or b"") + len(record.key or b"")
@@ -209,7 +222,7 @@ def _whole(reader: Reader, result: T) -> T:
 
 
 @contextmanager
-def _open(reader: Reader) -> Iterator[None]:
+def _open(reader: OpenReader) -> Iterator[None]:
     """Open a reader, stopped by signals and closed at the end."""
     try:
         with _stopped_by_signals(reader):
@@ -219,7 +232,7 @@ def _open(reader: Reader) -> Iterator[None]:
 
 
 @contextmanager
-def _stopped_by_signals(reader: Reader) -> Iterator[None]:
+def _stopped_by_signals(reader: OpenReader) -> Iterator[None]:
     """Ctrl-C and SIGTERM stop the reader after the present records; a second signal ends the
     command at once."""
 
@@ -257,9 +270,11 @@ def _start(
     raise UsageFailed(f"--offset {offset!r}: expected earliest, latest, a number, or -N for the last N")
 
 
-def _renderer(
+def renderer_of(
     json: bool, format_text: str | None, printed: dict[str, bool], separator: bytes, delimiter: bytes
 ) -> Part:
+    """The printed form of a record. printed: whether the parts before the value are in it. Raises
+    UsageFailed."""
     if json and format_text is not None:
         raise UsageFailed("give only one of --json and --format")
     if json:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -35,6 +35,19 @@ class Bounds(Struct, frozen=True):
     until_ms: int | None = None
     max_messages: int | None = None
     idle_timeout_s: float | None = None
+
+
+class OpenReader(Protocol):
+    """A reader of records, until it is closed."""
+
+    def printed(self) -> None:
+        """The records returned so far are printed."""
+
+    def stop(self) -> None:
+        """End after the records already returned."""
+
+    def close(self) -> None:
+        """Commit what was printed."""
 
 
 class Reader:

@@ -21,6 +21,8 @@ from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import parse_time_ms
 from kbroker.cli.reset_offsets import AllTopics, Execute, ToDatetime, ToEarliest, ToLatest, TopicArgument
+from kbroker.cli.share_consuming import EXAMPLES as CONSUME_EXAMPLES
+from kbroker.cli.share_consuming import consume
 from kbroker.cli.share_group_state import alter_start_offsets, read_share_group, refuse_members, start_offsets
 from kbroker.config.counts import counted
 from kbroker.protocol.api_keys import ApiKey
@@ -28,7 +30,7 @@ from kbroker.protocol.api_keys import ApiKey
 app = typer.Typer(
     name="share-groups",
     no_args_is_help=True,
-    help="Describe and change share groups: offsets, lag, members. `groups list --type share` lists them.",
+    help="Describe and change share groups, and consume with them. `groups list --type share` lists them.",
 )
 
 
@@ -153,6 +155,9 @@ def reset_offsets(
     if not execute:
         say("nothing was changed: --execute makes the changes")
     raise_first(list(refused.values()))
+
+
+app.command("consume", epilog=CONSUME_EXAMPLES)(consume)
 
 
 @app.command("delete-offsets", epilog=examples("kbroker share-groups delete-offsets workers orders --yes"))
