@@ -31,6 +31,7 @@ mount -t proc proc {{root}}/proc
 mount --rbind /dev {{root}}/dev
 mount --make-rslave {{root}}/dev
 mount -t tmpfs -o size=64m,mode=1777 shm {{root}}/dev/shm
+[ ! -e {{processor}} ] || mount --bind {{processor}} {{root}}/proc/cpuinfo
 mount -o remount,bind,ro {{root}}
 {sys.executable} -c '{LOOPBACK_UP}'
 exec chroot {{root}} {{words}}"""
@@ -120,16 +121,26 @@ class Container:
         self.place = image.stage.value("VOLUME")
         self.volume = folder / "volume"
         subprocess.run(["cp", "-aT", f"{image.root}{self.place}", str(self.volume)], check=True)
+        self.processor = folder / "cpuinfo"  # what /proc/cpuinfo shows, if a test writes it
         self.process: subprocess.Popen[bytes] | None = None
         self.first = 0
 
     def start(self, **variables: str) -> None:
         """Returns when it is healthy."""
+        process = self.begin(**variables)
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.healthy():
+            ended = process.poll() is not None or time.monotonic() > deadline
+            assert not ended, self.log.read_text()[-3000:]
+            time.sleep(0.05)
+
+    def begin(self, **variables: str) -> "subprocess.Popen[bytes]":
+        """Starts it; the process ends with it."""
         stage = self.image.stage
         words = self.image.as_user([*stage.words("ENTRYPOINT"), *stage.words("CMD")])
         script = START.format(
             root=shlex.quote(str(self.image.root)), volume=shlex.quote(str(self.volume)),
-            place=self.place, words=shlex.join(words),
+            place=self.place, words=shlex.join(words), processor=shlex.quote(str(self.processor)),
         )  # fmt: skip
         command = ["unshare", *NAMESPACES, "--fork", "--propagation", "private", "/bin/sh", "-c", script]
         with open(self.log, "ab") as log:
@@ -137,11 +148,7 @@ class Container:
                 command, env=self.image.environment | variables, stdout=log, stderr=log,
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.healthy():
-            ended = self.process.poll() is not None or time.monotonic() > deadline
-            assert not ended, self.log.read_text()[-3000:]
-            time.sleep(0.05)
+        return self.process
 
     def healthy(self) -> bool:
         """The health check, as often as podman would run it."""

@@ -3,6 +3,7 @@ root, with a health check, and SIGTERM stops it clean."""
 
 import platform
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from release import try_install
-from tests.release.container import Container, Image, build
+from tests.release.container import PATIENCE_S, Container, Image, build
 from tests.release.own_wheel import own_wheel
 
 pytestmark = [
@@ -24,6 +25,7 @@ pytestmark = [
 ]
 USER = 10092
 NO_CAPABILITY = "0000000000000000"
+MAX_MB = 240
 PLACES = ("/etc", "/opt/kbroker", "/tmp", "/var/lib/kafka", "/")
 
 
@@ -98,3 +100,35 @@ def test_the_health_check_fails_while_the_broker_does_not_answer(container: Cont
     assert not container.healthy()
     front.resume()
     assert container.healthy()
+
+
+def test_the_image_is_small(image: Image) -> None:
+    """docs/install.md names the size, and CI cannot make the image of FROM."""
+    kbroker = int(subprocess.check_output(["du", "-sm", image.root / "opt/kbroker"], text=True).split()[0])
+    assert kbroker <= MAX_MB, f"{kbroker} MB in /opt/kbroker"
+
+
+def test_commands_on_files_need_no_compiler(container: Container) -> None:
+    container.start()
+    write = "seq 100 | kbroker produce hello --quiet && kbroker backup /data/backup"
+    assert container.execute("sh", "-c", write).returncode == 0
+    password = ("--offline", "/data/server.properties", "--password-file", "/data/server.properties")
+    container.execute("sh", "-c", "echo log.dirs=/data/new > /data/server.properties")
+    for words in (
+        ("restore", "/data/backup", "/data/restored"),
+        ("log", "dump", "/data/restored/hello-0"),
+        ("users", "add", "admin", *password),
+    ):
+        done = container.execute("kbroker", *words)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_processor_of_before_2009_ends_the_start_with_one_line(container: Container) -> None:
+    shown = Path("/proc/cpuinfo").read_text()
+    assert " ssse3 " in shown
+    container.processor.write_text(shown.replace(" ssse3 ", " ").replace(" popcnt ", " "))
+    assert container.begin().wait(PATIENCE_S) == 1
+    (line,) = (line for line in container.log.read_text().splitlines() if "ERROR" in line)
+    assert "cannot start: the compiled kernels need a processor of x86-64-v2, and this one lacks" in line
+    assert "lacks popcnt, ssse3; no compiler is installed here" in line
+    assert "Traceback" not in container.log.read_text()
