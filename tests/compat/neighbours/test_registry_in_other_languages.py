@@ -73,4 +73,4 @@ def test_confluents_java_registry_client_and_confluent_kafka_read_each_other(
     theirs, read = run([*command, url_of(broker), written.hex()]).split()
     assert read == "7"
     assert AvroDeserializer(client)(bytes.fromhex(theirs), context) == {"id": 8}
-    assert client.get_versions("java-value") == [1, 2]
+    assert client.get_versions("java-value") == [1, 2, 3]

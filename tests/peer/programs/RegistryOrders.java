@@ -73,7 +73,7 @@ public class RegistryOrders {
         refused(422, 42206, () -> registry.deleteSubject(SUBJECT));
     }
 
-    /** The same schema with metadata is another version. */
+    /** The same schema with metadata is another version; one without them inherits those of the latest. */
     static void describe(SchemaRegistryClient registry) throws Exception {
         Map<String, String> properties = Map.of("owner", "Jo & Al", "stage", "");
         AvroSchema owned = with(properties);
@@ -85,6 +85,13 @@ public class RegistryOrders {
         same(2, registry.getVersion(SUBJECT, owned));
         same(3, registry.getLatestSchemaMetadata(SUBJECT).getVersion());
         refused(404, 40403, () -> registry.getLatestWithMetadata(SUBJECT, Map.of("owner", "Jo"), false));
+
+        AvroSchema plain = new AvroSchema(record("Order", "id", "\"long\",\"doc\":\"of a sale\""));
+        var answer = registry.registerWithResponse(SUBJECT, plain, false);
+        same(Map.of("owner", "Bo"), answer.getMetadata().getProperties());
+        registry.reset();
+        same(Map.of("owner", "Bo"), registry.getSchemaById(answer.getId()).metadata().getProperties());
+        same(4, registry.getLatestWithMetadata(SUBJECT, Map.of("owner", "Bo"), false).getVersion());
     }
 
     static AvroSchema with(Map<String, String> properties) {
@@ -101,8 +108,8 @@ public class RegistryOrders {
         same(List.of(1), registry.deleteSubject(REFERRING));
         same(Set.of(SUBJECT), Set.copyOf(registry.getAllSubjects()));
         same(List.of(1), registry.deleteSubject(REFERRING, true));
-        same(3, registry.deleteSchemaVersion(SUBJECT, "3"));
-        same(List.of(1, 2), registry.getAllVersions(SUBJECT));
+        same(4, registry.deleteSchemaVersion(SUBJECT, "4"));
+        same(List.of(1, 2, 3), registry.getAllVersions(SUBJECT));
     }
 
     static SchemaRegistryClient client(String url) {
