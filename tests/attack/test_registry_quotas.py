@@ -56,7 +56,7 @@ class OwnRegistry:
         time.sleep(min(seconds, self.max_wait_s))
 
     def register(self, schema: str, **more: Any) -> int:
-        return register(self.topic, self.caller, "s", {"schema": schema, **more}, False)
+        return register(self.topic, self.caller, "s", {"schema": schema, **more}, False).id
 
 
 @pytest.fixture
