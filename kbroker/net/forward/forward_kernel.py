@@ -16,6 +16,7 @@ from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.local_answers.api_versions_kernel import answer_versions
 from kbroker.net.local_answers.cached_answer_kernel import cache_answer, send_cached
+from kbroker.net.local_answers.coordinator_kernel import answer_coordinator, keep_template
 from kbroker.net.local_answers.list_offsets_kernel import answer_offsets
 from kbroker.net.local_answers.producer_id_kernel import answer_producer_id
 from kbroker.net.local_answers.topic_part_kernel import cache_parts, compose
@@ -101,6 +102,8 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
         if answer_producer_id(cx, connection, frame, length, body):
             return ANSWERED
     if get(forwarded, ForwardedApi.CACHED) != 0:
+        if api == ApiKey.FIND_COORDINATOR and answer_coordinator(cx, connection, frame, length, body):
+            return ANSWERED
         if send_cached(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
             return ANSWERED
     return _to_control(cx, connection, frame, length)
@@ -139,6 +142,17 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
         arm(cx, connection, Epoll.READING)
 
 
+@inlined
+def _cache(cx: int, connection: int, message: int) -> None:
+    """Keep what of an answer can be sent again, if its terms hold."""
+    if not keep_template(cx, connection, message):
+        if not cache_answer(cx, connection, message):
+            return
+        cache_parts(cx, connection, message)
+    api = get(connection_row(cx, connection), Connection.API) & 0xFFFF
+    put(get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE, ForwardedApi.CACHED, 1)
+
+
 @kernel("int64(int64, int64, int64, int64)")
 def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
     """Send the answers of a block from ``position`` on; where it stopped: before its end when
@@ -165,8 +179,8 @@ def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
                 )
             elif get(row, Connection.FLAGS) & Flag.CLOSING == 0:
                 size = load_i32(message + MessageHead.FRAME_BYTES)
-                if is_cacheable(message) and cache_answer(cx, connection, message):
-                    cache_parts(cx, connection, message)
+                if is_cacheable(message):
+                    _cache(cx, connection, message)
                 _count(cx, row, size)
                 if (
                     get(row, Connection.FLAGS) & Flag.OUT_BLOCKED != 0

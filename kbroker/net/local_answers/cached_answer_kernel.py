@@ -22,7 +22,7 @@ from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.local_answers.answer_table_kernel import find_cached, forget_cached, row_for
 from kbroker.net.produce.queue_kernel import send_some
-from kbroker.net.rows import Answer, Connection, Context, ForwardedApi
+from kbroker.net.rows import Answer, Connection, Context
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_request, count_sent, observe_phase
 
@@ -83,8 +83,8 @@ def _logs_are_unchanged(cx: int, logs: int, count: int) -> bool:
 
 
 @inlined
-def _is_valid(cx: int, terms: int, logs: int) -> bool:
-    """logs: address of the versions of the logs that the terms name."""
+def terms_hold(cx: int, terms: int, logs: int) -> bool:
+    """Whether an answer is valid. logs: address of the versions of the logs that its terms name."""
     words = get(cx, Context.CACHED_ANSWERS)
     return (
         load_acquire(words) == get(terms, Term.TOPICS)
@@ -109,7 +109,7 @@ def send_cached(cx: int, connection: int, frame: int, length: int, body: int) ->
     if row == 0:
         return False
     size = get(row, Answer.ANSWER_BYTES)
-    if not _is_valid(cx, row + 8 * Answer.TERMS, get(row, Answer.ANSWER) + padded(size)):
+    if not terms_hold(cx, row + 8 * Answer.TERMS, get(row, Answer.ANSWER) + padded(size)):
         return False
     if size > get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED):
         return False
@@ -130,7 +130,7 @@ def cache_answer(cx: int, connection: int, message: int) -> bool:
     logs = body + padded(length)
     log_bytes = get(terms, Term.LOGS) * LogVersion.STRIDE
     room = padded(size) + log_bytes
-    if room + length > Answer.MAX_BYTES or not _is_valid(cx, terms, logs):
+    if room + length > Answer.MAX_BYTES or not terms_hold(cx, terms, logs):
         return False
     client_row = connection_row(cx, connection)
     kind = get(client_row, Connection.API) | get(client_row, Connection.ANSWER_SCOPE) << 32
@@ -143,5 +143,4 @@ def cache_answer(cx: int, connection: int, message: int) -> bool:
     copy(get(row, Answer.ANSWER), content, size)
     copy(get(row, Answer.ANSWER) + padded(size), logs, log_bytes)
     copy(row + 8 * Answer.TERMS, terms, 8 * (Term.CODES + 1))
-    put(get(cx, Context.FORWARDED) + (kind & 0xFFFF) * ForwardedApi.STRIDE, ForwardedApi.CACHED, 1)
     return True

@@ -39,6 +39,7 @@ from kbroker.net.rows.tables import (
     signed,
 )
 from kbroker.net.rows.versions import (
+    CoordinatorVersion,
     FetchVersion,
     Isolation,
     ListOffsetsVersion,
@@ -57,6 +58,7 @@ __all__ = [
     "Chunk",
     "Connection",
     "Context",
+    "CoordinatorVersion",
     "Event",
     "EventKind",
     "FetchVersion",

@@ -47,6 +47,14 @@ class ProducerIdVersion(Values):
     WITH_PRODUCER = 3
 
 
+class CoordinatorVersion(Values):
+    """Versions of FindCoordinator."""
+
+    WITH_TYPE = 1
+    FLEXIBLE = 3
+    MANY_KEYS = 4
+
+
 class MetadataVersion(Values):
     """Versions of Metadata."""
 
