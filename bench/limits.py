@@ -38,6 +38,7 @@ def again(turn: Turn, **bare: object) -> dict[str, Any]:
     timed = {"warm": WARM_SECONDS, "seconds": turn.size.limit_seconds} if "seconds" in options else {}
     if "answer" in options:  # of a real broker: every request gets the same
         bare = {**bare, "answer": options["answer"]}
+        options = {key: value for key, value in options.items() if key != "number_in_answer"}
     return ask_bare(turn, command, {**options, **timed}, **bare)
 
 

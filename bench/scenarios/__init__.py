@@ -15,6 +15,7 @@ from bench.scenarios import (
     compressed_produce,
     connections,
     consume_cached,
+    create_topic,
     durable_acks,
     end_to_end,
     everything,
@@ -30,6 +31,7 @@ from bench.scenarios import (
     restart,
     single_record_client,
     start,
+    transactions,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -53,8 +55,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     bulk_produce.SCENARIO,
     partitions.SCENARIO,
     many_partitions.SCENARIO,
+    create_topic.SCENARIO,
     connections.SCENARIO,
     *pressure.SCENARIOS,
     *groups.SCENARIOS,
     *questions.SCENARIOS,
+    *transactions.SCENARIOS,
 )

@@ -250,3 +250,69 @@ def test_a_server_that_does_not_start_is_a_failure(generator: Generator) -> None
 
 def test_the_library_is_the_one_of_the_python_client(generator: Generator) -> None:
     assert generator.library.name.startswith("librdkafka")
+
+
+def request(text: bytes) -> bytes:
+    """A frame with a header as far as the server reads it."""
+    return struct.pack(">ihhi", 8 + len(text), 10, 4, 7) + text
+
+
+def reply(text: bytes) -> bytes:
+    """The frame that the server answers."""
+    return struct.pack(">ii", 4 + len(text), 7) + text
+
+
+def repeat(
+    generator: Generator, folder: Path, port: int, requests: bytes, answers: bytes, **more: object
+) -> int:
+    """Requests that were answered."""
+    (folder / "requests").write_bytes(requests)
+    (folder / "answers").write_bytes(answers)
+    files = {"requests": folder / "requests", "answer": folder / "answers"}
+    options = {"connections": 2, "warm": 0.01, "seconds": 0.05, **files, **more}
+    return int(generator.run("repeat", {"port": port, **options})["requests"])
+
+
+def test_each_request_has_its_own_number_and_so_has_its_answer(generator: Generator, tmp_path: Path) -> None:
+    seen: list[bytes] = []
+
+    def echo(frame: bytes) -> bytes:
+        seen.append(frame[8:])
+        return b"<" + frame[8:] + b">"
+
+    frame, answer = request(b"k-0000000000-k"), reply(b"<k-0000000000-k>")
+    at = {"number_at": frame.index(b"0000000000"), "number_in_answer": answer.index(b"0000000000")}
+    with server(echo) as port:
+        assert repeat(generator, tmp_path, port, 2 * frame, answer, **at) > 0
+    assert sorted(seen) == [b"k-%010d-k" % number for number in range(len(seen))]
+
+
+def test_an_answer_with_another_number_is_refused(generator: Generator, tmp_path: Path) -> None:
+    frame, answer = request(b"0000000000"), reply(b"0000000000")
+    at = {"number_at": 12, "number_in_answer": 8}
+    with server(lambda _: b"0000000000") as port, pytest.raises(LoadFailed, match="another answer"):
+        repeat(generator, tmp_path, port, 2 * frame, answer, **at)
+    with server(lambda _: b"") as port, pytest.raises(LoadFailed, match="no place for its number"):
+        repeat(generator, tmp_path, port, 2 * frame, answer, number_at=13)
+
+
+def test_each_connection_sends_its_requests_once_and_in_order(generator: Generator, tmp_path: Path) -> None:
+    seen: list[bytes] = []
+
+    def echo(frame: bytes) -> bytes:
+        seen.append(frame[8:])
+        return frame[9:]
+
+    requests = b"".join(request(b"%c%d" % (name, number)) for name in b"ab" for number in range(3))
+    answers = b"".join(reply(b"%d" % number) for number in range(3))
+    once = {"each": 3, "warm": 0, "seconds": 60}
+    with server(echo) as port:
+        assert repeat(generator, tmp_path, port, requests, answers, **once) == 6
+    assert [each for each in seen if each[:1] == b"a"] == [b"a0", b"a1", b"a2"]
+    assert [each for each in seen if each[:1] == b"b"] == [b"b0", b"b1", b"b2"]
+    with server(echo) as port, pytest.raises(LoadFailed, match="another answer"):
+        repeat(generator, tmp_path, port, requests, reply(b"0") * 3, **once)
+    with pytest.raises(LoadFailed, match="there are 2 answers"):
+        repeat(generator, tmp_path, 1, requests, reply(b"0") * 2, **once)
+    with server(echo) as port, pytest.raises(LoadFailed, match="before the measured part"):
+        repeat(generator, tmp_path, port, requests, answers, each=3, warm=60)
