@@ -8,7 +8,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.coordinator.key_hash import positive_hash
 from kbroker.control.coordinator.machine import Machine
-from kbroker.control.coordinator.replay import load_partition
+from kbroker.control.coordinator.replay import load_partition, windows_of
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.ipc.layout import SlotState
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -86,11 +86,13 @@ class CoordinatorTopic:
         unloaded, and those of a topic that is deleted meanwhile."""
         async with self._loading:
             topic = self._broker.catalogue.get(self.topic)
+            tables = None
             for partition in topic.partitions if topic else ():
                 if partition.index in self.loaded:
                     continue
+                tables = tables or windows_of(self.machine)
                 try:
-                    await load_partition(self._broker, partition, self.machine)
+                    await load_partition(self._broker, partition, self.machine, tables)
                 except KafkaError as error:
                     log.error("%s cannot be loaded: %s", partition.folder, error)
                     if self._is_current(topic):

@@ -98,7 +98,8 @@ class Window:
 
 
 class LogWindows:
-    """Reads the windows of a log. Runs in: control, on the thread that reads logs. Owner: one load.
+    """Reads the windows of logs, one after the other. Runs in: control, on the thread that reads
+    logs. Owner: the loads of a coordinator's topic.
 
     types: the record types of which the last value of a key has the effect of all.
     """

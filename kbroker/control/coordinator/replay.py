@@ -63,9 +63,15 @@ class SkippedRecords:
             log.warning("%s: %d more records are skipped", self._folder, self._count - MAX_LINES)
 
 
-async def load_partition(broker: Broker, partition: Partition, machine: Machine) -> int:
+def windows_of(machine: Machine) -> LogWindows:
+    """The tables for loads of a machine. One load after the other may use them: to map their pages
+    again for each log takes a fifth of a replay."""
+    return LogWindows(machine.last_value_types if isinstance(machine, LastValueMachine) else frozenset())
+
+
+async def load_partition(broker: Broker, partition: Partition, machine: Machine, tables: LogWindows) -> int:
     """Replay the whole log, as Kafka does, and return the number of records. Raises KafkaError for
-    an unreadable log.
+    an unreadable log. tables: of `windows_of`, in use by no other load.
 
     Records above the high watermark count, too: they are in the log before everything that is
     appended from now on, and a predecessor's may become visible at any time."""
@@ -79,12 +85,11 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
     if int(words[Slot.LOG_END]) == start:
         return count
     windows: Iterator[Window] | None = None
-    types = machine.last_value_types if isinstance(machine, LastValueMachine) else frozenset()
 
     def more(reader: LogReader) -> Window | None:
         nonlocal windows
         if windows is None:
-            windows = LogWindows(types).read(reader, start, *end)
+            windows = tables.read(reader, start, *end)
         return next(windows, None)
 
     replay = Replay(machine, partition.index, partition.folder)

@@ -11,6 +11,7 @@ import pytest
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.coordinator import coordinator_topic
+from kbroker.control.coordinator.log_windows import LogWindows
 from kbroker.control.coordinator.replay import load_partition
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.catalogue import Partition
@@ -106,8 +107,8 @@ def test_a_topic_that_is_deleted_while_it_is_loaded_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readable: bool
 ) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        async def load(broker: Broker, partition: Partition, machine: Any) -> int:
-            count = await load_partition(broker, partition, machine)
+        async def load(broker: Broker, partition: Partition, machine: Any, tables: LogWindows) -> int:
+            count = await load_partition(broker, partition, machine, tables)
             await delete_topics(broker, lambda: [broker.catalogue.topics[TOPIC]])
             if not readable:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)

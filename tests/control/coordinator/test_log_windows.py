@@ -7,10 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kbroker.control.coordinator.log_windows import LogWindows
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.transactions.shard import TransactionShard
 from kbroker.log.errors import CorruptLog
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.coordinator_records.group_metadata import (
     GroupMetadataKey,
@@ -230,6 +233,35 @@ def test_damage_in_the_place_of_a_batch_is_reported(tmp_path: Path, change: dict
     segment(tmp_path, numbered([offset_batch(1)]) + data)
     with pytest.raises(CorruptLog):
         loaded(tmp_path, Coordinator().shard, NONE, 16, 1 << 16)
+
+
+def test_the_tables_of_one_log_leave_nothing_for_the_next(tmp_path: Path) -> None:
+    """Records of the same keys, after a whole log and after one whose reading has failed."""
+    good, bad, next_log = (tmp_path / name for name in ("good", "bad", "next"))
+    for folder in (good, bad, next_log):
+        folder.mkdir()
+    damaged = bytearray(offset_batch(2))
+    damaged[16] = 3
+    segment(good, numbered([offset_batch(number) for number in range(20)]))
+    segment(bad, numbered([offset_batch(3)] * 5) + damaged)
+    segment(
+        next_log, numbered([offset_batch(7), offset_batch(8), offset_batch(9, producer=1), offset_batch(10)])
+    )
+    for rows, max_bytes in ((3, 64), (16, 1 << 16)):
+        fresh = read_items(LogWindows(GroupShard.last_value_types, rows, max_bytes), next_log)
+        tables = LogWindows(GroupShard.last_value_types, rows, max_bytes)
+        read_items(tables, good)
+        assert read_items(tables, next_log) == fresh
+        with pytest.raises(CorruptLog):
+            read_items(tables, bad)
+        assert read_items(tables, next_log) == fresh
+        assert fresh
+
+
+def read_items(tables: LogWindows, folder: Path) -> list[Any]:
+    """What a replay of the log applies."""
+    reader = LogReader(str(folder), OpenFiles())
+    return [item for window in tables.read(reader, 0, *WHOLE_LOG) for item in window.items()]
 
 
 def test_every_key_begins_with_the_text_that_names_its_group() -> None:
