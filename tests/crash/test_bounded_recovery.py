@@ -3,7 +3,6 @@ last minute."""
 
 import os
 import re
-import time
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -22,9 +21,13 @@ RECORD_BYTES = 10_000
 RECORDS = 1000  # ten segments
 
 
-def _produce(node: KBroker) -> int:
+def _create(node: KBroker) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     admin.create_topics([NewTopic("t", 1, config={"segment.bytes": str(SEGMENT_BYTES)})])["t"].result(120)
+
+
+def _produce(node: KBroker, first: int = 0) -> int:
+    """Append RECORDS records, numbered from `first` on; returns how many were acknowledged."""
     producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "all", "batch.size": 100_000})
     acked = 0
 
@@ -32,7 +35,7 @@ def _produce(node: KBroker) -> int:
         nonlocal acked
         acked += error is None
 
-    for number in range(RECORDS):
+    for number in range(first, first + RECORDS):
         value = b"%08d" % number + os.urandom(RECORD_BYTES - 8)
         producer.produce("t", value, on_delivery=delivered)
     producer.flush(120)
@@ -43,34 +46,66 @@ def _noted(node: KBroker) -> int:
     return read_offsets(str(node.data_dir / "recovery-point-offset-checkpoint")).get(("t", 0), 0)
 
 
-def test_a_recovery_point_follows_rolls_and_nothing_acknowledged_is_lost(
-    broker_factory: BrokerFactory,
-) -> None:
-    node = broker_factory({"log.flush.offset.checkpoint.interval.ms": "3600000"})  # rolls alone
-    assert _produce(node) == RECORDS
-    bases = sorted(int(path.stem) for path in (node.data_dir / "t-0").glob("*.log"))
-    deadline = time.monotonic() + 90
-    while _noted(node) < bases[-1]:
-        assert time.monotonic() < deadline, f"{_noted(node)} is noted, {bases[-1]} is synced"
-        time.sleep(0.1)
+def _await_synced_rolls(node: KBroker) -> None:
+    """Wait until all segments but the active one are below the recovery point on disk."""
+    newest = max(int(path.stem) for path in (node.data_dir / "t-0").glob("*.log"))
+    eventually(lambda: _noted(node) >= newest)
+
+
+def _start_after_kill(node: KBroker) -> int:
+    """kill -9 of everything and a start; returns the MB that it checked."""
     node.kill9()
-    assert _noted(node) >= bases[-1]
     before = len(node.log_file.read_text())
     node.start()
     lines = re.findall(r"logs loaded, (\d+) MB checked", node.log_file.read_text()[before:])
     assert lines
-    checked = [int(megabytes) for megabytes in lines]
-    assert sum(checked) <= 2, "the active segment has at most 1 MiB, all ten have 10 MB"
+    return sum(map(int, lines))
+
+
+def _assert_all_readable(node: KBroker, count: int) -> None:
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([TopicPartition("t", 0, 0)])
     found: list[bytes] = []
-    while len(found) < RECORDS:
+    while len(found) < count:
         message = consumer.poll(30)
-        assert message is not None, f"{len(found)} of {RECORDS}"
+        assert message is not None, f"{len(found)} of {count}"
         assert message.error() is None
         found.append((message.value() or b"")[:8])
     consumer.close()
-    assert found == [b"%08d" % number for number in range(RECORDS)]
+    assert found == [b"%08d" % number for number in range(count)]
+
+
+CHECKED_MB = 2
+"""The active segment has at most 1 MiB, all ten have 10 MB."""
+
+
+def test_a_recovery_point_follows_rolls_and_nothing_acknowledged_is_lost(
+    broker_factory: BrokerFactory,
+) -> None:
+    node = broker_factory({"log.flush.offset.checkpoint.interval.ms": "3600000"})  # rolls alone
+    _create(node)
+    assert _produce(node) == RECORDS
+    _await_synced_rolls(node)
+    assert _start_after_kill(node) <= CHECKED_MB
+    _assert_all_readable(node, RECORDS)
+
+
+DEATHS = 5
+
+
+def test_each_of_five_starts_after_kills_checks_no_more_than_the_first(broker_factory: BrokerFactory) -> None:
+    """The log grows by ten segments before each kill, and a kill right after a start leaves a start
+    nothing more to check."""
+    node = broker_factory({"log.flush.offset.checkpoint.interval.ms": "3600000"})
+    _create(node)
+    checked = []
+    for death in range(DEATHS):
+        assert _produce(node, death * RECORDS) == RECORDS
+        _await_synced_rolls(node)
+        checked.append(_start_after_kill(node))
+    checked.append(_start_after_kill(node))
+    assert max(checked) <= CHECKED_MB, checked
+    _assert_all_readable(node, DEATHS * RECORDS)
 
 
 LARGE_RECORDS = 2500  # 25 MB, of which the last 16 MiB are always checked
