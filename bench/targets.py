@@ -32,6 +32,8 @@ PROFILED_JVM = ("-XX:+PreserveFramePointer", "-XX:+UnlockDiagnosticVMOptions", "
 SETTINGS = {
     "log.segment.delete.delay.ms": "500",
     "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "auto.create.topics.enable": "false",
     "log.cleaner.backoff.ms": "200",
     "log.retention.check.interval.ms": "1000",
