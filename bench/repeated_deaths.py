@@ -1,4 +1,5 @@
-"""Start after start of a broker that dies again and again: `python -m bench.repeated_deaths --gb 10`.
+"""Start after start of a broker that dies again and again:
+`python -m bench.repeated_deaths --gb 10`.
 
 A topic is filled, then all processes are killed (kill -9) and the broker is started, several times.
 For each start: the seconds until every partition answers, and the MB of logs that were checked.

@@ -25,8 +25,8 @@ settings.load_profile("kbroker")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A developer's own settings must not reach the brokers and commands under test. With PYTHONUNBUFFERED
-# no write would be left to the end of a process, where a user's may fail.
+# A developer's own settings must not reach the brokers and commands under test. With
+# PYTHONUNBUFFERED no write would be left to the end of a process, where a user's may fail.
 for name in ("KBROKER_BOOTSTRAP", "KBROKER_LOG_LEVEL", "KBROKER_LOG_FORMAT", "PYTHONUNBUFFERED"):
     os.environ.pop(name, None)
 

@@ -1,7 +1,8 @@
 """One CreateTopics for a topic of a thousand partitions, and one DeleteTopics for it.
 
 CreateTopics of so many partitions is answered before their logs exist, by both brokers: the second
-figure is the time until all of them answer ListOffsets. Each figure is the median of several topics.
+figure is the time until all of them answer ListOffsets. Each figure is the median of several
+topics.
 """
 
 import time

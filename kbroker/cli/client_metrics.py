@@ -134,8 +134,8 @@ def alter(
 
 
 def _off_settings(broker: Connection) -> list[str]:
-    """Settings because of which the broker does not take metrics of clients, with their values; none
-    of Apache Kafka, which has no such settings. Raises CommandFailed."""
+    """Settings because of which the broker does not take metrics of clients, with their values;
+    none of Apache Kafka, which has no such settings. Raises CommandFailed."""
     node, *_ = result_of(broker.admin().describe_cluster(request_timeout=broker.timeout_s)).nodes
     found = {entry["name"]: entry["value"] for entry in read_configs(broker, "broker", str(node.id))}
     off = {"kbroker.client.telemetry.enable": "false", "kbroker.http.listen": ""}

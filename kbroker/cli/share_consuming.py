@@ -154,8 +154,8 @@ class ShareReader:
         self.consumer.close()
 
     def _take(self, left: int | None) -> list[Shown]:
-        """The next records; an empty list if none arrived for a while. More than `left` are released,
-        for the other members."""
+        """The next records; an empty list if none arrived for a while. More than `left` are
+        released, for the other members."""
         found: list[Shown] = []
         for message in self.consumer.poll(POLL_S) or ():
             if (error := message.error()) is not None:

@@ -1,4 +1,5 @@
-"""Metadata and rules of versions: those that a new version gets, and what its properties decide. Pure."""
+"""Metadata and rules of versions: those that a new version gets, and what its properties decide.
+Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

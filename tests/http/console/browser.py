@@ -117,7 +117,8 @@ class Browser:
             time.sleep(0.05)
 
     def hold(self, pattern: str) -> None:
-        """Keep answers from the page, until `release`. pattern: of their addresses, * is any text."""
+        """Keep answers from the page, until `release`. pattern: of their addresses, * is any
+        text."""
         self.call("Fetch.enable", patterns=[{"urlPattern": pattern, "requestStage": "Response"}])
 
     def release(self) -> None:

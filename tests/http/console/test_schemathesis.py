@@ -28,8 +28,8 @@ CHECKS = {"negative_data_rejection": {"expected-statuses": ["4xx"]}}
 
 
 def adapted() -> dict[str, Any]:
-    """The document with names of what the console shows as examples, and without cursors, which only
-    an answer knows."""
+    """The document with names of what the console shows as examples, and without cursors, which
+    only an answer knows."""
     found: dict[str, Any] = json.loads(json.dumps(document()))
     for operation in (row for rows in found["paths"].values() for row in rows.values()):
         given = operation.get("parameters", [])

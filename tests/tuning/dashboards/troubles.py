@@ -162,7 +162,8 @@ class StuckGroup(Trouble):
 
 
 class StalledDisk(Trouble):
-    """Each fdatasync takes a third of a second. The broker was started with the library of `disk`."""
+    """Each fdatasync takes a third of a second. The broker was started with the library of
+    `disk`."""
 
     alerts = ("KbrokerSyncSlow",)
     every_s = 0.5
