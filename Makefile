@@ -69,7 +69,7 @@ REST = slow plain compat kafka crash spark fuzz
 test: venv kernels ## in ten minutes: units, Apache Kafka's recorded answers, real clients, ten kills
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),3) $(BIN)/python -m tests.tiers fast short
 
-test-fast: venv kernels ## seconds: units, properties, house rules
+test-fast: venv kernels ## in five minutes: units, properties, house rules
 	@$(BIN)/python -m tests.tiers fast
 
 test-no-kernels: venv ## fast tests with kernels as plain Python over checked memory; PLAIN=tests/io
