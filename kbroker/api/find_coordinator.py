@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.later import Answer, running
-from kbroker.api.row import REPEATED, Api
+from kbroker.api.row import REPEATED, Api, FastPath
 from kbroker.config.setting import INT_MAX
 from kbroker.config.whole_numbers import whole_number
 from kbroker.control.coordinator.machine import Coordinator
@@ -29,7 +29,15 @@ from kbroker.protocol.messages.find_coordinator import (
 
 MANY_KEYS_FROM = 4
 SHARE_FROM = 6
-API = Api(ApiKey.FIND_COORDINATOR, 0, 6, fast_paths=(REPEATED,))
+API = Api(
+    ApiKey.FIND_COORDINATOR,
+    0,
+    6,
+    fast_paths=(
+        FastPath("net/local_answers/coordinator_kernel.py", "new groups and transactional ids"),
+        REPEATED,
+    ),
+)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAMES: Mapping[int, str] = {GROUP: "group", TRANSACTION: "transaction", SHARE: "share"}
 NO_NODE = (-1, "", -1)

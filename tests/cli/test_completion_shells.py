@@ -4,7 +4,6 @@ own."""
 import os
 import pty
 import re
-import select
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Shell
+from tests.cli.typist import readable
 from tests.peer.kbroker_node import ROOT
 
 PATIENCE_S = 60
@@ -98,7 +98,7 @@ def typed(keys: bytes, until: bytes) -> bytes:
     shown, deadline = b"", time.monotonic() + PATIENCE_S
     os.write(terminal, b"bindkey -e; PS1=; unsetopt prompt_cr prompt_sp; echo be''gun\r")
     pending: bytes | None = keys
-    while until not in shown and select.select([terminal], [], [], deadline - time.monotonic())[0]:
+    while until not in shown and readable(terminal, deadline):
         try:
             shown += os.read(terminal, 4096)
         except OSError:  # as Linux reports that zsh has ended

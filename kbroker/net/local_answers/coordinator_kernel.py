@@ -21,11 +21,11 @@ from kbroker.net.local_answers.cached_answer_kernel import answer_at_once, terms
 from kbroker.net.rows import Answer, Connection, Context, CoordinatorVersion
 from kbroker.net.rows.connection_kernel import connection_row
 
-GROUP = 0
-SHARE = 2
+FOR_GROUP = 0
+FOR_SHARE = 2
 MAX_KEY_BYTES = 1024
 LENGTH_BYTES = 5  # of a key, at most
-FRAME_HEAD_BYTES = 8  # size and correlation id
+SIZE_AND_ID_BYTES = 8  # size and correlation id
 BEFORE_KEY_BYTES = 6  # from MANY_KEYS on: tags, throttle time, number of keys
 TEMPLATE = 1 << 62  # kind of a row, with the type of its keys
 TYPE_SHIFT = 60
@@ -46,7 +46,7 @@ def _only_key(body: int, end: int, version: int) -> tuple[int, int, int]:
     """(address, bytes, type) of the key of a request for one; -1 bytes: control answers."""
     compact = version >= CoordinatorVersion.FLEXIBLE
     many = version >= CoordinatorVersion.MANY_KEYS
-    position, kind, count = body, GROUP, 1
+    position, kind, count = body, FOR_GROUP, 1
     if many:
         if position >= end:
             return 0, -1, 0
@@ -65,7 +65,7 @@ def _only_key(body: int, end: int, version: int) -> tuple[int, int, int]:
         position += 1
     if compact:
         position = skip_tags(position, end)
-    if position != end or kind >= SHARE or not _is_ascii(key, size):
+    if position != end or kind >= FOR_SHARE or not _is_ascii(key, size):
         return 0, -1, 0
     return key, size, kind
 
@@ -90,14 +90,14 @@ def answer_coordinator(cx: int, connection: int, frame: int, length: int, body: 
     if row == 0 or not terms_hold(cx, row + 8 * Answer.TERMS, get(row, Answer.ANSWER)):
         return False
     around = get(row, Answer.ANSWER_BYTES)
-    if FRAME_HEAD_BYTES + around + LENGTH_BYTES + size > get(cx, Context.OUT_BYTES) - get(
+    if SIZE_AND_ID_BYTES + around + LENGTH_BYTES + size > get(cx, Context.OUT_BYTES) - get(
         cx, Context.OUT_USED
     ):
         return False
     start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
     before = get(row, Answer.HEAD_BYTES)
-    copy(start + FRAME_HEAD_BYTES, get(row, Answer.ANSWER), before)
-    out = start + FRAME_HEAD_BYTES + before
+    copy(start + SIZE_AND_ID_BYTES, get(row, Answer.ANSWER), before)
+    out = start + SIZE_AND_ID_BYTES + before
     if version >= CoordinatorVersion.MANY_KEYS:
         out = write_string(out, key, size, True)
     copy(out, get(row, Answer.ANSWER) + before, around - before)
@@ -111,7 +111,7 @@ def answer_coordinator(cx: int, connection: int, frame: int, length: int, body: 
 def _around_key(content: int, end: int, version: int, key: int, size: int) -> tuple[int, int]:
     """The end of what is before the key in an answer, and the start of what follows it; 0: the
     answer is not about the key."""
-    content += FRAME_HEAD_BYTES
+    content += SIZE_AND_ID_BYTES
     if version < CoordinatorVersion.MANY_KEYS:
         return end, end
     before = content + BEFORE_KEY_BYTES
@@ -144,7 +144,7 @@ def keep_template(cx: int, connection: int, message: int) -> bool:
     before, after = _around_key(frame, end, version, key, size)
     if before == 0:
         return False
-    start = frame + FRAME_HEAD_BYTES
+    start = frame + SIZE_AND_ID_BYTES
     head, tail = before - start, end - after
     table = cx + 8 * Context.ANSWERS
     kind = _kind(api, scope, key_type)
