@@ -92,8 +92,9 @@ class ColdShares:
         self._shared = shared
         self._counted: dict[Partition, int] | None = None
         self._accounts: dict[Partition, Account] = {}
+        self._expected: set[str] = set()
         self.totals: Mapping[str, int] = {}
-        """Bytes by group, of those that got some."""
+        """Bytes by group, of those that have had records ahead which were not in the page cache."""
 
     def pause(self) -> None:
         """Nobody scrapes: what the disk gives from now on counts for no group."""
@@ -114,6 +115,11 @@ class ColdShares:
             if grown:
                 self._accounts.setdefault(partition, Account()).add(grown, now_s)
 
+    def expect(self, group: str) -> None:
+        """The disk will give bytes for a group: its counter begins at 0, so that the first ones are
+        an increase."""
+        self._expected.add(group)
+
     def claim(self, group: str, topic: str, partition: int, size: int, now_s: float) -> None:
         """A group has passed so many bytes of a partition that were not in the page cache."""
         if size > 0:
@@ -124,7 +130,9 @@ class ColdShares:
     def settle(self, groups: Collection[str], now_s: float) -> None:
         """Give the bytes to the groups that claim them. groups: those that exist; others are
         forgotten."""
-        totals = {group: total for group, total in self.totals.items() if group in groups}
+        totals = {**dict.fromkeys(sorted(self._expected), 0), **self.totals}
+        totals = {group: total for group, total in totals.items() if group in groups}
+        self._expected.clear()
         for partition, account in list(self._accounts.items()):
             for group, share in account.settle(now_s).items():
                 totals[group] = totals.get(group, 0) + share

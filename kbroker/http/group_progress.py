@@ -201,6 +201,8 @@ class GroupProgress:
         if known is not None and passed >= 0:
             self._cold.claim(*key, min(passed, known.cold), now_s)
             cold = max(cold, min(known.cold - passed, ahead.size))
+        if cold:
+            self._cold.expect(key[0])
         history = known.lag_bytes if known is not None else History()
         history.add(now_s, ahead.size)
         cached = self._page_cache.cached_pages_of(image.folder)
@@ -234,10 +236,10 @@ class GroupProgress:
             return 0.0
         return margin / growth if growth > 0 else inf
 
-    def cold_bytes(self) -> Mapping[str, int] | None:
-        """Bytes from the disk by group, of those that got some; None if the kernel cannot report
-        what is in the page cache."""
-        return self._cold.totals if self._page_cache.works else None
+    def cold_bytes(self) -> Mapping[str, int]:
+        """Bytes from the disk by group, of those that have had evicted records ahead; none if the
+        kernel cannot report what is in the page cache."""
+        return self._cold.totals if self._page_cache.works else {}
 
     def catch_up_s(self) -> Mapping[str, float]:
         """Seconds until a group has no lag, at the rate of the last minutes; infinite when the lag

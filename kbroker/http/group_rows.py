@@ -50,7 +50,7 @@ class GroupRows:
         self._shown_letters: Shown[tuple[str, str]] = Shown(max_rows)
         self._shown_seconds: frozenset[Place] = frozenset()
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
-        self._timed, self._letters = KeptLabels(), KeptLabels()
+        self._timed, self._letters, self._cold = (KeptLabels() for _ in range(3))
 
     def add(self, families: Families, directory: Directory, groups: Iterable[GroupSummary]) -> None:
         """All groups."""
@@ -92,9 +92,13 @@ class GroupRows:
         labels = self._groups.of([(group.group_id,) for group in shown])
         families.add_all("kbroker_group_members", labels, [group.members for group in shown])
         families.add_all("kbroker_group_lag_sum", labels, [lags[group.group_id] for group in shown])
-        if (cold := self._progress.cold_bytes()) is not None:
-            sizes = [cold.get(group.group_id, 0) for group in shown]
-            families.add_all("kbroker_group_cold_bytes_total", labels, sizes)
+        cold = self._progress.cold_bytes()
+        behind = [group.group_id for group in shown if group.group_id in cold]
+        families.add_all(
+            "kbroker_group_cold_bytes_total",
+            self._cold.of([(group,) for group in behind]),
+            [cold[group] for group in behind],
+        )
         if families.kafka:
             pairs = self._shown_sums.of(list(sums.items()), itemgetter(0), lambda pair: pair[1][1])
             by_topic = self._sums.of([pair for pair, _ in pairs])

@@ -281,8 +281,8 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_group_cold_bytes_total", "Bytes read from disk for the group. A fetch does not name its group, so "
             "those of a partition (kbroker_topic_cold_bytes_total) are divided among the groups whose commits pass "
             "records that were not in the page cache, in proportion to the bytes of these records. Bytes that no "
-            "commit passes within an hour count for no group, as do those before the first scrape.", "group",
-            source=GROUP),
+            "commit passes within an hour count for no group, as do those before the first scrape. A group has a "
+            "series from the time when records that it reads next have left the page cache.", "group", source=GROUP),
     counter("kbroker_group_dead_letters_total", "Dead letters written for a share group, by the topic of their "
             "originals.", "group", "topic", source=GROUP),
     gauge("kbroker_group_partitions_left_out", "Partitions of groups without series of their own "

@@ -329,6 +329,8 @@ def test_every_row_of_the_catalogue_can_appear(scene: Scene, monkeypatch: pytest
     monkeypatch.setattr(Certificates, "expiries", lambda _: iter([("SSL", 1.9e9)]))
     monkeypatch.setattr(HostLimits, "speeds", lambda _: {"disk_write": 1e9})
     monkeypatch.setattr(scene.collector.progress, "lag_of", lambda *_: GroupLag(1.0, 7, 60.0))
+    groups = [group.group_id for group in scene.view.summaries]
+    monkeypatch.setattr(scene.collector.progress, "cold_bytes", lambda: dict.fromkeys(groups, 7))
     scene.scrape()
     scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
     scene.now += 60

@@ -151,8 +151,13 @@ def cold_bytes(scene: Scene, **offsets: int) -> list[float]:
     )
     scene.now += 5
     scene.collector.progress.refresh(scene.view.directory, scene.view.groups)
+    return [shown_bytes(scene).get(group, 0) for group in offsets]
+
+
+def shown_bytes(scene: Scene) -> dict[str, float]:
     found = scene.scrape()
-    return [found.value("kbroker_group_cold_bytes_total", group=group) for group in offsets]
+    name = "kbroker_group_cold_bytes_total"
+    return {labels["group"]: found.value(name, **labels) for labels in found.labels(name)}
 
 
 def give(scene: Scene, size: int) -> None:
@@ -171,6 +176,19 @@ def test_bytes_from_the_disk_are_those_of_the_group_that_passes_evicted_records(
     assert cold_bytes(scene, cold=0, live=90) == [0, 0]
     assert cold_bytes(scene, cold=20, live=RECORDS) == [pytest.approx(size * 0.4, rel=0.01), 0]
     assert cold_bytes(scene, cold=RECORDS, live=RECORDS) == [pytest.approx(size, rel=0.1), 0]
+
+
+def test_the_counter_of_a_group_begins_at_0_before_it_reads_evicted_records(
+    evicted: tuple[Scene, int],
+) -> None:
+    scene, size = evicted
+    cold_bytes(scene, cold=0, live=80)
+    assert shown_bytes(scene) == {"cold": 0}
+    give(scene, size)
+    cold_bytes(scene, cold=RECORDS, live=RECORDS)
+    assert list(shown_bytes(scene)) == ["cold"]
+    cold_bytes(scene, live=RECORDS)
+    assert shown_bytes(scene) == {}
 
 
 def test_a_group_gets_no_more_than_what_the_disk_gave(evicted: tuple[Scene, int]) -> None:
