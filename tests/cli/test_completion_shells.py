@@ -68,17 +68,17 @@ def offered(shell: str, script: str, line: str) -> list[str]:
     return [word.partition("\t")[0] for word in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(("shell", "script"), [("bash", BASH), ("fish", FISH)])
-def test_bash_and_fish_offer_topics(topic: str, shell: str, script: str) -> None:
-    install(shell)
-    assert offered(shell, script, f"kbroker consume {topic[:9]}") == [topic]
+@pytest.mark.parametrize(("program", "script"), [("bash", BASH), ("fish", FISH)])
+def test_bash_and_fish_offer_topics(topic: str, program: str, script: str) -> None:
+    install(program)
+    assert offered(program, script, f"kbroker consume {topic[:9]}") == [topic]
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(("shell", "script"), [("bash", BASH), ("fish", FISH)])
-def test_bash_and_fish_offer_settings(shell: str, script: str) -> None:
-    install(shell)
-    assert offered(shell, script, SETTING) == [VALUE]
+@pytest.mark.parametrize(("program", "script"), [("bash", BASH), ("fish", FISH)])
+def test_bash_and_fish_offer_settings(program: str, script: str) -> None:
+    install(program)
+    assert offered(program, script, SETTING) == [VALUE]
 
 
 @pytest.mark.usefixtures("home")
