@@ -4,6 +4,7 @@ Runs in: network. Rules of Kafka's Partition.readRecords and LocalLog.read.
 """
 
 import logging
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -28,6 +29,10 @@ from kbroker.protocol.schema import ZERO_UUID
 log = logging.getLogger(__name__)
 
 CHECKED_AT_ONCE = 2000  # partitions, in some tenths of a millisecond
+UPDATE_S = 0.005
+"""A writer that lost its processor within an update of a slot has it again by then; one that died
+has not."""
+PAUSE_S = 0.0001
 
 
 class Reading(Struct):
@@ -131,7 +136,9 @@ class PartitionReader:
         if isinstance(found, ErrorCode):
             return Reading(found, aborted=[])
         part = found[1]
-        words = self._slot(part)
+        words = self._slot(part, UPDATE_S)
+        if words is None:
+            return Reading(ErrorCode.NOT_LEADER_OR_FOLLOWER, slot=part.slot)
         error = self._refusal(words, part, partition)
         if error is not ErrorCode.NONE:
             return Reading(error, slot=part.slot, leader_epoch=words[Slot.LEADER_EPOCH])
@@ -162,6 +169,8 @@ class PartitionReader:
         if isinstance(found, ErrorCode):
             return -1
         words = self._slot(found[1])
+        if words is None:  # the update will wake the fetch
+            return 0
         if self._refusal(words, found[1], partition) is not ErrorCode.NONE:
             return -1
         committed = isolation == Isolation.READ_COMMITTED
@@ -178,10 +187,16 @@ class PartitionReader:
             return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=reading.slot)
         return reading
 
-    def _slot(self, part: PartitionImage) -> list[int]:
-        if not read_slot(self._slots[part.slot].ctypes.data, self._snapshot):
-            self._snapshot[:] = self._slots[part.slot]
-            self._snapshot[Slot.STATE] = SlotState.RECOVERING  # its writer died during an update
+    def _slot(self, part: PartitionImage, patience_s: float = 0.0) -> list[int] | None:
+        """The words of one update; None if the writer does not end an update for so long."""
+        address = self._slots[part.slot].ctypes.data
+        ends = None
+        while not read_slot(address, self._snapshot):
+            now = time.monotonic()
+            ends = now + patience_s if ends is None else ends
+            if now >= ends:
+                return None
+            time.sleep(PAUSE_S)
         words: list[int] = self._snapshot.tolist()
         return words
 

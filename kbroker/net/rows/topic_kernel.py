@@ -18,7 +18,7 @@ from kbroker.kernels.rows import get
 from kbroker.net.rows import Access, Connection, Context, Grant, Topic
 
 UNDECIDED = -1
-TRIES = 1000  # a writer that died within its group would leave the counter odd
+TRIES = 10_000  # some 20 µs; a writer that died within its group would leave the counter odd
 
 
 @inlined
