@@ -55,6 +55,12 @@ def _debezium() -> str:
     return f"{_in_pom('debezium.xml', 'postgres')()}, PostgreSQL {postgres.stdout.split()[2]}"
 
 
+def _jdbc() -> str:
+    """Kafka's version, and those of the drivers."""
+    drivers = (f"{name} {_in_pom('jdbc.xml', name)()}" for name in ("sqlite-jdbc", "postgresql"))
+    return ", ".join((KAFKA_VERSION, *drivers))
+
+
 def _registry_client() -> str:
     """The version that Flink's jar names, if it is there, and that of the jar."""
     flink = f"Flink's Avro format {_in_pom('registry-client.xml', 'confluent-registry')()}"
@@ -119,6 +125,7 @@ NEIGHBOURS: dict[str, tuple[Callable[[], str], str]] = {
     "Kafka Connect": (_kafka, "tests/compat/test_connect.py"),
     "Exactly once sources of Kafka Connect": (_kafka, "tests/compat/test_connect_kills.py"),
     "Debezium": (_debezium, "tests/compat/test_debezium.py"),
+    "A JDBC source of Kafka Connect": (_jdbc, "tests/compat/test_jdbc_rows.py"),
     "Kafka Streams": (_kafka, STREAMS),
     "Interactive queries of Kafka Streams": (_kafka, "tests/compat/test_streams_queries.py"),
     "MirrorMaker 2": (_kafka, "tests/compat/test_move_live.py"),
