@@ -139,12 +139,14 @@ def again_and_again(read: Callable[[], Result], every_s: float) -> Iterator[Resu
 
 
 def _explain_system(error: OSError) -> CommandFailed | None:
-    """Explains an OSError without a file name: of a connection or of stdout."""
+    """Explains an OSError without a file name: of a connection, of stdout, or of tempfile."""
     reason = error.strerror or str(error)
     if error.filename is not None:
         return CommandFailed(f"{error.filename}: {reason}")
     if isinstance(error, ConnectionError | TimeoutError):
         return Unreachable(reason)
+    if error.errno == errno.ENOENT and "temporary directory" in reason:
+        return CommandFailed(f"{reason}: set TMPDIR to a folder that this user can write")
     return CommandFailed(f"cannot write: {reason}") if error.errno in _NOT_WRITTEN else None
 
 

@@ -1,6 +1,8 @@
 """Tables line up and never wrap; errors of the client libraries become sentences."""
 
+import errno
 import json
+import tempfile
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -49,6 +51,7 @@ def test_errors_of_the_libraries_are_explained(error: Exception, message: str, c
 
 def test_a_bug_is_not_explained_away() -> None:
     assert explain(ZeroDivisionError()) is None
+    assert explain(FileNotFoundError(errno.ENOENT, "No such file or directory")) is None
     assert explain(CommandFailed("x")) is not None
 
 
@@ -91,3 +94,14 @@ def test_a_name_in_json_controls_no_terminal_and_stays_the_same_name(
 
 def test_json_of_a_line_has_no_line_break() -> None:
     assert json_text({"a\x85": [1, None]}) == r'{"a\u0085": [1, null]}'
+
+
+def test_a_system_without_a_place_for_temporary_files_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container whose root is read-only."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
+    with pytest.raises(FileNotFoundError) as raised:
+        tempfile.gettempdir()
+    failure = explain(raised.value)
+    assert failure is not None
+    assert failure.message.endswith("set TMPDIR to a folder that this user can write")
