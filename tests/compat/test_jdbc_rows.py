@@ -1,5 +1,5 @@
-"""A source connector of this project's tests (`tests/peer/programs/JdbcRows.java`) brings the rows of
-an SQL table to a topic through Kafka Connect, each once, over kills of the worker."""
+"""A source connector of this project's tests (`tests/peer/programs/JdbcRows.java`) brings the rows
+of an SQL table to a topic through Kafka Connect, each once, over kills of the worker."""
 
 import itertools
 import json
