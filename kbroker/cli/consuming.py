@@ -103,7 +103,8 @@ class Reader:
             elif (limit := self.bounds.idle_timeout_s) is not None and now - idle_since > limit:
                 return
             elif self._bounded and now - answered_at > self.broker.timeout_s:
-                self._check_reachable()  # else a reader that must end would wait for a dead broker
+                # else a reader that must end would wait for a dead broker
+                check_reachable(self.broker, self.consumer)
                 answered_at = time.monotonic()
 
     def printed(self) -> None:
@@ -189,7 +190,7 @@ class Reader:
         first = self.consumer.poll(POLL_S)
         if first is None:
             if self.broker.last_error and not self._assigned:
-                self._check_reachable()
+                check_reachable(self.broker, self.consumer)
             return []
         more = min(MANY, left) - 1 if left is not None else MANY
         messages = [first, *(self.consumer.consume(more, 0) if more > 0 else ())]
@@ -200,16 +201,13 @@ class Reader:
         if (error := message.error()) is not None:
             self._on_error(error, partition)
             return None
-        offset = message.offset() or 0
-        kind, timestamp = message.timestamp()
-        timestamp = timestamp if kind else -1
-        if self._is_past_bounds(partition, offset, timestamp):
+        record = shown(message)
+        if self._is_past_bounds(partition, record.offset, record.timestamp):
             return None
-        if offset + 1 >= self._ends.get(partition, NO_END):
+        if record.offset + 1 >= self._ends.get(partition, NO_END):
             self._open.discard(partition)
         self._last[partition] = message
-        headers: Any = message.headers() or ()
-        return Shown(*partition, offset, timestamp, message.key(), message.value(), headers)
+        return record
 
     def _is_past_bounds(self, partition: Partition, offset: int, timestamp: int) -> bool:
         until_ms = self.bounds.until_ms
@@ -231,9 +229,20 @@ class Reader:
         if failure is not None and not error.retriable():
             raise failure
 
-    def _check_reachable(self) -> None:
-        self.broker.last_error = ""
-        try:
-            self.consumer.list_topics(timeout=self.broker.timeout_s)
-        except Exception as error:
-            raise explain(error) or Unreachable(str(error)) from error
+
+def check_reachable(broker: Connection, client: Any) -> None:
+    """After an error that may pass by itself: raises CommandFailed if no broker answers. client: a
+    consumer or an admin client."""
+    broker.last_error = ""
+    try:
+        client.list_topics(timeout=broker.timeout_s)
+    except Exception as error:
+        raise explain(error) or Unreachable(str(error)) from error
+
+
+def shown(message: "Message") -> Shown:
+    """The record of a message without an error."""
+    kind, timestamp = message.timestamp()
+    headers: Any = message.headers() or ()
+    place = message.topic() or "", message.partition() or 0, message.offset() or 0
+    return Shown(*place, timestamp if kind else -1, message.key(), message.value(), headers)

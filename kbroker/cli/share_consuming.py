@@ -27,8 +27,8 @@ from kbroker.cli.consume_options import (
     Registry,
     Separator,
 )
-from kbroker.cli.consuming import Bounds
-from kbroker.cli.failures import CommandFailed, Unreachable, explain
+from kbroker.cli.consuming import Bounds, check_reachable, shown
+from kbroker.cli.failures import CommandFailed, explain
 from kbroker.cli.options import GroupId, Topics, connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.partitions import partitions_of
@@ -164,9 +164,9 @@ class ShareReader:
                 self.consumer.acknowledge(message, self._release)
             else:
                 self._taken.append(message)
-                found.append(_shown(message))
+                found.append(shown(message))
         if not found and self.broker.last_error:
-            self._check_reachable()
+            check_reachable(self.broker, self.broker.admin())
         return found
 
     def _raise(self, error: Any) -> None:
@@ -181,17 +181,3 @@ class ShareReader:
             if error is not None:
                 where = f"{partition.topic}-{partition.partition}: acknowledgement"
                 raise explain(error, where) or CommandFailed(f"{where}: {error}")
-
-    def _check_reachable(self) -> None:
-        self.broker.last_error = ""
-        try:
-            self.broker.admin().list_topics(timeout=self.broker.timeout_s)
-        except Exception as error:
-            raise explain(error) or Unreachable(str(error)) from error
-
-
-def _shown(message: "Message") -> Shown:
-    kind, timestamp = message.timestamp()
-    headers: Any = message.headers() or ()
-    place = message.topic() or "", message.partition() or 0, message.offset() or 0
-    return Shown(*place, timestamp if kind else -1, message.key(), message.value(), headers)
