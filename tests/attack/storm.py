@@ -14,8 +14,9 @@ import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 REQUEST = struct.pack(">ihhih5s", 15, 18, 0, 1, 5, b"storm")
 PER_PROCESS = 8000  # below every usual limit of descriptors
@@ -23,12 +24,14 @@ PER_PROCESS = 8000  # below every usual limit of descriptors
 
 @dataclass
 class Outcome:
-    """How many were answered, closed or refused by the broker, or still waited at the end."""
+    """How many were answered, closed or refused by the broker, or still waited at the end. causes:
+    of those that were closed, each with its count."""
 
     answered: int = 0
     closed: int = 0
     waiting: int = 0
     seconds: float = 0.0
+    causes: dict[str, int] = field(default_factory=dict)
 
 
 def storm(port: int, count: int, seconds: float) -> Outcome:
@@ -47,6 +50,7 @@ def storm(port: int, count: int, seconds: float) -> Outcome:
         closed=sum(part.closed for part in found),
         waiting=sum(part.waiting for part in found),
         seconds=max(part.seconds for part in found),
+        causes=dict(sum((Counter(part.causes) for part in found), Counter())),
     )
 
 
@@ -73,6 +77,7 @@ def _attack(port: int, count: int, seconds: float) -> Outcome:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     began = time.monotonic()
     outcome = Outcome(waiting=count)
+    causes: Counter[str] = Counter()
     poll = select.epoll()
     links: dict[int, socket.socket] = {}
     for number in range(count):
@@ -80,28 +85,34 @@ def _attack(port: int, count: int, seconds: float) -> Outcome:
         link.setblocking(False)
         # an address of its own for every 4,000: no address runs out of ports
         link.bind((f"127.0.{1 + number // 4000}.1", 0))
-        if link.connect_ex(("127.0.0.1", port)) not in (0, errno.EINPROGRESS):
+        code = link.connect_ex(("127.0.0.1", port))
+        if code not in (0, errno.EINPROGRESS):
             outcome.closed += 1
             outcome.waiting -= 1
+            causes[f"connect: {errno.errorcode[code]}"] += 1
             continue
         links[link.fileno()] = link
         poll.register(link.fileno(), select.EPOLLOUT)
     while outcome.waiting and time.monotonic() - began < seconds:
         for fd, mask in poll.poll(0.1):
+            doing = "recv"
             try:
                 if not mask & select.EPOLLIN and mask & select.EPOLLOUT:
+                    doing = "send"
                     links[fd].send(REQUEST)
                     poll.modify(fd, select.EPOLLIN)
                     continue
-                answered = bool(links[fd].recv(4096))
-            except OSError:
-                answered = False
+                cause = "" if links[fd].recv(4096) else "end of the stream"
+            except OSError as error:
+                cause = f"{doing}: {errno.errorcode[error.errno or 0]}"
             poll.unregister(fd)
             outcome.waiting -= 1
-            if answered:
-                outcome.answered += 1
-            else:
+            if cause:
                 outcome.closed += 1
+                causes[cause] += 1
+            else:
+                outcome.answered += 1
+    outcome.causes = dict(causes)
     outcome.seconds = time.monotonic() - began
     return outcome
 
