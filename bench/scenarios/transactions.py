@@ -12,8 +12,9 @@ from bench.generator import LoadFailed
 from bench.members import CORRELATION_ID, RETRIABLE, RETRY_S
 from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.frame import encode_response
+from kbroker.protocol.frame import encode_response, parse_response
 from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -52,10 +53,9 @@ def add_all(turn: Turn) -> Measures:
     names, producers = _transactions(turn)
     added = [AddPartitionsToTxnTopic(topic, list(range(ADDED)))]
     frames = [_adding(name, producer, added) for name, producer in zip(names, producers, strict=True)]
-    answers = [ask(turn.target.port, frame) for frame in frames]
-    if len(set(answers)) > 1:
-        raise LoadFailed("partitions were not added to each transaction")
-    figures = send(turn, [[frame] for frame in frames], answers[:1], **turn.timed())
+    for frame in frames:
+        answer = _added(turn.target.port, frame)
+    figures = send(turn, [[frame] for frame in frames], [answer], **turn.timed())
     _end(turn.target.port, names, producers)
     return figures
 
@@ -64,11 +64,12 @@ def add_each(turn: Turn) -> Measures:
     """Each connection has a transaction, and adds a partition with each request."""
     topic = turn.topic("added", ADDED)
     names, producers = _transactions(turn)
+    _wait_until_known(turn.target.port, f"{names[0]}-first", topic)
     requests = [
         [_adding(name, producer, [AddPartitionsToTxnTopic(topic, [index])]) for index in range(ADDED)]
         for name, producer in zip(names, producers, strict=True)
     ]
-    answers = [_added(topic, index) for index in range(ADDED)]
+    answers = [_success(topic, index) for index in range(ADDED)]
     figures = send(turn, requests, answers, warm=0, seconds=LONGEST_S)
     _end(turn.target.port, names, producers)
     return figures
@@ -91,7 +92,31 @@ def _end(port: int, names: list[str], producers: list[tuple[int, int]]) -> None:
         _asked(port, ApiKey.END_TXN, END_VERSION, EndTxnRequest(name, *producer, False))
 
 
-def _added(topic: str, partition: int) -> bytes:
+def _added(port: int, frame: bytes) -> bytes:
+    """The answer, once it has no error: Apache Kafka knows a new topic a moment after it has
+    answered CreateTopics."""
+    ends = time.monotonic() + LONGEST_S
+    while True:
+        answer = ask(port, frame)
+        body = answer[4:]
+        _, at = parse_response(body, ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION)
+        found = decode_exact(AddPartitionsToTxnResponse, ADD_VERSION, body, at)
+        results = [each for topic in found.results_by_topic_v3_and_below for each in topic.results_by_partition]
+        if not any(each.partition_error_code for each in results):
+            return answer
+        if time.monotonic() > ends:
+            raise LoadFailed(f"partitions were not added: {results[0]}")
+        time.sleep(RETRY_S)
+
+
+def _wait_until_known(port: int, name: str, topic: str) -> None:
+    """Add all partitions to a transaction that then ends: the broker knows each."""
+    producer = _producer(port, name)
+    _added(port, _adding(name, producer, [AddPartitionsToTxnTopic(topic, list(range(ADDED)))]))
+    _end(port, [name], [producer])
+
+
+def _success(topic: str, partition: int) -> bytes:
     result = AddPartitionsToTxnTopicResult(topic, [AddPartitionsToTxnPartitionResult(partition)])
     answer = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[result])
     return encode_response(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION, CORRELATION_ID, answer)
@@ -100,7 +125,10 @@ def _added(topic: str, partition: int) -> bytes:
 def _producer(port: int, name: str) -> tuple[int, int]:
     """Id and epoch of a transactional producer."""
     request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[name])
-    while answer_of(port, ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code:
+    ends = time.monotonic() + LONGEST_S
+    while code := answer_of(port, ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code:
+        if time.monotonic() > ends:
+            raise LoadFailed(f"the coordinator of {name} is not found: error {code}")
         time.sleep(RETRY_S)
     made = _asked(port, ApiKey.INIT_PRODUCER_ID, INIT_VERSION, InitProducerIdRequest(name, TIMEOUT_MS))
     return made.producer_id, made.producer_epoch
@@ -108,10 +136,11 @@ def _producer(port: int, name: str) -> tuple[int, int]:
 
 def _asked(port: int, api: ApiKey, version: int, request: Struct) -> Any:
     """The answer without an error, of a coordinator that has loaded its transactions."""
+    ends = time.monotonic() + LONGEST_S
     while (answer := answer_of(port, api, version, request)).error_code in (
         *RETRIABLE,
         ErrorCode.CONCURRENT_TRANSACTIONS,
-    ):
+    ) and time.monotonic() < ends:
         time.sleep(RETRY_S)
     if answer.error_code:
         raise LoadFailed(f"{api.name} failed with {answer.error_code}")
