@@ -101,7 +101,9 @@ def _added(port: int, frame: bytes) -> bytes:
         body = answer[4:]
         _, at = parse_response(body, ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION)
         found = decode_exact(AddPartitionsToTxnResponse, ADD_VERSION, body, at)
-        results = [each for topic in found.results_by_topic_v3_and_below for each in topic.results_by_partition]
+        results = [
+            each for topic in found.results_by_topic_v3_and_below for each in topic.results_by_partition
+        ]
         if not any(each.partition_error_code for each in results):
             return answer
         if time.monotonic() > ends:

@@ -41,7 +41,6 @@ NICENESS = 10
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 IOPRIO_LOWEST = (2 << 13) | 7  # of the class best effort, and never idle: see `lower_priority`
 JOIN_S = 10.0
-PAUSE_FACTOR = 10  # pause after a check, in times of its length: thousands of logs may be checked
 MIN_CALL_INTERVAL_S = 0.01
 
 
@@ -76,7 +75,7 @@ class CleanerThread(threading.Thread):
                 log.debug("nothing cleaned: %s", error)
                 busy = False
             if not busy:
-                state.back_off(PAUSE_FACTOR * (time.monotonic() - began))
+                state.back_off(time.monotonic() - began)
         self._caller.close()
 
     def _clean_filthiest(self) -> bool:

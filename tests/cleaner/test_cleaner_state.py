@@ -7,6 +7,7 @@ import pytest
 from kbroker.cleaner.cleaner_state import (
     DIRTIEST,
     FAILURES,
+    LONGEST_PAUSE_S,
     MAX_MAP_BYTES,
     READ_BYTES,
     RUNS,
@@ -40,12 +41,20 @@ def test_a_call_ends_the_back_off_also_when_it_came_before_it(state: CleanerStat
     assert not waiting.is_alive()
 
 
-def test_a_call_waits_for_the_least_back_off(state: CleanerState, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("check_s", "pause_s"),
+    [(0.0, 0.0), (0.05, 0.5), (0.4, 4.0), (30.0, LONGEST_PAUSE_S), (3600.0, LONGEST_PAUSE_S)],
+)
+def test_a_call_waits_for_a_pause_after_the_check(
+    state: CleanerState, monkeypatch: pytest.MonkeyPatch, check_s: float, pause_s: float
+) -> None:
+    """A check that lasts long has waited for a hung worker or a suspended host: the pause after it
+    has a bound."""
     waits: list[float] = []
     monkeypatch.setattr(state.stop, "wait", waits.append)
     state.wake_threads()
-    state.back_off(7.0)
-    assert waits == [7.0]
+    state.back_off(check_s)
+    assert waits == [pytest.approx(pause_s)]
 
 
 def test_after_the_end_there_is_no_back_off(state: CleanerState) -> None:
@@ -127,15 +136,14 @@ def test_a_complete_cleaning_counts_its_bytes(state: CleanerState) -> None:
     assert [int(state.metrics.words[word]) for word in (RUNS, READ_BYTES, WRITTEN_BYTES)] == [1, 7, 5]
 
 
-def test_the_minimum_back_off_is_a_part_of_the_maximum(
-    state: CleanerState, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pause_is_a_part_of_the_back_off(state: CleanerState, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(state.stop, "wait", waits.append)
     monkeypatch.setattr(state._wake, "wait", waits.append)
-    state.back_off(7.0)
-    state.back_off(700.0)
-    assert waits == [7.0, 593.0, 700.0, 0.0]
+    state.back_off(0.25)
+    state.configure({"log.cleaner.backoff.ms": "1000"})
+    state.back_off(0.25)
+    assert waits == [2.5, 597.5, 2.5, 0.0]
 
 
 def test_the_largest_back_off_can_be_waited_for(state: CleanerState, monkeypatch: pytest.MonkeyPatch) -> None:
