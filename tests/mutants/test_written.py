@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.ledger import REASONS, RESULTS
 from tests.mutants.module_mutants import mutants_of
 from tests.mutants.written import FIELDS, WRITTEN, written
 
@@ -85,3 +86,11 @@ def test_each_row_names_present_code() -> None:
     sources = {name: (ROOT / name).read_text() for name in {row["module"] for row in rows}}
     counts = [(row["module"], row["before"], sources[row["module"]].count(row["before"])) for row in rows]
     assert [each for each in counts if each[2] != 1] == []
+
+
+@pytest.mark.parametrize("path", [RESULTS, REASONS])
+def test_each_result_is_of_a_present_module(path: Path) -> None:
+    """The results of a module that has another name now would be tried again as new ones."""
+    with open(path, newline="") as file:
+        named = {row["module"] for row in csv.DictReader(file)}
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
