@@ -119,13 +119,16 @@ class Bound(NamedTuple):
 @dataclass
 class QuotaTable:
     """Finds the quota in force for a client. Runs in: control and network, each with its own table,
-    which `merge` changes in place: a change costs its own size, however many quotas there are."""
+    which `merge` changes in place: a change costs its own size, however many quotas there are.
+
+    present: the keys that any entity has.
+    """
 
     quotas: dict[Entity, dict[str, float]]
 
     def __post_init__(self) -> None:
         self._entities = Counter(key for values in self.quotas.values() for key in values)
-        self._present = set(self._entities)
+        self.present = set(self._entities)
 
     def merge(self, changed: "QuotaTable") -> None:
         """Replace all quotas of these entities. An entity without values has no quota any more."""
@@ -134,11 +137,11 @@ class QuotaTable:
             self._entities.update(list(values))
             if values:
                 self.quotas[entity] = values
-        self._present = {key for key, count in self._entities.items() if count > 0}
+        self.present = {key for key, count in self._entities.items() if count > 0}
 
     def has(self, *keys: str) -> bool:
         """Whether any entity has one of these keys."""
-        return not self._present.isdisjoint(keys)
+        return not self.present.isdisjoint(keys)
 
     def bound(self, key: str, user: str, client_id: str) -> Bound | None:
         """The quota of a client, None when there is none."""

@@ -19,6 +19,9 @@ from typing import Final
 
 VARIABLE: Final = "KBROKER_FAILPOINT"
 _FILE: Final = Path(path) if (path := os.environ.get(VARIABLE)) else None
+ARMED: Final = _FILE is not None
+"""Whether a test has set the variable. Code that runs for every commit checks this, and calls
+nothing."""
 _seen: dict[str, int] = {}
 
 

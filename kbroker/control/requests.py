@@ -226,7 +226,7 @@ class RequestTime:
 
     def counts(self) -> bool:
         """Whether any such quota is set."""
-        return self._broker.quotas.has(REQUEST_PERCENTAGE)
+        return REQUEST_PERCENTAGE in self._broker.quotas.present
 
     def spent(self, client: ClientRequest, began_ns: int) -> None:
         """Count the time of a request that is answered, or that waits now."""

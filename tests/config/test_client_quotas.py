@@ -95,6 +95,7 @@ def test_a_table_changes_in_place() -> None:
     table.merge(QuotaTable({other: {"x": 3.0}}))
     assert not table.has(KEY)
     assert table.has(KEY, "x")
+    assert table.present == {"x"}
     assert table == QuotaTable({other: {"x": 3.0}})
 
 
