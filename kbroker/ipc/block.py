@@ -15,9 +15,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
-import numpy as np
 
-from kbroker.ipc.block_kernel import block_is_whole
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.layout import MessageHead
 from kbroker.ipc.messages import ClientRequest
@@ -50,14 +48,6 @@ class Peer(NamedTuple):
 
 
 _decode_peer: Final = msgspec.msgpack.Decoder(Peer).decode
-
-
-def whole(block: bytearray, of_requests: bool) -> bool:
-    """Whether the lengths in a block fit into it. of_requests: else it holds answers."""
-    if not block:
-        return True
-    address = int(np.frombuffer(block, np.uint8).ctypes.data)
-    return bool(block_is_whole(address, len(block), of_requests))
 
 
 def row_of(call: int) -> int:

@@ -12,8 +12,8 @@ from kbroker.kernels.padding import padded
 
 @kernel("boolean(int64, int64, boolean)")
 def block_is_whole(block: int, length: int, of_requests: bool) -> bool:
-    """block: address of its first byte. of_requests: each message has a peer before its frame; an
-    answer has none."""
+    """Whether the lengths in a block fit into it. block: address of its first byte. of_requests:
+    each message has a peer before its frame; an answer has none."""
     position = 0
     while position < length:
         if length - position < MessageHead.SIZE:

@@ -23,7 +23,8 @@ from kbroker.ipc import http_messages as hm
 from kbroker.ipc import login_messages as lm
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
-from kbroker.ipc.block import pack_answer, whole
+from kbroker.ipc.block import pack_answer
+from kbroker.ipc.block_kernel import block_is_whole
 from kbroker.ipc.long_messages import PIECE, IncomingMessages, Misplaced, is_piece
 from kbroker.ipc.messages import LongRequest, Reply
 
@@ -188,7 +189,8 @@ class FrameReader:
     def _block(self, block: bytearray) -> None:
         if self._on_block is None:
             raise Malformed("a block on a link that takes none")
-        if not whole(block, self._of_requests):
+        address = int(np.frombuffer(block, np.uint8).ctypes.data)
+        if not block_is_whole(address, len(block), self._of_requests):
             raise Malformed(f"a block of {len(block)} bytes whose lengths do not fit")
         self._on_block(block)
 
