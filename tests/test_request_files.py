@@ -6,8 +6,8 @@ import pytest
 
 from tests.request_files import counted
 
-MAX_FILES = {"produce": 19, "fetch": 13, "commit": 31}
-"""Fewer is better; ADR 0026 says which goals these numbers miss."""
+MAX_FILES = {"produce": 19, "fetch": 13, "commit": 25}
+"""Fewer is better; ADR 0026 compares these numbers with their goals."""
 
 
 @pytest.mark.slow

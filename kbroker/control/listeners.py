@@ -21,11 +21,11 @@ class Listeners(Struct):
     partitions. opened_late: called with each log that had found no room and is open now. leaders:
     called when the IO workers know other leaders of partitions. deletion: called with each topic
     that has been deleted. acls: called when ACLs have changed. connection: called with the id of
-    each closed connection that had sent what is kept by connection.
-    block_servers: called first with each block of requests; requests they serve need no further
-    call. request_servers: by the first two bytes of a request's frame, its API key: called with
-    each other request of a block; True if it is served. sliced_apis: keys of APIs whose requests
-    may take long, although they are short.
+    each closed connection that had sent what is kept by connection. block_servers: called first
+    with each block of requests; requests they serve need no further call. False if none is left.
+    request_servers: by the first two bytes of a request's frame, its API key: called with each
+    other request of a block; True if it is served. sliced_apis: keys of APIs whose requests may
+    take long, although they are short.
     """
 
     settings: list[Callable[[BrokerConfig, BrokerConfig], None]] = field(default_factory=list)
@@ -36,6 +36,6 @@ class Listeners(Struct):
     deletion: list[Callable[[Topic], None]] = field(default_factory=list)
     acls: list[Callable[[], None]] = field(default_factory=list)
     connection: list[Callable[[int], None]] = field(default_factory=list)
-    block_servers: list[Callable[[AsyncLink, bytearray], None]] = field(default_factory=list)
+    block_servers: list[Callable[[AsyncLink, bytearray], bool]] = field(default_factory=list)
     request_servers: dict[bytes, RequestServer] = field(default_factory=dict)
     sliced_apis: set[int] = field(default_factory=set)

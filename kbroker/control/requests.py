@@ -97,7 +97,8 @@ class Requests:
         if not self._request_time.counts():
             servers = self._broker.listeners.request_servers
             for serve in self._broker.listeners.block_servers:
-                serve(link, block)
+                if not serve(link, block):
+                    return
         self._blocks.append((link, servers, requests(block)))
         if not self._continues:
             self._serve_blocks()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.config.client_quotas import REQUEST_PERCENTAGE, QuotaTable, entity_of
 from kbroker.control import requests as module
 from kbroker.control.requests import Requests
 from kbroker.ipc.background import Background
@@ -109,6 +110,33 @@ def test_a_short_block_is_served_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     async def run(requests: Requests) -> None:
         link, _ = links()
         requests.take_block(link, block(range(1, 4)))
+        assert link.answered == [1, 2, 3]
+
+    _served(tmp_path, run)
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_block_of_which_a_fast_path_has_served_all_is_not_read_again(tmp_path: Path, is_left: bool) -> None:
+    async def run(requests: Requests) -> None:
+        requests._broker.listeners.block_servers.append(lambda *_: is_left)
+        link, _ = links()
+        requests.take_block(link, block(range(1, 4)))
+        await turns(20)
+        assert link.answered == ([1, 2, 3] if is_left else [])
+
+    _served(tmp_path, run)
+
+
+def test_no_fast_path_serves_blocks_while_the_time_of_requests_has_a_quota(tmp_path: Path) -> None:
+    async def run(requests: Requests) -> None:
+        requests._broker.listeners.block_servers.append(lambda *_: False)
+        user = entity_of([("user", "u")])
+        requests._broker.quotas.merge(QuotaTable({user: {REQUEST_PERCENTAGE: 1.0}}))
+        link, _ = links()
+        requests.take_block(link, block(range(1, 4)))
+        assert link.answered == [1, 2, 3]
+        requests._broker.quotas.merge(QuotaTable({user: {}}))
+        requests.take_block(link, block(range(4, 5)))
         assert link.answered == [1, 2, 3]
 
     _served(tmp_path, run)

@@ -138,8 +138,10 @@ class Scene:
             for call, frame in zip(self.numbers(first, frames), frames, strict=True)
         ]
         block = bytearray(b"".join(packed))
-        self.service.commit_cache.take(self.link, block)
-        return {call: self._serve(peer, frame) for call, peer, frame in requests(block)}
+        is_left = self.service.commit_cache.take(self.link, block)
+        left = list(requests(block))
+        assert is_left == bool(left)
+        return {call: self._serve(peer, frame) for call, peer, frame in left}
 
     async def _serve(self, peer: bytes, frame: bytes) -> bytes | None:
         found: bytes | None = await answer_of(dispatch_of(self.broker)(client_request(peer, frame)))

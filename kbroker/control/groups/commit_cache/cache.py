@@ -36,7 +36,6 @@ from kbroker.control.groups.shard import GroupShard
 from kbroker.control.links.append_queue import WRITTEN
 from kbroker.control.links.appender import Appender
 from kbroker.ipc.block import answers, client_request, pack_answer, pack_peer, peer_of, request_at
-from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.long_messages import REPEATABLE_BYTES
 from kbroker.ipc.messages import ClientRequest
@@ -126,8 +125,10 @@ class CommitCache:
         )
         words[CacheTables.READY] = self._ready.ctypes.data
         words[CacheTables.BATCHES] = self._batches.ctypes.data
+        words[CacheTables.VERSIONS] = broker.cached_answers.words.ctypes.data
         runtime.before_timers(self._decisions.settle_touched)
         broker.listeners.acls.append(self._decisions.forget_all)
+        broker.listeners.config.append(self._limit_batches)
         shard.table.offsets.on_change = broker.cached_answers.group_changed
 
     # --- decisions --------------------------------------------------------------------------------
@@ -225,12 +226,17 @@ class CommitCache:
             return
         self._version = version
         self._decisions.forget_all()
+        self._limit_batches()
         topic = catalogue.get(self._shard.topic)
         count = 0 if topic is None else len(topic.partitions)
         if count != len(self._heads):
             self._heads = np.full((count, 2), -1, np.int64)
             self._rows.words[CacheTables.HEADS] = self._heads.ctypes.data
             self._rows.words[CacheTables.TOPIC_COUNT] = count
+
+    def _limit_batches(self, *_: object) -> None:
+        """The topic may be new, or its max.message.bytes may have changed."""
+        self._rows.words[CacheTables.MAX_BATCH] = self._broker.largest_batch(self._shard.topic)
 
     def forget(self, key: str) -> None:
         """Another operation of the group begins."""
@@ -244,29 +250,27 @@ class CommitCache:
 
     # --- commits --------------------------------------------------------------------------------------
 
-    def take(self, link: AsyncLink, block: bytearray) -> None:
-        """Serve the requests of a block that the fast path can decide; they need no further
-        call."""
+    def take(self, link: AsyncLink, block: bytearray) -> bool:
+        """Serve the requests of a block that the fast path can decide; they need no further call.
+        Returns whether others are left."""
         self._check_topics()
-        if not self._decisions.count:
-            return
         words = self._rows.words
-        now_ms = self._broker.now_ms()
-        words[CacheTables.NOW] = now_ms
-        words[CacheTables.NOW_MONOTONIC] = monotonic_ms()
-        words[CacheTables.MAX_BATCH] = self._broker.largest_batch(self._shard.topic)
+        if not words[CacheTables.DECISION_COUNT]:
+            return True
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         batches = take_commits(self._rows.address, address, len(block))
         if used := int(words[CacheTables.HEARTBEAT_BYTES]):
             for count, metric, place in HEARTBEATS:
                 if words[count]:
-                    failpoint.reach(place)
+                    if failpoint.ARMED:
+                        failpoint.reach(place)
                     self._broker.metrics.words[metric] += int(words[count])
             link.answer(self._heartbeat_answers[:used].tobytes())
         for number, row in enumerate(self._batches[:batches].tolist()):
-            self._write(link, block, number, row, now_ms)
+            self._write(link, block, number, row)
+        return bool(words[CacheTables.LEFT])
 
-    def _write(self, link: AsyncLink, block: bytearray, number: int, row: list[int], now_ms: int) -> None:
+    def _write(self, link: AsyncLink, block: bytearray, number: int, row: list[int]) -> None:
         entries: Words = np.empty((row[CommitBatch.ENTRIES], 3), np.int64)
         commits: Words = np.empty((row[CommitBatch.COMMITS], 2), np.int64)
         list_batch(self._rows.address, number, entries.ctypes.data, commits.ctypes.data)
@@ -274,7 +278,7 @@ class CommitCache:
         batch = Batch(
             link,
             row[CommitBatch.PARTITION],
-            now_ms,
+            int(self._rows.words[CacheTables.NOW]),
             self._records[start : start + row[CommitBatch.BYTES]].tobytes(),
             self._ready[ready : ready + row[CommitBatch.ANSWERS_BYTES]].tobytes(),
             entries,
@@ -289,17 +293,18 @@ class CommitCache:
 
     def _written(self, batch: Batch, failure: KafkaError | None) -> None:
         self._pending -= 1
-        if failure is None or failure.code in WRITTEN:  # as the runtime does (FollowingMachine)
+        written = failure is None or failure.code in WRITTEN  # as the runtime does (FollowingMachine)
+        if written:
             self._apply(batch)
-            self._broker.cached_answers.words[self._decisions.words_of(batch.commits[:, 0])] += 1
-        end_commits(self._rows.address, batch.commits.ctypes.data, len(batch.commits))
+        end_commits(self._rows.address, batch.commits.ctypes.data, len(batch.commits), written)
         if self._waiting:
             self._call_waiting()
         if failure is not None:
             log.warning("%s-%d: append failed: %s", self._shard.topic, batch.partition, failure)
             self._refuse(batch, failure)
             return
-        failpoint.reach(ANSWERING)
+        if failpoint.ARMED:
+            failpoint.reach(ANSWERING)
         self._broker.metrics.words[NO_ERROR] += len(batch.entries)
         if not batch.link.closed:
             batch.link.answer(batch.answers)

@@ -54,7 +54,7 @@ class CachedDecisions:
         self._groups: dict[str, int] = {}
         self._free_groups: list[int] = []
         self._in_flight: Words = np.zeros(0, np.int64)
-        self._cached_answers: Words = np.zeros(0, np.int64)
+        self._versions: Words = np.zeros(0, np.int64)
         self._table: Words = CachedDecision.table(0)
         self._index: Words = np.zeros(0, np.int64)
         self._touched: Words = np.zeros(0, np.int64)
@@ -121,6 +121,7 @@ class CachedDecisions:
         self._renewal[number] = renewal
         self._numbers[key] = number
         self._keys[number] = key
+        self._words[CacheTables.DECISION_COUNT] = len(self._keys)
         self._of_group.setdefault(group_id, []).append(number)
 
     def _group(self, group_id: str) -> int:
@@ -132,10 +133,11 @@ class CachedDecisions:
                 grown[:old] = self._in_flight
                 self._in_flight = grown
                 self._words[CacheTables.IN_FLIGHT] = grown.ctypes.data
-                self._cached_answers = np.resize(self._cached_answers, len(grown))
+                self._versions = np.resize(self._versions, len(grown))
+                self._words[CacheTables.GROUP_VERSIONS] = self._versions.ctypes.data
                 self._free_groups += range(len(grown) - 1, old - 1, -1)
             number = self._groups[group_id] = self._free_groups.pop()
-            self._cached_answers[number] = word_of(group_id)
+            self._versions[number] = word_of(group_id)
         return number
 
     def _make_room(self) -> bool:
@@ -174,6 +176,7 @@ class CachedDecisions:
                 self._table[number, CachedDecision.LIVE] = 0
                 del self._numbers[self._keys.pop(number)], self._renewal[number], self._contents[number]
                 self._free.append(number)
+            self._words[CacheTables.DECISION_COUNT] = len(self._keys)
         if group_id in self._groups and not self.in_flight(group_id):
             self._free_groups.append(self._groups.pop(group_id))
 
@@ -186,10 +189,6 @@ class CachedDecisions:
         """Whether commits of the group are being written."""
         number = self._groups.get(group_id)
         return number is not None and bool(self._in_flight[number])
-
-    def words_of(self, numbers: Words) -> Words:
-        """The words of cached answers of groups, by their numbers."""
-        return self._cached_answers[numbers]
 
     def settle_touched(self) -> None:
         """Extend the sessions of the members that have committed since the last call."""

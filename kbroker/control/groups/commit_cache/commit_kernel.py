@@ -21,6 +21,7 @@ from kbroker.ipc.layout import MessageHead
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import CLOCK_MONOTONIC, CLOCK_REALTIME, clock_ns
 from kbroker.kernels.memory import (
     copy,
     load_i16_be,
@@ -235,14 +236,32 @@ def _write_batches(cache: int, block: int) -> int:
     return batches
 
 
-@kernel("int64(int64, int64, int64)")
-def take_commits(cache: int, block: int, length: int) -> int:
-    """Serve the requests of a block that have a cached decision; the number of batches to write. A
-    request that is served loses its call."""
+@inlined
+def _begin_block(cache: int) -> None:
+    """The time of a block, and nothing served of it."""
+    clock = get(cache, CacheTables.SCRATCH)
+    put(cache, CacheTables.NOW, clock_ns(CLOCK_REALTIME, clock) // 1_000_000)
+    put(cache, CacheTables.NOW_MONOTONIC, clock_ns(CLOCK_MONOTONIC, clock) // 1_000_000)
     put(cache, CacheTables.HEARTBEAT_BYTES, 0)
     put(cache, CacheTables.HEARTBEATS, 0)
     put(cache, CacheTables.CONSUMER_HEARTBEATS, 0)
+
+
+@inlined
+def _count_left(cache: int, requests: int, commits: int) -> None:
+    """How many of these requests are left to Python."""
+    heartbeats = get(cache, CacheTables.HEARTBEATS) + get(cache, CacheTables.CONSUMER_HEARTBEATS)
+    put(cache, CacheTables.LEFT, requests - commits - heartbeats)
+
+
+@kernel("int64(int64, int64, int64)")
+def take_commits(cache: int, block: int, length: int) -> int:
+    """Serve the requests of a block that have a cached decision; the number of batches to write. A
+    request that is served loses its call. If a table is full, the rest counts as one that is
+    left."""
+    _begin_block(cache)
     position = 0
+    requests = 0
     commits = 0
     entries = 0
     answered = 0
@@ -276,6 +295,8 @@ def take_commits(cache: int, block: int, length: int) -> int:
             answered += get(commit, Commit.ANSWER_BYTES)
             commits += 1
         position += load_i64(message)
+        requests += 1
+    _count_left(cache, requests + (1 if position < length else 0), commits)
     return _write_batches(cache, block) if commits else 0
 
 
@@ -322,9 +343,15 @@ def apply_entries(cache: int, entries: int, count: int, batch: int) -> int:
     return gone
 
 
-@kernel("void(int64, int64, int64)")
-def end_commits(cache: int, groups: int, count: int) -> None:
-    """Commits of these groups have ended."""
+@kernel("void(int64, int64, int64, boolean)")
+def end_commits(cache: int, groups: int, count: int, written: bool) -> None:
+    """Commits of these groups have ended. written: they are in the log, so cached answers with
+    offsets of the groups are outdated."""
     for at in range(count):
-        counter = get(cache, CacheTables.IN_FLIGHT) + 8 * load_i64(groups + 16 * at)
+        group = load_i64(groups + 16 * at)
+        counter = get(cache, CacheTables.IN_FLIGHT) + 8 * group
         store_i64(counter, load_i64(counter) - 1)
+        if written:
+            number = load_i64(get(cache, CacheTables.GROUP_VERSIONS) + 8 * group)
+            version = get(cache, CacheTables.VERSIONS) + 8 * number
+            store_i64(version, load_i64(version) + 1)

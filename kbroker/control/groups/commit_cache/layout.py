@@ -45,6 +45,10 @@ class CacheTables(Row, writer="control", words=40):
     HEARTBEATS = word("count", "answers there to members of classic groups")
     CONSUMER_HEARTBEATS = word("count", "answers there to members of consumer groups")
     HASH_KEY = word("bits", "of the hashes in the indexes")
+    DECISION_COUNT = word("count", "valid decisions")
+    LEFT = word("count", "requests of this block that are left to Python")
+    VERSIONS = word("address", "words of AnswerVersion, shared")
+    GROUP_VERSIONS = word("address", "number of each group's word there")
 
 
 class CachedDecision(Row, writer="control"):

@@ -357,7 +357,7 @@ def test_trailing_and_short_requests_are_not_read_past_their_end(tmp_path: Path)
         frame = commit(9, {"a": [(0, 50, ""), (1, 51, "m")]}, {})
         for cut in range(10, len(frame) - 5):
             block = bytearray(pack_request(-1, PEER, frame[4 : len(frame) - cut]))
-            scene.service.commit_cache.take(scene.link, block)
+            assert scene.service.commit_cache.take(scene.link, block)
             assert len(list(requests(block))) == 1
         assert len(encode(OffsetCommitRequest(), 9)) > 0
 
