@@ -249,7 +249,7 @@ def _begin_block(cache: int) -> None:
 
 @inlined
 def _count_left(cache: int, requests: int, commits: int) -> None:
-    """How many of these requests are left to Python."""
+    """Count those of these requests that are left to Python."""
     heartbeats = get(cache, CacheTables.HEARTBEATS) + get(cache, CacheTables.CONSUMER_HEARTBEATS)
     put(cache, CacheTables.LEFT, requests - commits - heartbeats)
 
