@@ -12,7 +12,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import AsJson, DryRun, connected, examples
 from kbroker.cli.output import print_json, print_table, say
-from kbroker.cli.setting_names import known_names
+from kbroker.cli.setting_names import at_next_start, known_names
 from kbroker.config.close_names import suggestion
 
 app = typer.Typer(
@@ -180,5 +180,7 @@ def alter(
     if entity is Entity.BROKER:  # the broker accepts any name, as Apache Kafka does for its plug-ins
         for key in sorted(set(new_values) - (names := known_names())):
             say(f"{key} is not a setting of kbroker{suggestion(key, names)}")
+        for key in sorted(at_next_start((*new_values, *(delete or [])))):
+            say(f"{key}: kbroker stores it, and uses it from its next start on")
     subject = f"{entity.value} {name}" if name else "all brokers"
     say(f"{subject}: {'would be altered' if validate_only else 'altered'}")

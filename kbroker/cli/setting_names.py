@@ -1,6 +1,7 @@
-"""Suggests names for an unknown setting. Pure."""
+"""Names of settings: suggestions for an unknown one, and which take effect later. Pure."""
 
 import re
+from collections.abc import Iterable
 
 from kbroker.config.close_names import suggestion
 
@@ -18,3 +19,10 @@ def known_names() -> set[str]:
     from kbroker.config import broker, group, topic
 
     return {*broker.BROKER, *group.GROUP, *topic.TOPIC}
+
+
+def at_next_start(names: Iterable[str]) -> set[str]:
+    """Those of these settings of a broker that a running broker only stores."""
+    from kbroker.config.broker import row_of
+
+    return {name for name in names if (row := row_of(name)) is not None and row.at_next_start}

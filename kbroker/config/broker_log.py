@@ -78,9 +78,9 @@ LOG = (
             doc="How far a record's timestamp may lie in the future."),
     Setting("log.initial.task.delay.ms", LONG, 30000, at_least(0), importance=LOW, internal=True,
             doc="Delay of the first retention and flush round after the start."),
-    Setting("num.recovery.threads.per.data.dir", INT, 2, at_least(1), CLUSTER, HIGH,
+    Setting("num.recovery.threads.per.data.dir", INT, 2, at_least(1), CLUSTER, HIGH, at_next_start=True,
             doc="Logs that are recovered at the same time in each log directory after an unclean stop. At "
-            "most 256."),
+            "most 256. A change takes effect at the next start."),
     Setting("message.max.bytes", INT, 1048588, at_least(0), CLUSTER, HIGH,
             doc="Largest record batch accepted, after compression."),
     Setting("compression.type", STRING, "producer",

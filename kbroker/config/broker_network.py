@@ -15,6 +15,7 @@ NETWORK = (
             doc="Rack name reported in Metadata and DescribeCluster; consumers may use it to prefer a "
                 "near replica."),
     Setting("listeners", LIST, ("PLAINTEXT://:9092",), list_of(may_be_empty=False), PER_BROKER, HIGH,
+            at_next_start=True,
             doc="Where the broker listens, NAME://host:port separated by commas. An empty host means "
                 "all addresses, port 0 any free port. A change takes effect at the next start."),
     Setting("advertised.listeners", LIST, None, list_of(may_be_empty=False, may_be_null=True),
@@ -23,7 +24,7 @@ NETWORK = (
                 "of an empty host."),
     Setting("listener.security.protocol.map", STRING,
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-            dynamic=PER_BROKER, importance=LOW,
+            dynamic=PER_BROKER, importance=LOW, at_next_start=True,
             doc="Security protocol of each listener name, NAME:PROTOCOL separated by commas. A change takes effect at "
                 "the next start."),
     Setting("inter.broker.listener.name", STRING, None,
@@ -35,11 +36,11 @@ NETWORK = (
     Setting("controller.listener.names", LIST, (), list_of(), importance=HIGH,
             doc="Listeners with these names belong to the controllers of a Kafka cluster. kbroker has no "
                 "controllers and does not open them."),
-    Setting("num.network.threads", INT, network_processes, at_least(1), CLUSTER, HIGH,
+    Setting("num.network.threads", INT, network_processes, at_least(1), CLUSTER, HIGH, at_next_start=True,
             default_text="half of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of network processes. Each has its own event loop and sockets and serves Produce and Fetch "
                 "itself. At most 63. A change takes effect at the next start."),
-    Setting("num.io.threads", INT, io_workers, at_least(1), CLUSTER, HIGH,
+    Setting("num.io.threads", INT, io_workers, at_least(1), CLUSTER, HIGH, at_next_start=True,
             default_text="a quarter of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of IO workers. Each is a process, and each partition's log is written by exactly one "
                 "of them. At most 128. A change takes effect at the next start."),

@@ -86,7 +86,8 @@ class Setting(Struct, frozen=True):
 
     `default` may be a function where it depends on the machine; `default_text` then says how in the docs.
     `internal` settings are parsed and used but not described to clients (as in Kafka).
-    `repeats`: a list keeps entries that occur more than once.
+    `repeats`: a list keeps entries that occur more than once. `at_next_start`: a change at run time is
+    stored, and used from the next start of the broker on.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Setting(Struct, frozen=True):
     importance: Importance = MEDIUM
     internal: bool = False
     repeats: bool = False
+    at_next_start: bool = False
     default_text: str = ""
     doc: str = ""
 

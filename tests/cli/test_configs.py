@@ -72,6 +72,19 @@ def test_a_brokers_settings_change_while_it_runs(cli: Shell, target: Target) -> 
     )
 
 
+def test_a_number_of_processes_is_stored_for_the_next_start(cli: Shell) -> None:
+    broker = cli("cluster", "describe", "--json").json["brokers"][0]["id"]
+    entity = ("broker", broker)
+    name = "num.network.threads"
+    now = by_name(cli("configs", "describe", *entity, "--all", "--json").json)[name]["value"]
+    sets = ("--set", f"{name}={2 * int(str(now))}", "--set", "log.retention.ms=123456789")
+    altered = cli("configs", "alter", *entity, *sets)
+    assert f"{name}: kbroker stores it, and uses it from its next start on" in altered.stderr
+    assert "log.retention.ms: kbroker stores" not in altered.stderr
+    deleted = cli("configs", "alter", *entity, "--delete", name, "--delete", "log.retention.ms")
+    assert f"{name}: kbroker stores it" in deleted.stderr
+
+
 def test_groups_have_settings_too(cli: Shell, target: Target, group: str) -> None:
     name = "consumer.session.timeout.ms"
     cli("configs", "alter", "group", group, "--set", f"{name}=50000")

@@ -20,6 +20,7 @@ from kbroker.config.alter import (
     invalid_update,
     replacing,
 )
+from kbroker.config.broker import row_of
 from kbroker.config.setting import ConfigError
 from kbroker.config.telemetry import takes_telemetry
 from kbroker.control.broker import Broker
@@ -36,7 +37,7 @@ from kbroker.ipc.layout import SlotState
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.slices import emptying
+from kbroker.protocol.slices import emptying, paced
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,8 @@ async def _alter(
     if validate_only or not difference:
         return
     await _apply(broker, {(kind, name): difference})
+    if kind == BROKER and (later := _at_next_start(difference)):
+        log.warning("stored, and in force from the next start of the broker on: %s", ", ".join(later))
     if kind == CLIENT_METRICS and not takes_telemetry(broker.config):
         log.warning(
             "the client metrics subscription %s has no effect: this broker does not accept metrics of clients "
@@ -90,6 +93,12 @@ async def _alter(
         )
     if MIN_ISR in difference and (note := _min_isr_note(broker, kind, name)):
         log.warning("%s", note)
+
+
+def _at_next_start(names: Iterable[str]) -> list[str]:
+    """The settings among these that a running broker only stores."""
+    rows = (row_of(name) for name in paced(names))
+    return sorted({row.name for row in rows if row is not None and row.at_next_start})
 
 
 def _min_isr_note(broker: Broker, kind: int, name: str) -> str:

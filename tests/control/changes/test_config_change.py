@@ -144,6 +144,26 @@ def test_a_subscription_that_no_client_is_offered_is_kept_and_reported(
 
 
 @pytest.mark.parametrize("name", ["", "1"])
+def test_a_setting_that_is_only_stored_is_reported(
+    made: World, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = "stored, and in force from the next start of the broker on: num.io.threads, num.network.threads"
+    counts = [
+        (setting, Op.SET, str(2 * made.broker.config.get_int(setting)))
+        for setting in ("num.network.threads", "num.io.threads")
+    ]
+    change(made, BROKER, name, ("log.retention.ms", Op.SET, "777"))
+    change(made, BROKER, name, *counts, validate_only=True)
+    assert "next start" not in caplog.text
+    change(made, BROKER, name, *counts, ("log.retention.ms", Op.SET, "778"))
+    assert line in caplog.text
+    assert "log.retention.ms" not in caplog.text
+    caplog.clear()
+    change(made, BROKER, name, *((setting, Op.DELETE, None) for setting, *_ in counts))
+    assert line in caplog.text
+
+
+@pytest.mark.parametrize("name", ["", "1"])
 def test_a_request_for_too_many_broker_settings_stores_none(made: World, name: str) -> None:
     """A broker keeps settings that it does not know, as in Kafka."""
     many = [(f"unknown.{number}", Op.SET, "1") for number in range(MAX_CHANGES + 1)]
