@@ -1,6 +1,7 @@
 /* Closed-loop produce over raw sockets: every connection keeps `in-flight` requests unanswered. Frames are built
    once; only the correlation id changes, so a request costs the generator little more than its share of a send. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ struct connection {
 };
 
 static struct topic topic;
-static int version, acks, records, value_bytes, per_request, epoll_fd;
+static int version, acks, records, value_bytes, per_request, busy_poll, epoll_fd;
 static size_t in_capacity;
 static uint64_t acked_partitions, acked_requests, stop_at_partitions;
 static int recording;
@@ -140,7 +141,8 @@ static int receive(struct connection *c) {
 static void run_until(uint64_t deadline, int refill) {
     struct epoll_event events[256];
     for (uint64_t last_progress = now_ns(), now = last_progress;;) {
-        int ready = epoll_wait(epoll_fd, events, 256, 100), waiting = 0;
+        int ready = epoll_wait(epoll_fd, events, 256, busy_poll ? 0 : 100), waiting = 0;
+        if (busy_poll && !ready) sched_yield();
         for (int i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;
             int answers = events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? receive(c) : 0;
@@ -182,6 +184,7 @@ int command_produce(void) {
     records = (int)option_int("records", 1);
     value_bytes = (int)option_int("value-bytes", 100);
     per_request = (int)option_int("partitions-per-request", 1);
+    busy_poll = (int)option_int("busy-poll", 0);
     const char *batch_path = option_text("batch", "");
     uint64_t max_bytes = (uint64_t)option_int("max-bytes", 0);
     options_done();

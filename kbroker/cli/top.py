@@ -166,9 +166,7 @@ def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
         )
         for row in sample["log_dirs"]
     ]
-    processes: Rows = [
-        (row["name"], f"{row['cpu']:.0%}", size(row["memory_bytes"])) for row in sample["processes"]
-    ]
+    processes: Rows = [(row["name"], _cpu(row), size(row["memory_bytes"])) for row in sample["processes"]]
     return [
         ("Processes", ("PROCESS", "CPU", "MEMORY"), processes),
         ("Disks", ("DEVICE", "READ", "WRITE", "BUSY", "USED")[: len(disks[0]) if disks else 0], disks),
@@ -176,6 +174,12 @@ def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
         ("Memory", ("PAGE CACHE", "OF", "TO BE WRITTEN"), _memory(sample["memory"])),
         ("Network", ("NIC", "IN", "OUT", "USED"), _interfaces(sample["nics"])),
     ]
+
+
+def _cpu(process: Mapping[str, float]) -> str:
+    """With the part of it that only polls, if it does."""
+    polling = process.get("polling", 0.0)  # an earlier version does not say
+    return f"{process['cpu']:.0%}" + (f", {polling:.0%} polling" if polling else "")
 
 
 def _memory(memory: Mapping[str, float]) -> Rows:

@@ -94,6 +94,14 @@ KBROKER = (
             doc="Time slice that network processes and IO workers request from the scheduler (Linux 6.12 and "
                 "later). With a short slice they run as soon as they are woken, even while other processes "
                 "compute. 0 requests none."),
+    Setting("kbroker.busy.poll.network.us", INT, 0, at_least(0), importance=LOW,
+            doc="Time for which a network process continues to poll its sockets and rings after its last work, before "
+                "it sleeps: a request that arrives meanwhile waits for no wake-up. A process that polls takes a whole "
+                "core, so the broker needs two cores more than it has network processes and IO workers; with fewer, "
+                "acks take longer, and it warns at its start. 0: it sleeps at once."),
+    Setting("kbroker.busy.poll.io.us", INT, 0, at_least(0), importance=LOW,
+            doc="Time for which an IO worker continues to poll its rings after its last work, before it sleeps; as "
+                "kbroker.busy.poll.network.us."),
     Setting("kbroker.local.socket.buffer.bytes", INT, 1048576, at_least(-1), importance=LOW,
             doc="SO_SNDBUF and SO_RCVBUF for clients on this host, if socket.send.buffer.bytes and "
                 "socket.receive.buffer.bytes have Kafka's default of 102400. -1, or more than the kernel allows "

@@ -43,6 +43,12 @@ def default_counts(available: int) -> tuple[int, int]:
     return max(1, min(_MAX_DEFAULT, available // 2)), max(1, min(_MAX_DEFAULT, available // 4))
 
 
+def cores_to_poll(networks: int, workers: int) -> int:
+    """Cores that a host needs so that these processes may poll (kbroker.busy.poll.*): one for each,
+    one for the kernel and the clients, and one for the other processes of the broker."""
+    return networks + workers + 2
+
+
 @cache
 def _quota() -> float | None:
     """The quota at the first call: a default does not change while the broker runs."""

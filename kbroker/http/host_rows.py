@@ -19,6 +19,7 @@ from kbroker.http.recent import Recent
 from kbroker.http.time_to_full import TimeToFull
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.shared import Shared
+from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ SUMS = (
 )
 """Prometheus' usual names, for the broker as a whole."""
 PROCESSOR_IDLE = "kafka_network_socketserver_networkprocessoravgidle_percent"
+POLLED = bind("kbroker_polling_seconds_total")
 PRESSURE = ("cpu", "io", "memory")
 MEMORY = {
     "MemTotal": "total",
@@ -104,6 +106,7 @@ class HostRows:
         read = written = 0
         self._sums = dict.fromkeys(SUMS, 0.0)
         cpu: dict[tuple[str, str], NDArray[np.int64]] = {}
+        polled = dict(zip(process_names(self._shared), self._shared.metrics[:, POLLED].tolist(), strict=True))
         seen: dict[int, psutil.Process] = {}
         for name, pid in self._pids():
             try:
@@ -112,7 +115,8 @@ class HostRows:
                 io = process.io_counters()
                 if name.startswith("network"):
                     times = process.cpu_times()
-                    cpu[name, str(pid)] = np.array([(times.user + times.system) * 1e9], np.int64)
+                    busy_ns = (times.user + times.system) * 1e9 - polled[name]
+                    cpu[name, str(pid)] = np.array([busy_ns], np.int64)
             except (psutil.Error, OSError) as error:  # it died, or procfs hides it
                 log.debug("process %d cannot be read: %s", pid, error)
                 continue
@@ -140,7 +144,7 @@ class HostRows:
 
     def _network_idle(self, families: Families, cpu: dict[tuple[str, str], NDArray[np.int64]]) -> None:
         """A network process has one thread and never waits for a disk: the time that it does not
-        compute, it is idle."""
+        compute, or only polls, it is idle."""
         before, seconds = self._recent.remember_at(cpu, IDLE_WINDOW_S)
         shares = [
             1 - int((now - before[process])[0]) / (seconds * 1e9)

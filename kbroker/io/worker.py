@@ -2,7 +2,7 @@
 
 Loop: drain the rings while they hold entries. Otherwise handle control's messages, results of
 threads (recovery, syncs, read-ahead) and timers; then set the sleep flag, check the rings once
-more, and block in epoll.
+more, and block in epoll. With kbroker.busy.poll.io.us it polls for some time before it sleeps.
 """
 
 import errno
@@ -11,7 +11,7 @@ import os
 import select
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import Drained, FollowUp, Stop
@@ -42,6 +42,9 @@ from kbroker.ipc.messages import (
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.ipc.scheduling import let_threads_give_way
 from kbroker.metrics import layout as ml
+
+if TYPE_CHECKING:
+    from kbroker.io.busy_poll import BusyPoll
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +88,6 @@ class Worker:
             context.config, self.logs, self.drain, self.durability, self.cleaning, monotonic_ms()
         )
         self.moves = Moves(self.logs, lambda: self.housekeeping.config, self._notify_again.add)
-        self._moves_due_ms = 0
         self.replicas = Replicas(context, self.drain, self.logs, self.durability)
         self.commands = Commands(
             LogCommands(self.logs).handlers,
@@ -102,7 +104,8 @@ class Worker:
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
             self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]
-        self._due_ms = 0
+        self._busy_poll = self._new_busy_poll(context.config.get_int("kbroker.busy.poll.io.us"))
+        self._due_ms = self._moves_due_ms = 0
         self._synced_fd = self.durability.fileno()
         self._poll = self._new_poll()
         self.link = self._new_link(context)
@@ -110,6 +113,13 @@ class Worker:
     def _new_link(self, context: ChildContext) -> ControlLink:
         hello = Hello("io", context.index, context.epoch)
         return ControlLink(context.control_sockets.connector, hello, self._poll, self._control_died)
+
+    def _new_busy_poll(self, poll_us: int) -> "BusyPoll | None":
+        if not poll_us:
+            return None
+        from kbroker.io.busy_poll import BusyPoll  # a module that few workers need
+
+        return BusyPoll(poll_us, self.drain)
 
     def _new_poll(self) -> select.epoll:
         poll = select.epoll()
@@ -142,14 +152,20 @@ class Worker:
     # --- loop --------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
+        worked = False
         for _ in range(BUSY_TURNS):
             busy = bool(self.drain.waiting) and self._append()
             if self.replicas.active and self.replicas.turn(monotonic_ms()):
                 busy = True
             if not busy:
                 break
+            worked = True
         else:
+            if self._busy_poll is not None:
+                self._busy_poll.worked()
             self._wait_for_events(0)
+            return
+        if self._busy_poll is not None and self._polls(self._busy_poll, worked):
             return
         self.sleeper.announce()
         waiting = self.drain.waiting
@@ -163,6 +179,17 @@ class Worker:
             due_ms = min(due_ms, self.replicas.next_due_ms(monotonic_ms()))
         self._wait_for_events(due_ms)
         self.sleeper.awake()
+
+    def _polls(self, busy_poll: "BusyPoll", worked: bool) -> bool:
+        """Poll instead of sleeping; False if it is time to sleep. Events of descriptors are taken
+        first: their delay is that of no entry."""
+        if worked:
+            busy_poll.worked()
+        if (self.drain.waiting and self._blocked()) or not busy_poll.continues():
+            return False
+        self._wait_for_events(0)
+        busy_poll.poll(self.replicas.active)
+        return True
 
     def _blocked(self) -> bool:
         """Whether entries wait only because a completion ring is full (its reader will drain it

@@ -60,6 +60,9 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_received_bytes_total", "Bytes received from clients.", by_process=True, role="network"),
     counter("kbroker_sent_bytes_total", "Bytes sent to clients.", by_process=True, role="network"),
     histogram("kbroker_loop_lag_seconds", "How late a timer of the process's event loop fires.", by_process=True),
+    counter("kbroker_polling_seconds_total", "CPU time for which a process polled instead of sleeping "
+            "(kbroker.busy.poll.network.us, kbroker.busy.poll.io.us). It is part of the CPU time of the process, and "
+            "idle time in Kafka's metrics of idle threads.", by_process=True, scale=NS),
     gauge("kbroker_arena_used_bytes", "Arena of received requests in use.", by_process=True, role="network"),
     gauge("kbroker_outboxes_used", "Fetch answers that a sending thread sends or that wait for their socket; a "
           "process has room for 512.", by_process=True, role="network"),

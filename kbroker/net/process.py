@@ -73,6 +73,7 @@ class NetworkProcess:
         self._listeners = [(each, each.protocol.tls, each.protocol.sasl) for each in config.listeners]
         self._loop: asyncio.AbstractEventLoop
         self._turn_requested, self._in_turn, self._served_events = False, False, 0
+        self._poll_requested = False
         frames, refused, produced = ReceivedFrames(self), RefusedFrames(self), ProduceAnswers(self)
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             EventKind.REQUEST: frames.request,
@@ -105,6 +106,7 @@ class NetworkProcess:
         self._register(int(self.tables.words[Context.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
         self._register(self.senders.fileno(), Epoll.IN, SENDERS)
         self.senders.start()
+        self.tables.words[Context.POLL_NS] = 1000 * self.config.get_int("kbroker.busy.poll.network.us")
         loop.add_reader(self.tables.epoll.fileno(), self.turn)
         self.handoff.start(loop)
         self.handoff.report()
@@ -143,6 +145,9 @@ class NetworkProcess:
                 break
             stalled = count and words[Context.STALLED] >= 0
             if not (words[Context.MORE] or stalled) and words[Context.DIRTY] < 0:
+                if words[Context.POLLING] and not self._poll_requested:
+                    self._poll_requested = True
+                    self._loop.call_soon(self._poll_on)
                 break
         else:
             self.request_turn()
@@ -174,6 +179,11 @@ class NetworkProcess:
         if not self._turn_requested:
             self._turn_requested = True
             self._loop.call_soon(self.turn)
+
+    def _poll_on(self) -> None:
+        """The loop has had a turn, which did not block."""
+        self._poll_requested = False
+        self.turn()
 
     def resume(self, row: int) -> None:
         """Continue a connection that had to stop reading, before the current turn ends."""

@@ -5,8 +5,25 @@ appends, wake-ups.
 from kbroker.ipc.layout import Completion, ProcessLine
 from kbroker.ipc.ring import TAIL, ring_entry, ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import CLOCK_REALTIME, Epoll, clock_ns, epoll_ctl, epoll_wait
-from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64, store_release
+from kbroker.kernels.libc import (
+    CLOCK_REALTIME,
+    CLOCK_THREAD_CPUTIME_ID,
+    Epoll,
+    clock_ns,
+    epoll_ctl,
+    epoll_wait,
+    sched_yield,
+)
+from kbroker.kernels.memory import (
+    INT64_MAX,
+    exchange,
+    fence,
+    load_i32,
+    load_i64,
+    store_i32,
+    store_i64,
+    store_release,
+)
 from kbroker.kernels.rows import get, put
 from kbroker.net.fetch.send_kernel import continue_sending, forget_box, take_returned
 from kbroker.net.produce.queue_kernel import answer_dirty, take_completion
@@ -29,7 +46,9 @@ from kbroker.net.rows.connection_kernel import (
 )
 from kbroker.net.rows.count_kernel import end_runs, monotonic_ns
 
-ROUNDS = 4  # rounds in one call, before Python has a turn
+ROUNDS = 4  # rounds in one call that find something, before Python has a turn
+POLL_TURN_NS = 50_000  # of polling in one call, before the event loop has a turn
+POLL_GAP_NS = 20_000  # CPU time between two calls that poll; a longer one was other work
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
 SENDERS = -2  # epoll data of the pipe by which senders return outboxes
 FLAGS_SERVED = (
@@ -173,13 +192,52 @@ def _read_clocks(cx: int) -> None:
     store_i64(get(cx, Context.PROCESS_LINE) + 8 * ProcessLine.HEARTBEAT_NS, now)
 
 
+@inlined
+def _count_polling(cx: int, most_ns: int, continues: bool) -> None:
+    """Count the CPU time since the last call as polling if it is less than `most_ns`. continues:
+    what follows is polling, too."""
+    now = clock_ns(CLOCK_THREAD_CPUTIME_ID, get(cx, Context.SCRATCH))
+    before = get(cx, Context.POLLED_NS)
+    if before != 0 and now - before < most_ns:
+        put(cx, Context.STAT_POLLED_NS, get(cx, Context.STAT_POLLED_NS) + now - before)
+    put(cx, Context.POLLED_NS, now if continues else 0)
+
+
+@inlined
+def _polls(cx: int, found: int) -> bool:
+    """Whether the process polls on, because its last work is not long ago. found: by this round."""
+    poll_ns = get(cx, Context.POLL_NS)
+    if poll_ns == 0:
+        return False
+    if found > 0:
+        put(cx, Context.LAST_WORK_NS, get(cx, Context.NOW_NS))
+    polls = found == 0 and get(cx, Context.NOW_NS) - get(cx, Context.LAST_WORK_NS) < poll_ns
+    if polls != (get(cx, Context.POLLED_NS) != 0):
+        _count_polling(cx, INT64_MAX, polls)
+    return polls
+
+
+@inlined
+def _ends_polling(cx: int, began: int) -> bool:
+    """Whether a call that polls ends: there is something for Python, or its time is over. If not,
+    another process that can run on this core, such as a client, has its turn."""
+    for_python = get(cx, Context.EVENT_COUNT) + get(cx, Context.LINK_USED)
+    if for_python == 0 and get(cx, Context.NOW_NS) - began < POLL_TURN_NS:
+        sched_yield()
+        return False
+    _count_polling(cx, INT64_MAX, for_python == 0)
+    put(cx, Context.POLLING, 1)
+    return True
+
+
 @kernel("int64(int64)")
 def pump(cx: int) -> int:
     """Serve everything that is ready. Returns the number of events for Python; sets Context.MORE if
     work is left.
 
     At the end the process announces that it sleeps, unless work is left: a worker that completes
-    something later writes the eventfd, which the nested epoll reports.
+    something later writes the eventfd, which the nested epoll reports. A process that polls sets
+    Context.POLLING instead: the caller calls again after a turn of the loop that does not block.
     """
     put(cx, Context.EVENT_COUNT, 0)
     put(cx, Context.OUT_USED, 0)
@@ -187,9 +245,13 @@ def pump(cx: int) -> int:
     line = get(cx, Context.PROCESS_LINE)
     if load_i64(line) != 0:
         exchange(line, 0)
-    more = 1
-    for _ in range(ROUNDS):
+    more, began, rounds = 1, 0, 0
+    if get(cx, Context.POLLED_NS) != 0:  # the turn of a loop that has nothing else to do is polling
+        _count_polling(cx, POLL_GAP_NS, True)
+    put(cx, Context.POLLING, 0)
+    while rounds < ROUNDS:
         _read_clocks(cx)
+        began = began or get(cx, Context.NOW_NS)
         put(cx, Context.UNFINISHED, 0)
         taken = _take_completions(cx)
         left = _answer_dirty(cx)
@@ -197,10 +259,18 @@ def pump(cx: int) -> int:
             _take_stalled(cx)
         ready = _poll(cx)
         _wake_workers(cx)
+        polls = _polls(cx, taken + ready)
         if events_left(cx) < 1024 or left > 0 or get(cx, Context.UNFINISHED) != 0:
             break
+        rounds += 1
         if taken + ready == 0:
             left = _answer_dirty(cx)
+            if polls and left == 0:
+                if _ends_polling(cx, began):
+                    more = 0
+                    break
+                rounds -= 1
+                continue
             store_i64(line, 1)
             fence()
             if left == 0 and not _completions_wait(cx):

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.processes import cores
 from kbroker.ipc import connecting, fds
 from kbroker.ipc.child import EXIT_CANNOT_START, PARENT_ONLY, STOP_SIGNAL, ChildContext
 from kbroker.ipc.clock import monotonic_ms, process_age_s
@@ -75,6 +76,7 @@ class Supervisor:
     def run(self) -> int:
         """Start, serve until SIGTERM or SIGINT, drain; the exit code."""
         _allow_many_files()
+        _warn_of_polling(self.config)
         self._wake_on_signals()
         self._dirs = LogDirs(self.config.log_dirs, self.config.node_id)
         for path in set(self._dir_errors.paths) - set(self._dirs.online):
@@ -347,6 +349,14 @@ class Supervisor:
                 deadline = monotonic_ms() + STOP_TIMEOUT_MS
             self._turn(max(1, min(left, 1000)))
         return all(child.exit_code == 0 or (child.stuck and not child.role.owns_logs) for child in children)
+
+
+def _warn_of_polling(config: BrokerConfig) -> None:
+    if config.get_int("kbroker.busy.poll.network.us") or config.get_int("kbroker.busy.poll.io.us"):
+        from kbroker.supervisor.busy_poll import too_few_cores  # a module that few brokers need
+
+        if warning := too_few_cores(config, cores()):
+            log.warning("%s", warning)
 
 
 def _allow_many_files() -> None:

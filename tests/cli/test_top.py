@@ -268,3 +268,11 @@ def test_a_name_is_neither_markup_nor_a_command_to_the_terminal() -> None:
     text = shown(BUSY | {"group_lag": dict.fromkeys(names, 1)})
     for name in (*names[:-1], r"\x1b[2J"):
         assert name in text
+
+
+def test_the_cpu_time_of_polling_is_shown_apart() -> None:
+    terminal = Console(width=120, record=True, file=io.StringIO())
+    processes = [{"name": "io-0", "cpu": 0.98, "polling": 0.9, "memory_bytes": 1e8}]
+    sample = BUSY | {"processes": processes}
+    terminal.print(screen({"version": "1", "bootstrap": ["127.0.0.1:9092"], "sample": sample}, 120))
+    assert "98%, 90% polling" in terminal.export_text()

@@ -3,6 +3,7 @@ parser."""
 
 import errno
 import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -187,6 +188,20 @@ def test_a_network_process_is_idle_while_it_does_not_compute(scene: Scene) -> No
     scene.now += 50  # of its clock; this process has computed for less than a second of it
     share = scene.scrape().value("kafka_network_socketserver_networkprocessoravgidle_percent")
     assert 0.9 < share <= 1
+
+
+@pytest.mark.parametrize("polls", [False, True])
+def test_a_network_process_is_idle_while_it_polls(scene: Scene, polls: bool) -> None:
+    scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
+    scene.scrape()
+    began = time.process_time()
+    while (computed := time.process_time() - began) < 0.5:
+        pass
+    if polls:
+        scene.slots(NETWORK).words[bind("kbroker_polling_seconds_total")] += int(computed * 1e9)
+    scene.now += 1
+    share = scene.scrape().value("kafka_network_socketserver_networkprocessoravgidle_percent")
+    assert (share > 0.7) is polls
 
 
 def test_partitions_show_their_slots(scene: Scene) -> None:

@@ -162,3 +162,28 @@ def test_a_turn_that_fails_leaves_no_connection(monkeypatch: Any) -> None:
         process.turn()
     process.resume(5)
     assert called == [process.turn]
+
+
+def test_a_process_that_polls_has_one_call_after_each_turn_of_the_loop(monkeypatch: Any) -> None:
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    called: list[Any] = []
+    words = Context.row()
+    words[Context.DIRTY] = words[Context.STALLED] = -1
+    words[Context.POLLING] = 1
+    monkeypatch.setattr("kbroker.net.process.pump", lambda _: 0)
+    process.tables = SimpleNamespace(words=words, address=0)
+    process.forwarding = SimpleNamespace(link=object())
+    process.quotas = SimpleNamespace(active=False)
+    process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
+    process.handoff = SimpleNamespace(closed_ids=[])
+    process._turn_requested = process._in_turn = process._poll_requested = False
+    process._loop = SimpleNamespace(call_soon=called.append)
+    process._serve_events = lambda *_: None
+    process.turn()
+    process.turn()  # of a socket, before the loop has come to the call
+    assert called == [process._poll_on]
+    called.pop()()
+    assert called == [process._poll_on]
+    words[Context.POLLING] = 0
+    called.pop()()
+    assert called == []

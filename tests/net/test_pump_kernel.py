@@ -1,13 +1,18 @@
 """One turn of a network process, without the rest of it."""
 
+import os
 import socket
+import time
 
+import numpy as np
 import pytest
 
+from kbroker.ipc.layout import Completion, ProcessLine
+from kbroker.ipc.ring import ring_push
 from kbroker.kernels.libc import Epoll
 from kbroker.net.network_tables import NetworkTables
-from kbroker.net.pump_kernel import pump, register, resume
-from kbroker.net.rows import Connection, Event, EventKind, Flag, Request
+from kbroker.net.pump_kernel import OWN_EVENT_FD, POLL_TURN_NS, pump, register, resume
+from kbroker.net.rows import Connection, Context, Event, EventKind, Flag, Request
 from tests.net.tables import new_tables
 
 
@@ -37,3 +42,70 @@ def test_requests_without_answers_are_read_though_their_client_has_gone(acks: in
             words[Connection.FLAGS] &= ~Flag.BUSY
             resume(tables.address, row)
             assert is_reported_closed(tables), "all of its requests are read now"
+
+
+HOUR_NS = 3600 * 10**9
+
+
+def sleeps(tables: NetworkTables) -> bool:
+    """Whether a worker would write the process's eventfd."""
+    return bool(tables.shared.processes[tables.client, ProcessLine.SLEEPING])
+
+
+def test_a_process_that_does_not_poll_announces_its_sleep_at_once() -> None:
+    tables = new_tables()
+    tables.words[Context.LAST_WORK_NS] = time.monotonic_ns()
+    assert pump(tables.address) == 0
+    assert sleeps(tables)
+    words = tables.words
+    assert not words[[Context.MORE, Context.POLLING, Context.STAT_POLLED_NS]].any()
+
+
+def test_a_process_polls_until_its_time_after_the_last_work_is_over() -> None:
+    tables = new_tables()
+    words = tables.words
+    words[Context.POLL_NS] = HOUR_NS
+    words[Context.LAST_WORK_NS] = began = time.monotonic_ns()
+    for _ in range(3):
+        assert pump(tables.address) == 0
+        assert (words[Context.MORE], words[Context.POLLING]) == (0, 1)
+        assert not sleeps(tables)
+    passed = time.monotonic_ns() - began
+    assert passed >= 3 * POLL_TURN_NS
+    assert 0 < words[Context.STAT_POLLED_NS] <= passed  # it is CPU time
+    counted = words[Context.STAT_POLLED_NS]
+    words[Context.LAST_WORK_NS] -= 2 * HOUR_NS
+    pump(tables.address)
+    assert (words[Context.MORE], words[Context.POLLING]) == (0, 0)
+    assert sleeps(tables)
+    pump(tables.address)
+    assert words[Context.STAT_POLLED_NS] - counted < POLL_TURN_NS, "a sleeping process was counted as polling"
+
+
+def test_work_begins_the_time_of_polling_again() -> None:
+    tables = new_tables()
+    words = tables.words
+    event_fd = int(words[Context.EVENT_FD])
+    assert register(tables.address, event_fd, Epoll.IN | Epoll.ET, OWN_EVENT_FD) == 0
+    words[Context.POLL_NS] = HOUR_NS
+    pump(tables.address)
+    assert sleeps(tables), "there was no work yet"
+    began = time.monotonic_ns()
+    os.eventfd_write(event_fd, 1)
+    pump(tables.address)
+    assert words[Context.LAST_WORK_NS] >= began
+    assert words[Context.POLLING] == 1
+    assert not sleeps(tables)
+
+
+def test_an_event_for_python_ends_a_turn_of_polling() -> None:
+    tables = new_tables()
+    words, shared = tables.words, tables.shared
+    words[Context.POLL_NS] = HOUR_NS
+    entry = np.array([Completion.SLOT_ADVANCED, 0, 0, 0, 0, 3, 0, 0], np.int64)
+    assert ring_push(shared.completion_ring(tables.client, 0), shared.sizes.ring_entries, entry)
+    assert pump(tables.address) == 1
+    assert tables.events[0, Event.KIND] == EventKind.ADVANCED
+    assert words[Context.POLLING] == 1
+    assert not sleeps(tables)
+    assert words[Context.NOW_NS] - words[Context.LAST_WORK_NS] < POLL_TURN_NS

@@ -163,7 +163,7 @@ ROOMS: dict[str, tuple[Panel, ...]] = {
               (("kbroker_transactions_open{@}", "open"), ("kbroker_transaction_oldest_seconds{@}", "oldest, s"))),
     ),
     "Processes and host": (
-        Panel("CPU", "Cores used by each process.", "none",
+        Panel("CPU", "Cores used by each process; kbroker_polling_seconds_total is the part that polls.", "none",
               ((rate("kbroker_process_cpu_seconds_total", "process"), "{{process}}"),), stacked=True),
         Panel("Memory", "PSS of each process: a shared page counts in part for each.", "bytes",
               (('sum by (process) (kbroker_process_memory_bytes{@, type="pss"})', "{{process}}"),), stacked=True),

@@ -36,6 +36,7 @@ TOPIC_COUNTERS = {
     "cold_bytes": "kbroker_topic_cold_bytes_total",
 }
 APIS = ("Produce", "Fetch")
+POLLED = bind("kbroker_polling_seconds_total")
 ERROR_FREE = VALUES["error"].index("NONE")
 
 
@@ -43,8 +44,8 @@ class Reading(Struct):
     """at_s: monotonic. totals: by name of COUNTERS, and requests, errors, connections. stages:
     histogram buckets by API and phase. topics: TOPIC_COUNTERS by topic. disks: bytes read and
     written, operations, ms spent in them, busy ms. nics: bytes in and out, and the capacity of the
-    link per second (0: unknown). cpu: seconds by process; memory: resident bytes. limits: measured
-    speeds of this host."""
+    link per second (0: unknown). cpu: seconds by process; polling: those for which it polled;
+    memory: resident bytes. limits: measured speeds of this host."""
 
     at_s: float
     totals: dict[str, int] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class Reading(Struct):
     disks: dict[str, tuple[int, ...]] = field(default_factory=dict)
     nics: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
+    polling: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
     deaths: int = 0
@@ -129,6 +131,7 @@ class Reader:
     def _processes(self, reading: Reading) -> None:
         lines = self._shared.processes
         names = process_names(self._shared)
+        reading.polling = dict(zip(names, (self._shared.metrics[:, POLLED] * 1e-9).tolist(), strict=True))
         pids = [(names[row], int(lines[row, ProcessLine.PID])) for row in range(len(lines))]
         seen: dict[int, psutil.Process] = {}
         for name, pid in [*pids, (names[self._shared.supervisor_row], self._acceptor)]:

@@ -107,11 +107,16 @@ def _loopback(limits: Mapping[str, float]) -> int | None:
 
 
 def _processes(before: Reading, now: Reading, seconds: float) -> list[dict[str, Any]]:
+    def share(earlier: Mapping[str, float], later: Mapping[str, float], name: str) -> float:
+        total = later.get(name, 0.0)
+        return round(max(0.0, total - earlier.get(name, total)) / seconds, 4)
+
     return [
         {
             "name": name,
-            "cpu": round(max(0.0, cpu - before.cpu.get(name, cpu)) / seconds, 4),
+            "cpu": share(before.cpu, now.cpu, name),
+            "polling": min(share(before.cpu, now.cpu, name), share(before.polling, now.polling, name)),
             "memory_bytes": now.memory.get(name, 0),
         }
-        for name, cpu in now.cpu.items()
+        for name in now.cpu
     ]

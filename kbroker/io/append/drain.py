@@ -160,6 +160,11 @@ class Drain:
         """Entries in the append rings now."""
         return int(drain_kernel.waiting_entries(self._clients))
 
+    def poll(self, time_ns: int) -> int:
+        """Wait without sleeping until entries are in the append rings, for at most this time;
+        returns how many."""
+        return int(drain_kernel.poll_entries(self._clients, self.env, time_ns))
+
     def touched_slots(self) -> list[int]:
         """Slots that the last run appended to."""
         touched = self._touched[: self.out[Drained.TOUCHED]]

@@ -41,7 +41,7 @@ from kbroker.ipc.layout import AppendEntry, Completion, Counter, Operation, Slot
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import CLOCK_MONOTONIC, CLOCK_REALTIME, clock_ns
+from kbroker.kernels.libc import CLOCK_MONOTONIC, CLOCK_REALTIME, clock_ns, sched_yield
 from kbroker.kernels.memory import fence, load_i64, store_release
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe
@@ -260,3 +260,17 @@ def waiting_entries(clients: Table) -> int:
     for c in range(clients.shape[0]):
         total += ring_ready(clients[c, Client.APPEND_RING])
     return total
+
+
+@kernel("int64(int64[:, ::1], int64[::1], int64)")
+def poll_entries(clients: Table, env: Words, time_ns: int) -> int:
+    """Look into the append rings until there are entries, for at most this time; returns how
+    many."""
+    began = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
+    while True:
+        total = 0
+        for c in range(clients.shape[0]):
+            total += ring_ready(clients[c, Client.APPEND_RING])
+        if total > 0 or clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK]) - began >= time_ns:
+            return total
+        sched_yield()  # to another process that can run on this core, such as a client

@@ -163,6 +163,12 @@ class Context(Row, writer="network"):
     STAT_SENDER_ANSWERS = word("count", "answers whose last byte a sender sent")
     STAT_SENDER_DISK = word("bytes", "that the disk gave for what senders sent")
 
+    POLL_NS = word("ns", "kbroker.busy.poll.network.us: of polling after the last work, 0: none")
+    POLLING = word("flag", "1: the last call ended because its time was over, and must be repeated")
+    LAST_WORK_NS = word("ns", "NOW_NS of the last round that found something")
+    POLLED_NS = word("ns", "CPU time of the thread up to which polling is counted, 0: it does not poll")
+    STAT_POLLED_NS = word("ns", "CPU time of polling")
+
 
 class Outcome(Values):
     """Outcome of a request."""

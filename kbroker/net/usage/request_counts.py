@@ -47,6 +47,7 @@ PUMPED = {
     Context.STAT_SENDER_BYTES: bind("kbroker_sender_sent_bytes_total"),
     Context.STAT_SENDER_ANSWERS: bind("kbroker_sender_answers_total"),
     Context.STAT_SENDER_DISK: READ_AHEAD_BYTES,
+    Context.STAT_POLLED_NS: bind("kbroker_polling_seconds_total"),
 }
 
 

@@ -67,3 +67,13 @@ def test_a_new_counter_counts_from_its_first_reading() -> None:
     assert found["disks"][0]["read_bytes"] == 0.0
     assert found["processes"][0]["cpu"] == 0.0
     assert found["nics"] == [{"name": "eth0", "in_bytes": 0.0, "out_bytes": 0.0, "speed_bytes": 125_000}]
+
+
+def test_polling_is_a_part_of_the_cpu_time() -> None:
+    before = reading(0.0, cpu={"io-0": 1.0, "http": 1.0}, polling={"io-0": 0.5, "http": 0.0})
+    now = reading(2.0, cpu={"io-0": 2.8, "http": 1.2}, polling={"io-0": 2.0, "http": 0.0})
+    polling = {each["name"]: (each["cpu"], each["polling"]) for each in sample(before, now)["processes"]}
+    assert polling == {"io-0": (0.9, 0.75), "http": (0.1, 0.0)}
+    later = reading(3.0, cpu={"io-0": 3.0}, polling={"io-0": 3.0})  # counted once a second, so late
+    (found,) = sample(now, later)["processes"]
+    assert found["polling"] == found["cpu"] == 0.2

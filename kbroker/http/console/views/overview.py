@@ -46,7 +46,7 @@ SAMPLE = fields(
         )
     ),
     nics=many(fields(name=TEXT, in_bytes=NUMBER, out_bytes=NUMBER, speed_bytes=maybe(INT))),
-    processes=many(fields(name=TEXT, cpu=NUMBER, memory_bytes=INT)),
+    processes=many(fields(name=TEXT, cpu=NUMBER, polling=NUMBER, memory_bytes=INT)),
     log_dirs=many(LOG_DIR),
     memory=NUMBERS,
     limits=NUMBERS,

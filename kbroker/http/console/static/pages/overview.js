@@ -130,5 +130,5 @@ function network(sample) {
 
 function processes(sample) {
   return h("div", { class: "grid three pad" }, sample.processes.map((one) => h("div", { class: "line" }, h("span", {}, one.name),
-    h("span", { class: "soft" }, `${percent(one.cpu)} CPU, ${bytes(one.memory_bytes)}`), bar(one.cpu))));
+    h("span", { class: "soft" }, `${percent(one.cpu)} CPU${one.polling ? ` (${percent(one.polling)} polling)` : ""}, ${bytes(one.memory_bytes)}`), bar(one.cpu - one.polling))));
 }
