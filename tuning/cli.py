@@ -17,7 +17,7 @@ from loadtest.single_values import refuse_second_values
 from tuning import render
 from tuning.bench.run import NoRoom
 from tuning.bench.run import run as run_bench
-from tuning.broker.rules import left_out
+from tuning.broker.rules import choices, left_out
 from tuning.broker.rules import propose as proposals_of
 from tuning.check import check as all_findings
 from tuning.check import exit_code
@@ -166,7 +166,7 @@ def propose(
     if json_:
         _print_json([each.finding(situation.config).as_json() for each in proposals])
     else:
-        typer.echo(render.properties_text(proposals, left_out(situation)), nl=False)
+        typer.echo(render.properties_text(proposals, [*left_out(situation), *choices(situation)]), nl=False)
 
 
 @app.command(

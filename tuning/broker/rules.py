@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from kbroker.config.processes import MAX_NETWORK_PROCESSES, default_counts
+from kbroker.config.processes import MAX_NETWORK_PROCESSES, cores_to_poll, default_counts
 from tuning.broker.proposal import Proposal, differs
 from tuning.broker.space import reserving, retention, segments
 from tuning.finding import Severity
@@ -206,3 +206,19 @@ def left_out(situation: Situation) -> list[str]:
         "" if situation.live is not None else ", or measure them: --metrics host:port of the running broker"
     )
     return [f"Left out, because facts are missing: {', '.join(keys)}. Give {requested}{shown}."]
+
+
+def choices(situation: Situation) -> list[str]:
+    """A sentence about what this host could do, and only its administrator can decide."""
+    networks, workers = situation.network_processes, situation.io_workers
+    usable = situation.host.processors.usable_cores
+    polls = any(situation.config.get_int(f"kbroker.busy.poll.{role}.us") for role in ("network", "io"))
+    if polls or usable < cores_to_poll(networks, workers):
+        return []
+    why = (
+        f"Not proposed, because it takes a core for each process while there is work: with {usable:g} cores, the "
+        f"{networks} network processes and {workers} IO workers can poll instead of sleeping, which shortens acks at "
+        "low rates: kbroker.busy.poll.network.us=1000 and kbroker.busy.poll.io.us=1000 "
+        "(`kbroker docs lab/ack-latency`)."
+    )
+    return [why]

@@ -2,16 +2,22 @@
 
 from collections.abc import Iterator
 
+from kbroker.config.processes import cores_to_poll
 from kbroker.config.sites import sites_of
-from tuning.finding import Finding, Severity
+from tuning.finding import Finding, Means, Remedy, Severity
 from tuning.host.mounts import mounts_of
 from tuning.knobs.knob import by_hand
 from tuning.situation import Situation
 
 
 def look(situation: Situation) -> list[Finding]:
-    """Findings about log.dirs and sites."""
-    return [*_shared_disks(situation), *_shared_sites(situation), *_processes(situation)]
+    """Findings about log.dirs, sites and processes."""
+    return [
+        *_shared_disks(situation),
+        *_shared_sites(situation),
+        *_processes(situation),
+        *_polling(situation),
+    ]
 
 
 def _shared_disks(situation: Situation) -> Iterator[Finding]:
@@ -59,3 +65,20 @@ def _processes(situation: Situation) -> Iterator[Finding]:
             "`kbroker docs config`",
             by_hand("leave num.network.threads and num.io.threads unset: the defaults follow the cores"),
         )
+
+
+def _polling(situation: Situation) -> Iterator[Finding]:
+    cores = situation.host.processors.usable_cores
+    needed = cores_to_poll(situation.network_processes, situation.io_workers)
+    for key in ("kbroker.busy.poll.network.us", "kbroker.busy.poll.io.us"):
+        now = situation.config.get_int(key)
+        if now and cores < needed:
+            yield Finding(
+                key,
+                Severity.ADVICE,
+                str(now),
+                "0",
+                f"A process that polls takes a core: these processes need {needed} cores, and {cores:g} can be used.",
+                "`kbroker docs lab/ack-latency`",
+                Remedy(Means.PROPERTY, key, "0", str(now)),
+            )

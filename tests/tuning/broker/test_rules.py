@@ -7,7 +7,7 @@ import pytest
 from kbroker.config.broker import BROKER, BrokerConfig
 from tests.tuning.fakes import MOUNT, GiB, carrying, on, situation
 from tuning.broker.proposal import Proposal
-from tuning.broker.rules import left_out, propose
+from tuning.broker.rules import choices, left_out, propose
 from tuning.coefficients import LOOP_CPU, Coefficients
 from tuning.finding import Severity
 from tuning.host.network import Interface, Network
@@ -203,3 +203,14 @@ def test_proposed_settings_are_accepted_by_the_broker(
     assert pairs.keys() <= BROKER.keys()
     _, warnings = BrokerConfig.load({**base.config.static, **pairs})
     assert not [text for text in warnings if any(key in text for key in pairs)]
+
+
+def test_polling_is_mentioned_only_where_cores_are_left_for_it(tmp_path: Path) -> None:
+    base = situation(tmp_path)  # 4 network processes and 4 IO workers
+    processors = base.host.processors
+    (text,) = choices(on(base, processors=replace(processors, cores=10)))
+    assert "kbroker.busy.poll.network.us=" in text
+    assert choices(on(base, processors=replace(processors, cores=9))) == []
+    assert choices(on(base, processors=replace(processors, quota_cores=9.0))) == []
+    assert choices(with_settings(base, kbroker__busy__poll__io__us="100")) == []
+    assert "kbroker.busy.poll.io.us" not in proposed(base)

@@ -35,3 +35,19 @@ def test_processes_beyond_the_cores_are_advised_against(tmp_path: Path) -> None:
     few = on(base, processors=replace(base.host.processors, cores=2))
     assert [each.knob for each in look(few)] == ["num.network.threads"]
     assert look(base) == []
+
+
+def test_processes_poll_only_with_cores_of_their_own(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    settings = dict(base.config.static) | {"kbroker.busy.poll.io.us": "200"}
+    polling = replace(base, config=BrokerConfig(settings))  # 4 network processes and 4 IO workers
+    processors = base.host.processors
+    assert look(on(polling, processors=replace(processors, cores=10))) == []
+    for few in (replace(processors, cores=9), replace(processors, cores=64, quota_cores=9.5)):
+        (found,) = look(on(polling, processors=few))
+        assert (found.knob, found.proposed, found.severity) == (
+            "kbroker.busy.poll.io.us",
+            "0",
+            Severity.ADVICE,
+        )
+        assert "need 10 cores" in found.why
