@@ -23,7 +23,7 @@ from bench.size import QUICK
 from bench.targets import KbrokerTarget
 from bench.turn import Turn
 
-ROUNDS = 12
+ROUNDS = 8
 SECONDS, WARM_SECONDS = 1.0, 0.2
 POLL_US = 5000
 RATE = 1000

@@ -9,6 +9,7 @@ import pytest
 
 from kbroker.ipc.layout import Completion, ProcessLine
 from kbroker.ipc.ring import ring_push
+from kbroker.kernels.jit import PLAIN
 from kbroker.kernels.libc import Epoll
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.pump_kernel import OWN_EVENT_FD, POLL_TURN_NS, pump, register, resume
@@ -73,13 +74,13 @@ def test_a_process_polls_until_its_time_after_the_last_work_is_over() -> None:
     passed = time.monotonic_ns() - began
     assert passed >= 3 * POLL_TURN_NS
     assert 0 < words[Context.STAT_POLLED_NS] <= passed  # it is CPU time
-    counted = words[Context.STAT_POLLED_NS]
     words[Context.LAST_WORK_NS] -= 2 * HOUR_NS
     pump(tables.address)
     assert (words[Context.MORE], words[Context.POLLING]) == (0, 0)
     assert sleeps(tables)
+    counted = words[Context.STAT_POLLED_NS]
     pump(tables.address)
-    assert words[Context.STAT_POLLED_NS] - counted < POLL_TURN_NS, "a sleeping process was counted as polling"
+    assert words[Context.STAT_POLLED_NS] == counted, "a sleeping process was counted as polling"
 
 
 def test_work_begins_the_time_of_polling_again() -> None:
@@ -108,4 +109,5 @@ def test_an_event_for_python_ends_a_turn_of_polling() -> None:
     assert tables.events[0, Event.KIND] == EventKind.ADVANCED
     assert words[Context.POLLING] == 1
     assert not sleeps(tables)
-    assert words[Context.NOW_NS] - words[Context.LAST_WORK_NS] < POLL_TURN_NS
+    if not PLAIN:  # a round of Python takes longer than a turn
+        assert words[Context.NOW_NS] - words[Context.LAST_WORK_NS] < POLL_TURN_NS
