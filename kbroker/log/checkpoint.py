@@ -73,7 +73,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     """(topic, partition) to offset; empty when there is no file. Raises CorruptCheckpoint."""
     found: dict[TopicPartition, int] = {}
     for topic, partition, offset in _read(path, 3):
-        found[topic, _int(path, partition)] = _int(path, offset)
+        found[topic, _int(path, partition)] = _int(path, offset, 64)
     return found
 
 
@@ -126,7 +126,7 @@ def read_leader_epochs(folder: str) -> list[tuple[int, int]]:
     """(epoch, start offset) in the file's order; empty when there is none. Raises
     CorruptCheckpoint."""
     path = f"{folder}/{files.LEADER_EPOCH_CHECKPOINT}"
-    return [(_int(path, epoch), _int(path, start)) for epoch, start in _read(path, 2)]
+    return [(_int(path, epoch), _int(path, start, 64)) for epoch, start in _read(path, 2)]
 
 
 def known_leader_epochs(folder: str) -> list[tuple[int, int]]:
@@ -226,8 +226,12 @@ def _write(path: str, lines: Iterable[str], sync: bool = True) -> None:
     replace_file(path, "".join(f"{line}\n" for line in (str(VERSION), str(len(body)), *body)).encode(), sync)
 
 
-def _int(path: str, text: str) -> int:
+def _int(path: str, text: str, bits: int = 32) -> int:
+    """A number that fits the words of tables and of Kafka's files. Raises CorruptCheckpoint."""
     try:
-        return int(text)
+        number = int(text)
     except ValueError as error:
         raise CorruptCheckpoint(f"{path}: {text!r} is no number") from error
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise CorruptCheckpoint(f"{path}: {number} does not fit {bits} bits")
+    return number

@@ -39,6 +39,8 @@ def test_a_missing_or_unfinished_file_is_empty(tmp_path: Path, content: str | No
         b"0\nx\n",
         b"x\n0\n",
         b"0\n1\n\xe1 0 1\n",
+        b"0\n1\na 0 9223372036854775808\n",
+        b"0\n1\na 2147483648 1\n",
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
@@ -234,6 +236,7 @@ def test_a_checkpoint_that_is_longer_than_a_piece_is_read_whole(tmp_path: Path) 
         ("0\n0\na 0 1\n", "0 entries announced, 1 found"),
         ("0\n1\na 0\n", "malformed line 'a 0'"),
         ("0\n1\na x 1\n", "'x' is no number"),
+        ("0\n1\na 0 -9223372036854775809\n", "-9223372036854775809 does not fit 64 bits"),
     ],
 )
 def test_the_reason_of_damage_is_named(tmp_path: Path, content: str, why: str) -> None:
