@@ -49,9 +49,13 @@ def path(folder: str, base_offset: int, suffix: str) -> str:
 
 
 def base_offset_of(name: str) -> int | None:
-    """Offset in a file name such as ``00000000000000000042.timeindex``; None for other names."""
+    """Offset in a file name such as ``00000000000000000042.timeindex``; None for other names, also
+    of a number that is no offset."""
     digits = name[: name.find(".")] if "." in name else ""
-    return int(digits) if len(digits) == 20 and digits.isdigit() else None
+    if len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
+        return None
+    offset = int(digits)
+    return offset if offset < 1 << 63 else None
 
 
 class PartitionFolder(Struct, frozen=True):

@@ -15,7 +15,17 @@ def test_file_names_have_twenty_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["42.log", "leader-epoch-checkpoint", "0000000000000000004x.log", ".log", ""]
+    "name",
+    [
+        "42.log",
+        "leader-epoch-checkpoint",
+        "0000000000000000004x.log",
+        "09223372036854775808.log",
+        "99999999999999999999.snapshot",
+        "\u00b2" * 20 + ".log",
+        ".log",
+        "",
+    ],
 )
 def test_other_names_have_no_offset(name: str) -> None:
     assert files.base_offset_of(name) is None
