@@ -210,5 +210,5 @@ class FrameReader:
                 elif (decoder := self._decoder_of(body.call_id)) is not None:
                     value = None if body.error else decoder.decode(body.value)
                     yield call_id, Reply(body.call_id, value, body.error, body.message)
-        except (msgspec.MsgspecError, UnicodeDecodeError, Misplaced) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Misplaced) as error:
             raise Malformed(str(error)) from error

@@ -177,6 +177,16 @@ def test_a_changed_byte_is_another_message_or_malformed(stream: bytes, data: st.
         return
 
 
+@pytest.mark.parametrize("after", [b"", b"\x91" * 100_000])
+def test_lists_that_are_nested_too_deeply_are_malformed(after: bytes) -> None:
+    """In place of a reply's value, and after its last member."""
+    value = b"\xc0" if after else b"\x91" * 100_000 + b"\xc0"
+    members = b"\xa5Reply\1" + value + b"\0\xa0" + (after + b"\xc0" if after else b"")
+    payload = b"\x91\x92\0" + (b"\x96" if after else b"\x95") + members
+    with pytest.raises(Malformed):
+        read(LENGTH.pack(len(payload)) + payload)
+
+
 def test_a_frame_beyond_all_bounds_is_refused_before_it_has_arrived() -> None:
     with pytest.raises(Malformed):
         read(LENGTH.pack((1 << 30) + 1))
