@@ -179,6 +179,14 @@ def test_a_json_schema_refers_to_another_by_name() -> None:
             '{"type":"array","items":{"type":"long","logicalType":"timestamp-millis"}}',
             '{"type":"array","items":{"type":"long","logicalType":"timestamp-millis"}}',
         ),
+        (
+            '{"type":"enum","name":"E","symbols":["A"],"fields":[1]}',
+            '{"type":"enum","name":"E","symbols":["A"]}',
+        ),
+        (
+            '{"type":"fixed","name":"F","size":4,"fields":{"a":1}}',
+            '{"type":"fixed","name":"F","size":4}',
+        ),
     ],
 )
 def test_avro_is_kept_as_java_prints_it(given: str, canonical: str | None) -> None:

@@ -17,7 +17,8 @@ MAX_PAIRS = 100_000
 each branch of a union with each branch of the other."""
 MAX_FIELDS = 5000
 """Maximum of one record. The library compares the name of each field with all before it."""
-_NAMED = ("record", "error", "enum", "fixed")
+_RECORDS = ("record", "error")
+_NAMED = (*_RECORDS, "enum", "fixed")
 
 
 class _TooMany(Exception):
@@ -151,7 +152,7 @@ def _named(schema: dict[str, Any], kind: str, space: str) -> dict[str, Any]:
         found["namespace"] = own
     if schema.get("doc"):
         found["doc"] = schema["doc"]
-    if "fields" in schema:
+    if "fields" in schema and kind in _RECORDS:
         found["fields"] = [_field(one, own) for one in schema["fields"]]
     for member in ("symbols", "default", "size"):
         if member in schema:
