@@ -31,7 +31,7 @@ def locate_timestamp(
 
     As in Kafka only the first segment that reaches the timestamp is looked into. A segment that
     compaction has emptied reaches none (Kafka goes by the age of its file and then finds nothing).
-    Raises CorruptLog, OSError."""
+    Raises CorruptLog, OSError, ProtocolError."""
     for view in reader.views(start_offset, end_base, end_position, version):
         if _reaches(reader, view, timestamp):
             return _first_record(reader, view, timestamp, start_offset)
@@ -60,7 +60,7 @@ def max_timestamp(
     reader: LogReader, start_offset: int, end_base: int, end_position: int, version: int = -1
 ) -> TimestampOffset | None:
     """The record with the largest timestamp (the first of them) below the end: ListOffsets' -3.
-    None when empty."""
+    None when empty. Raises CorruptLog, OSError, ProtocolError."""
     best: tuple[int, int] = (NO_TIMESTAMP, -1)
     where: SegmentView | None = None
     for view in reader.views(start_offset, end_base, end_position, version):
