@@ -34,7 +34,7 @@ class State:
         try:
             name = load(key or b"")
             self._apply(name, None if value is None else load(value))
-        except (Malformed, KeyError, TypeError, ValueError, OverflowError) as error:
+        except (Malformed, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             log.warning("ignored an invalid record of the schema topic: %s", error)
 
     def _apply(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
@@ -85,11 +85,12 @@ class State:
 
     def _put(self, row: SchemaRow, is_record: bool = False) -> None:
         """is_record: of its own. It is the last one: compaction removes earlier ones of its key."""
+        digest = row.digest  # before anything changes: members may be nested too deeply for it
         context = context_of(row.subject)
         self.contexts.add(context)
         versions = self.subjects.setdefault(row.subject, {})
         before = versions.get(row.version)
-        if before is not None and (before.id, before.digest) != (row.id, row.digest):
+        if before is not None and (before.id, before.digest) != (row.id, digest):
             self._schema(row.subject, row.version, None)
             before, versions = None, self.subjects.setdefault(row.subject, {})
         versions[row.version] = row
@@ -100,7 +101,7 @@ class State:
             self.ids[context][row.id] = [*(one for one in rows if one is not before), row]
         else:
             self.ids[context][row.id] = [row if one is before else one for one in rows]
-        numbers = self.identities[context].setdefault(row.digest, [])
+        numbers = self.identities[context].setdefault(digest, [])
         if row.id not in numbers:
             numbers.append(row.id)
         self.last_ids[context] = max(self.last_ids.get(context, 0), row.id)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kbroker.http.registry.operations import same
 from kbroker.http.registry.state import State
 from kbroker.http.registry.topic import Row
-from kbroker.http.registry.topic_records import Reference, SchemaRow
+from kbroker.http.registry.topic_records import Reference, SchemaRow, schema_key
 from tests.http.registry.desk import Desk, record
 
 SUBJECTS, ROUNDS = 30, 60
@@ -218,3 +218,17 @@ def test_an_id_that_an_import_replaces_is_given_to_no_other_schema() -> None:
         assert desk.register("a", record("one"), id=number, version=1) == number
     for one in (desk, Desk(compacted(desk.topic.rows))):
         assert one.register("b", record("other")) == 10
+
+
+def test_a_record_that_is_nested_too_deeply_is_kept_or_ignored_as_a_whole() -> None:
+    """At some depth JSON can be read, but not be written: then it is too deep to be compared."""
+    ends = set()
+    for depth in range(800, 1000):
+        state = State()
+        nested = f'"metadata":{"[" * depth}{"]" * depth}'
+        value = f'{{"subject":"s","version":1,"id":7,"schema":"1",{nested}}}'
+        state.apply(schema_key("s", 1), value.encode())
+        ends.add(
+            (len(state.subjects), len(state.ids["."]), len(state.identities["."]), state.last_ids.get("."))
+        )
+    assert ends == {(1, 1, 1, 7), (0, 0, 0, None)}
