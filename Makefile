@@ -88,8 +88,10 @@ test-rest: venv-spark peer kernels # what `make test` leaves out
 test-crash: venv-spark peer kernels ## the crash tests with 20 kills of each kind and process
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),20) KBROKER_CRASHES=$(or $(KBROKER_CRASHES),all) $(BIN)/python -m tests.tiers crash
 
-fuzz: venv kernels ## only fuzzing; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
-	@$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz
+# FUZZ names targets of the guided search, and holds its options, for instance FUZZ='logs schemas --store'; all: FUZZ=--help
+fuzz: venv kernels ## only fuzzing; KBROKER_FUZZ_SECONDS=3600: for an hour; MINUTES=60: the search guided by coverage
+	@$(if $(or $(MINUTES),$(FUZZ)),$(BIN)/python -m tests.fuzz.guided --minutes $(or $(MINUTES),1) $(FUZZ), \
+		$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz)
 
 fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a login
 	@KBROKER_FUZZ_REQUESTS=$(or $(REQUESTS),1000000) KBROKER_FUZZ_SECONDS=36000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz/test_login.py
