@@ -69,15 +69,15 @@ class Search:
         return self._last.name
 
     def run(self, first: Iterable[bytes], more: Iterable[bytes], seconds: float) -> Outcome:
-        """Try the corpus, then `more` inputs, then changed ones until the time is up."""
+        """Try the corpus, then for so long `more` inputs and changed ones."""
         began = time.monotonic()
         with error_log(self._target.silent) as self._errors:
             for data in first:
                 self._try(data, keep=True)
             before = self._covered()
+            until = time.monotonic() + seconds
             for data in more:
                 self._try(data)
-            until = began + seconds
             while time.monotonic() < until and len(self.outcome.failures) < MAX_FOUND:
                 self._try(self._changed())
         numbers = self._probes.of(self._target.modules)
