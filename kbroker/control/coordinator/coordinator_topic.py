@@ -3,13 +3,16 @@ loaded."""
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 
 from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import ensure
+from kbroker.control.coordinator.acknowledged import acknowledged, is_acknowledged
 from kbroker.control.coordinator.key_hash import positive_hash
-from kbroker.control.coordinator.machine import Machine
+from kbroker.control.coordinator.machine import ActingMachine, Machine
 from kbroker.control.coordinator.replay import load_partition, windows_of
 from kbroker.control.metadata.catalogue import Partition, Topic
+from kbroker.ipc.background import Background
 from kbroker.ipc.layout import SlotState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -29,6 +32,9 @@ class CoordinatorTopic:
         self._broker = broker
         self._machine: Machine | None = None
         self._loading = asyncio.Lock()
+        self._replayed: set[int] = set()
+        """Partitions that are not loaded because their last records are not acknowledged."""
+        self._waits = Background(log, f"{topic}: a partition could not be loaded")
         broker.listeners.deletion.append(self._deleted)
 
     def attach(self, machine: Machine) -> None:
@@ -70,6 +76,10 @@ class CoordinatorTopic:
         if self.partition_for(key) not in self.loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
+    def is_loaded(self, key: str) -> bool:
+        """Whether the partition of a key that was replayed is loaded: see `ActingMachine`."""
+        return self.partition_for(key) in self.loaded
+
     def check_all_loaded(self) -> None:
         """Raises COORDINATOR_LOAD_IN_PROGRESS while any partition is being loaded."""
         topic = self._broker.catalogue.get(self.topic)
@@ -88,7 +98,7 @@ class CoordinatorTopic:
             topic = self._broker.catalogue.get(self.topic)
             tables = None
             for partition in topic.partitions if topic else ():
-                if partition.index in self.loaded:
+                if partition.index in self.loaded or partition.index in self._replayed:
                     continue
                 tables = tables or windows_of(self.machine)
                 try:
@@ -100,8 +110,31 @@ class CoordinatorTopic:
                 if not self._is_current(topic):
                     self.machine.unloaded(partition.index)  # `_deleted` does not know the partition
                     return
-                self.loaded.add(partition.index)
-                self._begin(partition)
+                if isinstance(self.machine, ActingMachine) and not is_acknowledged(self._broker, partition):
+                    self._replayed.add(partition.index)
+                    safe = acknowledged(self._broker, partition)
+                    self._waits.start(self._begin_late(topic, partition, safe))
+                else:
+                    self._begin(partition)
+
+    async def _begin_late(self, topic: Topic | None, partition: Partition, safe: Awaitable[None]) -> None:
+        """Begin when the last records of a predecessor are acknowledged; if they are lost, load the
+        partition again."""
+        log.info("%s: waiting until its last records are acknowledged", partition.folder)
+        failure: KafkaError | None = None
+        try:
+            await safe
+        except KafkaError as error:
+            failure = error
+        if not self._is_current(topic):
+            return
+        self._replayed.discard(partition.index)
+        if failure is None:
+            self._begin(partition)
+        else:
+            log.warning("%s is loaded again: %s", partition.folder, failure)
+            self.machine.unloaded(partition.index)
+            await self.load()
 
     def _is_current(self, topic: Topic | None) -> bool:
         """Whether a topic has not been deleted, nor created again."""
@@ -109,8 +142,9 @@ class CoordinatorTopic:
         return current is not None and topic is not None and current.topic_id == topic.topic_id
 
     def _begin(self, partition: Partition) -> None:
-        """Let the machine start the timers of the loaded state. If that fails, the coordinator
+        """Serve it, and let the machine start the timers of the loaded state. If that fails, it
         serves nevertheless: control would only restart and fail again."""
+        self.loaded.add(partition.index)
         try:
             self.machine.loaded(partition.index, self._broker.now_ms())
         except Exception:
@@ -119,9 +153,10 @@ class CoordinatorTopic:
     def _deleted(self, topic: Topic) -> None:
         """The coordinator's own topic was deleted, and all of its state with it."""
         if topic.name == self.topic:
-            loaded, self.loaded = self.loaded, set()
+            replayed = self.loaded | self._replayed
+            self.loaded, self._replayed = set(), set()
             self._forget_all()
-            for index in loaded:
+            for index in replayed:
                 self.machine.unloaded(index)
 
     def _forget_all(self) -> None:

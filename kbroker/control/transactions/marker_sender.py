@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from kbroker.control.broker import Broker
+from kbroker.control.coordinator.acknowledged import acknowledged, is_acknowledged
 from kbroker.control.links.appender import Appender, Done, completion_of
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
 from kbroker.control.transactions.offset_commits import PendingOffsetCommits
@@ -115,6 +116,19 @@ class MarkerWriter:
         if topic == self._offsets_topic:
             done = partial(self._report, order, index, done)
         self._appender.submit(partition, batch, done)
+
+    def is_safe(self, where: TopicPartition) -> bool:
+        """Whether a marker that is in a partition's log cannot be lost; True without a
+        partition."""
+        partition = self._broker.catalogue.partition(*where)
+        return partition is None or is_acknowledged(self._broker, partition)
+
+    async def safe(self, where: TopicPartition) -> None:
+        """Wait until the markers in a partition's log cannot be lost. Raises NOT_LEADER_OR_FOLLOWER
+        when they may be."""
+        partition = self._broker.catalogue.partition(*where)
+        if partition is not None:
+            await acknowledged(self._broker, partition)
 
     def was_written(self, order: MarkerOrder, where: TopicPartition) -> None:
         """A partition has a marker of an order since an append whose end is not known."""
@@ -230,17 +244,33 @@ class MarkerSender:
         try:
             if failure is not None and not self._is_settled(pending.order, where, failure):
                 self._start(pending, self._write_late(pending, where, pending.pause(where)))
-                return
-            if failure is not None and failure.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-                self._writer.was_written(pending.order, where)
-            pending.left.discard(where)
-            if pending.left:
-                self._written(pending.order, frozenset((where,)))
+            elif failure is not None and failure.code in NEWER_KNOWN and not self._writer.is_safe(where):
+                self._start(pending, self._when_safe(pending, where, failure))
             else:
-                self._all_written(pending)
+                self._ended(pending, where, failure)
         except Exception:
             log.exception("markers of %s failed", pending.order.transactional_id)
             self._end(pending)
+
+    def _ended(self, pending: PendingMarkers, where: TopicPartition, failure: KafkaError | None) -> None:
+        if failure is not None and failure.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            self._writer.was_written(pending.order, where)
+        pending.left.discard(where)
+        if pending.left:
+            self._written(pending.order, frozenset((where,)))
+        else:
+            self._all_written(pending)
+
+    async def _when_safe(self, pending: PendingMarkers, where: TopicPartition, failure: KafkaError) -> None:
+        """The marker is in the log since an earlier append that has not ended: its sync may
+        hang."""
+        try:
+            await self._writer.safe(where)
+        except KafkaError as error:
+            self._append_ended(pending, where, error)
+        else:
+            if not pending.ended:
+                self._ended(pending, where, failure)
 
     async def _write_late(self, pending: PendingMarkers, where: TopicPartition, delay_s: float) -> None:
         await asyncio.sleep(delay_s)

@@ -246,7 +246,8 @@ class TransactionService:
             self._start(self._check_ongoing(), "the check of open transactions")
 
     async def _check_ongoing(self) -> None:
-        """Count the open transactions, and abort those that are past their timeout."""
+        """Count the open transactions, and abort those that are past their timeout and whose
+        partition is loaded."""
         now_ms = self._broker.now_ms()
         words = self._broker.metrics.words
         count, since_ms = 0, now_ms
@@ -255,7 +256,8 @@ class TransactionService:
             async for known in in_turns(self.shard.table.ongoing()):
                 count += 1
                 since_ms = min(since_ms, max(0, known.start_ms))
-                if self.shard.is_timed_out(known, now_ms):
+                due = self.shard.is_timed_out(known, now_ms)
+                if due and self.runtime.is_loaded(known.transactional_id):
                     words[TIMED_OUT] += 1
                     log.info("%s: aborted: the transaction timed out", known.transactional_id)
                     abort = self._abort(known.transactional_id, known.producer_id)
@@ -278,7 +280,8 @@ class TransactionService:
         self._sweeps.repeat("expire-ids", self.shard.table.ids, self._expiry_of)
 
     def _expiry_of(self, transactional_id: str) -> Operation | None:
-        if not self.shard.is_expired(transactional_id, self._broker.now_ms()):
+        expired = self.shard.is_expired(transactional_id, self._broker.now_ms())
+        if not expired or not self.runtime.is_loaded(transactional_id):
             return None
         return lambda now_ms: self.shard.expire(transactional_id, now_ms)
 

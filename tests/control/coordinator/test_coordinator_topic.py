@@ -2,7 +2,7 @@
 deleted."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,77 @@ def test_a_topic_that_is_deleted_while_it_is_loaded_is_forgotten(
         assert (successor.loaded, fresh.loads, fresh.unloads) == (set(), [], [0])
 
     run(tmp_path, test)
+
+
+class Acting(Forgetting):
+    """Acts on its records, as the coordinator of transactions does."""
+
+    waits_for_replicas = True
+
+
+Waiting = Callable[[Runtime, Acting, World, Partition], Awaitable[None]]
+
+
+def with_unacknowledged_record(folder: Path, test: Waiting) -> None:
+    """Run the test with a runtime whose partition 1 ends with a record that may still be lost."""
+
+    async def body(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        partition = made.broker.catalogue.topics[TOPIC].partitions[1]
+        made.worker.append(partition, (b"k", b"1", (), 1000))
+        made.shared.slots[partition.slot, Slot.HIGH_WATERMARK] = 0
+        fresh, successor = Acting(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
+        successor.attach(fresh)
+        await successor.load()
+        assert (successor.loaded, sorted(fresh.loads)) == ({0, 2, 3}, [0, 2, 3])
+        await successor.ready()  # as each FindCoordinator does
+        assert (sorted(fresh.loads), fresh.unloads) == ([0, 2, 3], [])
+        await test(successor, fresh, made, partition)
+
+    run(folder, body)
+
+
+async def until(met: Callable[[], object]) -> None:
+    while not met():
+        await asyncio.sleep(0.001)
+
+
+def test_a_coordinator_that_acts_waits_until_a_predecessors_records_cannot_be_lost(tmp_path: Path) -> None:
+    """The transaction coordinator sent markers for a decision that a power cut would have removed:
+    control was restarted while the sync of the decision hung."""
+
+    async def test(runtime: Runtime, machine: Acting, made: World, partition: Partition) -> None:
+        key = next(key for key in map(str, range(100)) if runtime.partition_for(key) == 1)
+        await asyncio.sleep(0.02)
+        with pytest.raises(KafkaError) as refused:
+            await runtime.run(key, puts(b"k", b"v"))
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        made.shared.slots[partition.slot, Slot.HIGH_WATERMARK] = 1
+        await until(lambda: 1 in runtime.loaded)
+        assert (sorted(machine.loads), machine.unloads) == ([0, 1, 2, 3], [])
+
+    with_unacknowledged_record(tmp_path, test)
+
+
+def test_a_partition_whose_last_records_are_lost_is_loaded_again(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Acting, made: World, partition: Partition) -> None:
+        line = made.shared.slots[partition.slot]
+        line[Slot.LOG_END] = line[Slot.ACTIVE_END] = 0
+        await until(lambda: 1 in runtime.loaded)
+        assert (sorted(machine.loads), machine.unloads) == ([0, 1, 2, 3], [1])
+
+    with_unacknowledged_record(tmp_path, test)
+
+
+def test_a_topic_that_is_deleted_while_it_waits_is_forgotten(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Acting, made: World, partition: Partition) -> None:
+        await delete_topics(made.broker, lambda: [made.broker.catalogue.topics[TOPIC]])
+        assert (runtime.loaded, sorted(machine.unloads)) == (set(), [0, 1, 2, 3])
+        await runtime.ready()
+        await asyncio.sleep(0.05)
+        assert runtime.loaded == {0, 1, 2, 3}
+        assert sorted(machine.unloads) == [0, 1, 2, 3]
+
+    with_unacknowledged_record(tmp_path, test)
 
 
 def test_loading_twice_at_once_replays_once(tmp_path: Path) -> None:

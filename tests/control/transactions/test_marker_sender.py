@@ -2,91 +2,23 @@
 for in turn."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from kbroker.control.links.appender import Done
 from kbroker.control.transactions import marker_sender
-from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter, PendingMarkers
+from kbroker.control.transactions.marker_sender import MarkerSender, PendingMarkers
 from kbroker.control.transactions.metadata import TopicPartition
-from kbroker.control.transactions.offset_commits import PendingOffsetCommits
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.ipc.layout import AppendEntry
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_batches, read_records
-
-A, B, C = ("a", 0), ("b", 1), ("c", 2)
-
-
-class Writer:
-    """Stands for the MarkerWriter: keeps what is to be written until the test says how it went."""
-
-    def __init__(self) -> None:
-        self.markers: list[tuple[TopicPartition, Done]] = []
-        self.late: set[TopicPartition] = set()
-        self.found: list[TopicPartition] = []
-
-    def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
-        if where in self.late:
-            return False
-        self.markers.append((where, done))
-        return True
-
-    def was_written(self, _: MarkerOrder, where: TopicPartition) -> None:
-        self.found.append(where)
-
-    async def write_order(self, order: MarkerOrder, where: TopicPartition) -> None:
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(failure: KafkaError | None) -> None:
-            if failure is None:
-                written.set_result(None)
-            else:
-                written.set_exception(failure)
-
-        self.markers.append((where, done))
-        await written
-
-    def end(self, failure: ErrorCode | None = None) -> TopicPartition:
-        where, done = self.markers.pop(0)
-        done(None if failure is None else KafkaError(failure))
-        return where
-
-
-class Scene:
-    def __init__(self) -> None:
-        self.writer = Writer()
-        self.written: list[TopicPartition] = []
-        self.completions: list[Callable[[ErrorCode], None]] = []
-        made: Any = self.writer
-        self.sender = MarkerSender(made, self._note, lambda _, error: self.completions.append(error))
-
-    def _note(self, _: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
-        self.written += partitions
-
-    def send(self, *partitions: TopicPartition, name: str = "t") -> None:
-        self.sender.send(MarkerOrder(name, 7, 1, 0, True, frozenset(partitions), 2))
-
-
-def run(test: Callable[[Scene], Awaitable[None]]) -> None:
-    async def body() -> None:
-        await asyncio.wait_for(test(Scene()), 60)
-
-    asyncio.run(body())
+from tests.control.transactions.marker_scene import A, Appends, B, C, Scene, run, until
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marker_sender, "RETRY_S", 0.001)
-
-
-async def until(met: Callable[[], object]) -> None:
-    while not met():
-        await asyncio.sleep(0.001)
 
 
 def test_markers_that_are_written_at_once_need_no_task() -> None:
@@ -233,34 +165,6 @@ def test_the_pause_between_attempts_grows(monkeypatch: pytest.MonkeyPatch) -> No
         assert pauses == [0.001, 0.002, 0.004, 0.004, 0.004, 0.001]
 
     run(test)
-
-
-class Appends:
-    """Stands for the Appender and the broker's catalogue, in which only `gone` is not."""
-
-    def __init__(self) -> None:
-        self.batches: list[bytes] = []
-        self.done: list[Done] = []
-        self.ended: list[tuple[int, int, bool]] = []
-        catalogue = SimpleNamespace(partition=lambda topic, _: None if topic == "gone" else topic)
-        broker: Any = SimpleNamespace(catalogue=catalogue, now_ms=lambda: 5)
-        self.commits = PendingOffsetCommits(lambda index: index != 9)
-        made: Any = self
-        self.writer = MarkerWriter(
-            broker, made, "offsets", self.commits, lambda *each: self.ended.append(each)
-        )
-
-    def submit(self, partition: object, batch: bytes, done: Done) -> None:
-        self.batches.append(batch)
-        self.done.append(done)
-
-    def write(self, topic: str, commit: bool = True, version: int = 2, index: int = 0) -> list[object]:
-        """Submit a marker; how it ended, as far as it has."""
-        ends: list[object] = []
-        order = MarkerOrder("t", 7, 3, 4, commit, frozenset(), version)
-        if not self.writer.submit(order, (topic, index), ends.append):
-            return ["later"]
-        return ends
 
 
 @pytest.mark.parametrize(("version", "base"), [(1, 0), (2, AppendEntry.MARKER_WITH_NEW_EPOCH)])

@@ -13,8 +13,6 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
-from kbroker.control.links.appender import Done
-from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_name import TRANSACTION_STATE
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.transactions import marker_sender
@@ -24,48 +22,19 @@ from kbroker.control.transactions.verification import shown_error, verify
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
-from kbroker.protocol.records import ControlType, RecordBatch, read_batches, read_marker
+from kbroker.protocol.records import ControlType
 from tests.api.in_process import send
-from tests.control.coordinator.runtime_scene import answer_of, submit
+from tests.control.coordinator.runtime_scene import answer_of
 from tests.control.fakes import World, world
+from tests.control.transactions.logs_in_memory import Log
 
 ID = "payments"
 OFFSETS = "__consumer_offsets"
-
-
-class Log:
-    """Stands for the Appender. errors: raised once each by appends to a topic; held: appends to it
-    wait."""
-
-    def __init__(self) -> None:
-        self.batches: list[tuple[str, int, RecordBatch]] = []
-        self.errors: dict[str, list[ErrorCode]] = {}
-        self.held: dict[str, asyncio.Event] = {}
-
-    async def append(self, partition: Partition, batch: bytes, timeout_ms: int = 0) -> int:
-        if (event := self.held.get(partition.topic)) is not None:
-            await event.wait()
-        if errors := self.errors.get(partition.topic):
-            raise KafkaError(errors.pop(0))
-        (parsed,) = read_batches(batch)
-        self.batches.append((partition.topic, partition.index, parsed))
-        return len(self.batches) - 1
-
-    def submit(self, partition: Partition, batch: bytes, done: Done, timeout_ms: int = 0) -> None:
-        submit(self.append(partition, batch), done)
-
-    def markers(self) -> list[tuple[str, int, ControlType, int]]:
-        """(topic, partition, kind, epoch) of every marker."""
-        return [
-            (topic, index, read_marker(batch)[0], batch.producer_epoch)
-            for topic, index, batch in self.batches
-            if batch.is_control
-        ]
 
 
 class Scene:
@@ -223,6 +192,11 @@ def test_a_transaction_is_aborted_once_it_is_past_its_timeout_and_others_are_cou
         await check(30_000)
         assert (words[OPEN], words[TIMED_OUT], scene.state()) == (1, 0, "Ongoing")
         assert 0 < words[OLDEST_MS] <= 30_000
+        loaded = set(scene.runtime.loaded)
+        scene.runtime.loaded.clear()  # its last records are not acknowledged
+        await check(70_000)
+        assert (words[OPEN], words[TIMED_OUT], scene.log.markers()) == (1, 0, [])
+        scene.runtime.loaded |= loaded
         await check(70_000)
         await settled(scene, "CompleteAbort")
         assert words[TIMED_OUT] == 1
