@@ -13,7 +13,7 @@ from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.fetch.fetch_kernel import serve
 from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, WAITS, forward
-from kbroker.net.produce.admit_kernel import admit, rings_have_room
+from kbroker.net.produce.admit_kernel import admit, has_several_producers, rings_have_room
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
 from kbroker.net.rows import (
@@ -81,8 +81,9 @@ def _new_request(cx: int, row: int, frame: int, length: int) -> int:
     put(request, Request.FAILED, 0)
     limited = get(row, Connection.FLAGS) & Flag.QUOTA != 0
     put(request, Request.ANSWER, AnswerBy.SENT_BY_PYTHON if limited else AnswerBy.KERNEL)
-    corrupt = get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE
-    if corrupt or (get(cx, Context.SCAN_EMPTY) != 0 and get(cx, Context.SCAN_ACKS) != 0):
+    refused = get(cx, Context.SCAN_REFUSED)
+    with_text = refused == Code.CORRUPT_MESSAGE or refused == Code.INVALID_PRODUCER_ID_MAPPING
+    if with_text or (get(cx, Context.SCAN_EMPTY) != 0 and get(cx, Context.SCAN_ACKS) != 0):
         put(request, Request.ANSWER, AnswerBy.PYTHON)
     put(request, Request.RECEIVED_NS, get(cx, Context.NOW_NS))
     put(request, Request.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
@@ -123,6 +124,9 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     )
     if full or get(row, Connection.QUEUED) >= get(cx, Context.PIPELINE) or not rings_have_room(cx, count):
         return LATER
+    several = get(cx, Context.SCAN_REFUSED) == Code.INVALID_PRODUCER_ID_MAPPING
+    if several and not has_several_producers(cx, row, end, version):
+        put(cx, Context.SCAN_REFUSED, Code.NONE)
     number = _new_request(cx, row, frame, length)
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     put(request, Request.CONNECTION, connection)

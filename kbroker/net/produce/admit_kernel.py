@@ -7,8 +7,10 @@ from kbroker.kernels.batch_header import batch_bytes
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
+    load_i16_be,
     load_i32_be,
     load_i64,
+    load_i64_be,
     store_i64,
     store_release,
 )
@@ -20,6 +22,7 @@ from kbroker.net.produce.check_kernel import (
     check_result,
     check_single,
     check_slot,
+    is_of_transactional_producer,
     is_without_log_start,
 )
 from kbroker.net.rows import (
@@ -38,6 +41,7 @@ from kbroker.net.rows import (
 )
 from kbroker.net.rows.connection_kernel import connection_row, push_event
 from kbroker.net.rows.topic_kernel import may_use, topic_by_id, topic_by_name
+from kbroker.protocol import batch_layout as rb
 
 _pack_acks = inlined(pack_acks)
 
@@ -125,6 +129,46 @@ def _partition(cx: int, topic: int, index: int) -> int:
     if topic == 0 or index < 0 or index >= get(topic, Topic.COUNT):
         return 0
     return get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
+
+
+@inlined
+def has_several_producers(cx: int, client_row: int, end: int, version: int) -> bool:
+    """Whether the transactional batches of the scanned request are of more than one producer id, or
+    epoch of it. As in Kafka those do not count whose partition is refused before."""
+    compact = version >= ProduceVersion.FLEXIBLE
+    topics, position = read_length(get(cx, Context.SCAN_TOPICS), end, compact, True)
+    producer = epoch = -1
+    for _ in range(topics):
+        if version >= ProduceVersion.TOPIC_IDS:
+            topic = topic_by_id(cx, position)
+            position += 16
+        else:
+            name_bytes, name = read_length(position, end, compact, False)
+            topic = topic_by_name(cx, name, name_bytes)
+            position = name + name_bytes
+        allowed = topic != 0 and may_use(cx, client_row, topic, May.WRITE)
+        partitions, position = read_length(position, end, compact, True)
+        for _ in range(partitions):
+            index = load_i32_be(position)
+            length, position = read_length(position + 4, end, compact, True)
+            if (
+                allowed
+                and _partition(cx, topic, index) != 0
+                and check_single(position, length, version) == Code.NONE
+                and is_of_transactional_producer(position, batch_bytes(position))
+            ):
+                other = load_i64_be(position + rb.PRODUCER_ID)
+                other_epoch = load_i16_be(position + rb.PRODUCER_EPOCH)
+                if producer >= 0 and (other != producer or other_epoch != epoch):
+                    return True
+                producer = other
+                epoch = other_epoch
+            position += max(length, 0)
+            if compact:
+                position = skip_tags(position, end)
+        if compact:
+            position = skip_tags(position, end)
+    return False
 
 
 @inlined

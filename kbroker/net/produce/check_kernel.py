@@ -219,12 +219,19 @@ def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: in
 
 
 @inlined
-def _is_in_transaction(address: int, size: int) -> bool:
+def is_transactional(address: int, size: int) -> bool:
+    """Whether a batch of any format is part of a transaction. size: 0 for a part of a batch."""
     return (
         size >= rb.HEADER_BYTES
+        and load_i8(address + rb.MAGIC) == rb.MAGIC_V2
         and load_i8(address + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0
-        and load_i64_be(address + rb.PRODUCER_ID) >= 0
     )
+
+
+@inlined
+def is_of_transactional_producer(address: int, size: int) -> bool:
+    """As `is_transactional`, and the batch has a producer id."""
+    return is_transactional(address, size) and load_i64_be(address + rb.PRODUCER_ID) >= 0
 
 
 @inlined
@@ -251,7 +258,7 @@ def check_result(cx: int, row: int, slot: int, length: int) -> int:
     error = check_batch(cx, slot, address, size)
     if error == Code.MESSAGE_TOO_LARGE:
         add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
-    if error == Code.NONE or error == NEEDS_PYTHON or not _is_in_transaction(address, size):
+    if error == Code.NONE or error == NEEDS_PYTHON or not is_of_transactional_producer(address, size):
         return error
     put(row, Result.ERROR, error)  # as in Kafka, which checks a batch once its partition has joined
     return REFUSED

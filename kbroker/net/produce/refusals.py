@@ -13,6 +13,7 @@ from kbroker.net.produce.record_checks import ValidationResult
 from kbroker.net.rows import AnswerBy, Request, Result
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_long_response, encode_response, parse_request
 from kbroker.protocol.long_frame import Frame
 from kbroker.protocol.messages.produce import (
@@ -23,6 +24,8 @@ from kbroker.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kbroker.protocol.slices import is_sliced
+
+SEVERAL_PRODUCERS = "Transactional records contained more than one producer ID"
 
 
 class Refusals:
@@ -52,27 +55,36 @@ class Refusals:
         header, body = parse_request(frame)
         produce, _ = decode(ProduceRequest, header.api_version, frame, body)
         response = ProduceResponse(throttle_time_ms=throttle_ms)
-        damage = damage_text(produce)
         result = request[Request.RESULT]
+        whole = damage_text(produce) or self._several_producers(result, produce)
         for topic in produce.topic_data:
             shown = TopicProduceResponse(topic.name, topic.topic_id)
             for part in topic.partition_data:
                 if gone():
                     return b""
                 validation = self._validation(result, request[Request.RECEIVED_NS])
-                shown.partition_responses.append(self._partition(result, part.index, validation, damage))
+                shown.partition_responses.append(self._partition(result, part.index, validation, whole))
                 result = int(self._tables.results[result, Result.NEXT])
             if shown.partition_responses:  # Kafka lists no topic without partitions
                 response.responses.append(shown)
         encoded = encode_long_response if is_sliced() else encode_response
         return encoded(header.api_key, header.api_version, header.correlation_id, response)
 
+    def _several_producers(self, result: int, produce: ProduceRequest) -> str | None:
+        """Kafka's text if the whole request was refused for that."""
+        results = self._tables.results
+        while result >= 0:
+            if results[result, Result.ERROR] != ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                return None
+            result = int(results[result, Result.NEXT])
+        return SEVERAL_PRODUCERS if len(transactional_producers(produce)) > 1 else None
+
     def _validation(self, result: int, received_ns: int) -> ValidationResult:
         of_ns, validation = self._validations.pop(result, (received_ns, ValidationResult()))
         return validation if of_ns == received_ns else ValidationResult()
 
     def _partition(
-        self, result: int, index: int, validation: ValidationResult, damage: str | None
+        self, result: int, index: int, validation: ValidationResult, whole: str | None
     ) -> PartitionProduceResponse:
         words = self._tables.results[result].tolist()
         return PartitionProduceResponse(
@@ -82,8 +94,22 @@ class Refusals:
             words[Result.APPEND_TIME],
             words[Result.LOG_START],
             [BatchIndexAndErrorMessage(at, text) for at, text in validation.record_errors],
-            validation.message or damage,
+            validation.message or whole,
         )
+
+
+def transactional_producers(request: ProduceRequest) -> set[bytes]:
+    """The producer ids, each with its epoch, of the transactional batches."""
+    batches = [part.records or b"" for topic in request.topic_data for part in topic.partition_data]
+    return {bytes(data[rb.PRODUCER_ID : rb.BASE_SEQUENCE]) for data in batches if _is_transactional(data)}
+
+
+def _is_transactional(data: bytes | memoryview) -> bool:
+    return (
+        len(data) >= rb.HEADER_BYTES
+        and data[rb.MAGIC] == rb.MAGIC_V2
+        and data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL != 0
+    )
 
 
 def damage_text(request: ProduceRequest) -> str | None:
@@ -102,6 +128,6 @@ def damage_text(request: ProduceRequest) -> str | None:
                 and not 0 <= (magic := struct.unpack_from("b", data, rb.MAGIC)[0]) <= rb.MAGIC_V2
             ):
                 return f"Invalid magic found in record: {magic}"
-            if len(data) > rb.ATTRIBUTES + 1 and data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL:
+            if _is_transactional(data):
                 return None
     return None

@@ -12,9 +12,9 @@ from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     copy,
-    load_i8,
     load_i16_be,
     load_i32_be,
+    load_i64_be,
     store_i16_be,
     store_i32_be,
     store_i64_be,
@@ -22,6 +22,7 @@ from kbroker.kernels.memory import (
 )
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags, write_count, write_no_tags
+from kbroker.net.produce.check_kernel import is_transactional
 from kbroker.net.rows import Context, ProduceVersion, Request, Result
 from kbroker.protocol import batch_layout as rb
 
@@ -48,7 +49,8 @@ def _too_many(cx: int, count: int) -> int:
 @inlined
 def scan(cx: int, position: int, end: int, version: int) -> int:
     """Read a body's structure into the Context.SCAN words; MALFORMED unless every length fits. With
-    Context.SCAN_COUNT above `max_partitions`, no other word is read."""
+    Context.SCAN_COUNT above `max_partitions`, no other word is read. Context.SCAN_REFUSED may be
+    INVALID_PRODUCER_ID_MAPPING for partitions that do not count: see `has_several_producers`."""
     compact = version >= ProduceVersion.FLEXIBLE
     length, position = read_length(position, end, compact, False)
     if position < 0 or length > end - position:
@@ -70,7 +72,8 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     if topics > limit:
         return _too_many(cx, topics)
     bound = 32
-    transactional = False
+    transactional = several = False
+    producer = epoch = -1
     empty = 0
     # Kafka looks for transactions first, and a batch that it cannot skip fails the whole request
     corrupt = False
@@ -97,11 +100,16 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
             length, position = read_length(position + 4, end, compact, True)
             if position < 0 or length < -1 or length > end - position:
                 return MALFORMED
-            if length >= 0 and not transactional and not corrupt:
+            if length >= 0 and not corrupt:
                 size = whole_batch_of_any_format(position, length)
-                corrupt = size < 0
-                if size >= rb.HEADER_BYTES:
-                    transactional = load_i8(position + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0
+                corrupt = size < 0 and not transactional
+                if is_transactional(position, size):
+                    transactional = True
+                    other = load_i64_be(position + rb.PRODUCER_ID)
+                    other_epoch = load_i16_be(position + rb.PRODUCER_EPOCH)
+                    several = several or (producer >= 0 and (other != producer or other_epoch != epoch))
+                    producer = other
+                    epoch = other_epoch
             position += max(length, 0)
             if compact:
                 position = skip_tags(position, end)
@@ -116,6 +124,8 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     if position < 0:  # bytes after the end are legal, some clients send them
         return MALFORMED
     refused = Code.CORRUPT_MESSAGE if corrupt else Code.NONE
+    if several:
+        refused = Code.INVALID_PRODUCER_ID_MAPPING
     if transactional and transactional_id == 0:
         refused = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     put(cx, Context.SCAN_ID, transactional_id if transactional else 0)

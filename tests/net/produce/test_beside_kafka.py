@@ -1,5 +1,6 @@
 """Produce and Fetch beside Apache Kafka: the same raw requests, answers compared field by field."""
 
+import time
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
+from kbroker.protocol.schema import ZERO_UUID
 from tests.compat.raw import LEVELLED, Case, Peer, SocketPeer, compare, run
 from tests.net.produce.compressed_cases import others, same_answers
 from tests.net.produce.produce_cases import CASES, GOOD
@@ -113,6 +117,57 @@ def produce_cases() -> list[Case]:
 def test_produce_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer]) -> None:
     kafka, kbroker = peers
     assert run(produce_cases(), kafka, kbroker) == {}
+
+
+def init_producer(peer: SocketPeer, transactional_id: str) -> tuple[int, int]:
+    """Producer id and epoch of a transactional id."""
+    peer.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(transactional_id, 1))
+    deadline = time.monotonic() + 60
+    while True:
+        request = InitProducerIdRequest(transactional_id, 60_000)
+        answer: Any = peer.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
+        if not answer.error_code:
+            return answer.producer_id, answer.producer_epoch
+        assert time.monotonic() < deadline, answer.error_code
+        time.sleep(0.2)
+
+
+TWO_PRODUCERS = {
+    "two ids": ((0, 0), (1, 0), 1, False, -1),
+    "two epochs": ((0, 0), (0, 1), 1, False, -1),
+    "one id": ((0, 0), (0, 0), 1, False, -1),
+    "two ids, the partition of one is unknown": ((0, 0), (1, 0), 9, False, -1),
+    "two ids, two batches of one": ((0, 0), (1, 0), 1, True, -1),
+    "two ids, acks 2": ((0, 0), (1, 0), 1, False, 2),
+    "two ids, acks 0": ((0, 0), (1, 0), 1, False, 0),
+}
+"""Two batches: which producer and how much newer its epoch is, of the first and of the second; the
+partition of the second; whether it is there twice; acks."""
+
+
+@pytest.mark.parametrize("version", [3, 7, 8, 9, 11])
+def test_batches_of_two_transactional_producers_are_refused_the_same_way(
+    peers: tuple[SocketPeer, SocketPeer], version: int
+) -> None:
+    """Up to version 11, in which the partitions of a transaction are added before."""
+    known = {peer.port: [init_producer(peer, f"{version}-{number}") for number in (0, 1)] for peer in peers}
+    records = [(b"k", b"v", (), now_ms())]
+
+    def case(name: str) -> Case:
+        first, second, partition, twice, acks = TWO_PRODUCERS[name]
+
+        def build(peer: Any, _: int) -> ProduceRequest:
+            parts = []
+            for at, (number, newer) in ((0, first), (partition, second)):
+                producer_id, epoch = known[peer.port][number]
+                data = build_batch(records, producer=(producer_id, epoch + newer, 0), transactional=True)
+                parts.append(PartitionProduceData(at, data * (1 + (twice and at == partition))))
+            return ProduceRequest(f"{version}-0", acks, 5000, [TopicProduceData("plain", ZERO_UUID, parts)])
+
+        return Case(name, ApiKey.PRODUCE, (version, version), build, same_text=True)
+
+    kafka, kbroker = peers
+    assert run([case(name) for name in TWO_PRODUCERS], kafka, kbroker) == {}
 
 
 def compressed_cases() -> list[Case]:

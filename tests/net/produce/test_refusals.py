@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kbroker.net.produce.record_checks import ValidationResult
-from kbroker.net.produce.refusals import Refusals, damage_text
+from kbroker.net.produce.refusals import Refusals, damage_text, transactional_producers
 from kbroker.net.rows import AnswerBy, Request, Result
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.api_keys import ApiKey
@@ -53,12 +53,31 @@ def damaged(position: int, *values: int) -> bytes:
         ([damaged(rb.MAGIC, 5)], "Invalid magic found in record: 5"),
         ([damaged(rb.MAGIC, 0xFF)], "Invalid magic found in record: -1"),
         ([batch(transactional=True), damaged(rb.MAGIC, 5)], None),
+        (
+            [
+                batch(transactional=True)[: rb.MAGIC] + b"\1" + batch(transactional=True)[rb.MAGIC + 1 :],
+                damaged(rb.MAGIC, 5),
+            ],
+            "Invalid magic found in record: 5",
+        ),
     ],
 )
 def test_damage_is_named_unless_a_transactional_batch_is_before_it(
     batches: list[bytes], text: str | None
 ) -> None:
     assert damage_text(produce(*batches)) == text
+
+
+def test_a_producer_is_its_id_and_epoch() -> None:
+    def of(*producer: int, transactional: bool = True) -> bytes:
+        return build_batch([(b"k", b"v", (), 1)], producer=producer, transactional=transactional)
+
+    def count(*batches: bytes) -> int:
+        return len(transactional_producers(produce(*batches)))
+
+    assert count(of(7, 0, 0), of(7, 0, 5), of(8, 0, 0, transactional=False), b"", b"short") == 1
+    assert count(of(7, 0, 0), of(7, 1, 0)) == 2
+    assert count(of(7, 0, 0), of(8, 0, 0)) == 2
 
 
 def test_an_answer_has_the_message_of_each_refused_batch_once() -> None:
