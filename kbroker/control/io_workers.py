@@ -5,6 +5,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
@@ -22,6 +23,9 @@ from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
+
+LATE_S = 10.0
+"""Time after which a line names the IO workers for whose internal logs coordinators wait."""
 
 
 class IoWorkers:
@@ -53,6 +57,15 @@ class IoWorkers:
         self.internal_open = asyncio.Event()
         self.all_open = asyncio.Event()
 
+    async def internal_logs(self) -> None:
+        """Wait until every worker has opened its logs of internal topics."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.internal_open.wait(), LATE_S)
+            return
+        late = ", ".join(f"io {number}" for number in range(self._count) if number not in self._internal)
+        log.warning("coordinators wait for the internal logs of %s, which starts or hangs", late)
+        await self.internal_open.wait()
+
     async def greet(self, link: AsyncLink, hello: Hello) -> None:
         """An IO worker has started, or has found control again: its settings, then all its
         partitions.
@@ -64,6 +77,7 @@ class IoWorkers:
         there are replica sites: who leads depends on which logs are there."""
         began = time.monotonic()
         self._appender.worker_restarted(hello.index)
+        await self._appender.taken_over(hello.index)
         broker, moves = self._broker, self._moves
         moves.worker_started(hello.index)
         logs = broker.logs_of(hello.index)

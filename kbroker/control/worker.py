@@ -131,7 +131,7 @@ class Control:
         """Wait until internal topics are open and replayed. Other logs may still be checked after a
         kill: each one is served as soon as it is open. With replica sites it waits for all logs,
         because their roles depend on their contents."""
-        await self._workers.internal_open.wait()
+        await self._workers.internal_logs()
         if len(self._broker.nodes.sites) > 1:
             await self._workers.all_open.wait()
         await self._load()

@@ -151,6 +151,12 @@ class Shared:
         """Address of the ring that carries requests from a client process to an IO worker."""
         return self._rings.address + (client * self.sizes.workers + worker) * self._ring_bytes
 
+    def append_entries(self, client: int, worker: int) -> tuple[Words, Words]:
+        """The head of that ring, and its entries."""
+        first = (client * self.sizes.workers + worker) * self._ring_bytes
+        entries = self._rings.rows(AppendEntry, self.sizes.ring_entries, first + Ring.STRIDE)
+        return self._rings.rows(Ring, 1, first)[0], entries
+
     def completion_ring(self, client: int, worker: int) -> int:
         """Address of the ring that carries completions from an IO worker to a client process."""
         half = self.sizes.clients * self.sizes.workers * self._ring_bytes

@@ -23,8 +23,15 @@ INTERNAL = "__consumer_offsets"
 
 
 class FakeAppender:
+    def __init__(self) -> None:
+        self.taken = asyncio.Event()
+        self.taken.set()
+
     def worker_restarted(self, worker: int) -> None:
         pass
+
+    async def taken_over(self, worker: int) -> None:
+        await self.taken.wait()
 
 
 class StartingWorker(FakeWorker):
@@ -277,6 +284,46 @@ def test_batches_of_a_predecessor_are_settled_and_settings_are_sent_before_a_log
         assert worker.calls[0] == settings
         assert [type(call) for call in worker.calls].count(m.Settings) == 1
         assert made.broker.version > version, "logs that could not be opened are offline now"
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_worker_opens_its_logs_when_they_have_what_a_predecessor_of_control_appended(
+    tmp_path: Path,
+) -> None:
+    async def run(made: World, scene: Scene) -> None:
+        worker = StartingWorker(made)
+        worker.go.set()
+        appender: Any = scene.workers._appender
+        appender.taken.clear()
+        greeting = scene.greet(worker)
+        await turns()
+        assert worker.calls == []
+        appender.taken.set()
+        await greeting
+        assert scene.workers.all_open.is_set()
+
+    with world(tmp_path) as made:
+        asyncio.run(run(made, left_by_a_previous_run(made)))
+
+
+def test_a_line_names_the_workers_that_coordinators_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(io_workers, "LATE_S", 0.01)
+
+    async def run(made: World, scene: Scene) -> None:
+        waiting = asyncio.ensure_future(scene.workers.internal_logs())
+        while "coordinators wait for the internal logs of io 0" not in caplog.text:
+            await asyncio.sleep(0.001)
+        worker = StartingWorker(made)
+        worker.go.set()
+        await scene.greet(worker)
+        await waiting
+        caplog.clear()
+        await scene.workers.internal_logs()
+        assert "coordinators wait" not in caplog.text
 
     with world(tmp_path) as made:
         asyncio.run(run(made, left_by_a_previous_run(made)))

@@ -204,6 +204,12 @@ class ArenaQueue:
             self._blocks = None
             self._drop_free()
 
+    def claim(self, places: Iterable[tuple[int, int]]) -> deque[Space]:
+        """Set places aside, each a start and a length, that a predecessor has filled."""
+        spaces = deque(Space(start, start + _aligned(length)) for start, length in places)
+        self.set_aside(spaces)
+        return spaces
+
     def give(self, space: Space) -> None:
         """Free a space."""
         space.free = True

@@ -2,7 +2,9 @@
 at the end."""
 
 import asyncio
+import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
@@ -12,10 +14,12 @@ from msgspec import Struct
 from kbroker.control import failpoint
 from kbroker.control.links.append_queue import Append, AppendQueue, ArenaQueue, Ended, Settled, Space
 from kbroker.control.metadata.catalogue import Partition, Replica
-from kbroker.ipc.layout import AppendEntry, Completion, Operation
+from kbroker.ipc.layout import AppendEntry, Completion, Operation, Ring
 from kbroker.ipc.ring import Sleeper, pack_acks, ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
 
 TAKEN_AT_ONCE = 256
 """Maximum of completions that are read from a ring in one call."""
@@ -23,6 +27,9 @@ RETRY_S = 0.01
 """Seconds until an append is repeated that an IO worker refused, because it restarts."""
 FULL_S = 0.001
 """Seconds between two tries when the ring or the arena is full."""
+PREDECESSOR_S = 1.0
+"""Maximum time that a start waits for the IO workers to take what a dead predecessor appended: most
+need a millisecond."""
 TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
 DEFAULT_TIMEOUT_MS = 30_000
 ACKS_ALL = -1
@@ -82,6 +89,8 @@ class Appender:
             for worker in range(shared.sizes.workers)
         ]
         self._pushed = [0] * len(self._workers)
+        self._left: dict[int, deque[Space]] = {}
+        """By IO worker, the batches of a dead predecessor that it has not taken."""
         self._to_wake: set[int] = set()
         self.slot_listeners: list[Callable[[int], None]] = []
         self._out = AppendEntry.table(TAKEN_AT_ONCE)
@@ -89,12 +98,40 @@ class Appender:
 
     async def start(self) -> None:
         """Take over from a dead predecessor, whose batches may still be read from the arena, then
-        listen."""
-        while any(ring_length(worker.appends) for worker in self._workers):
+        listen. The batches of an IO worker that hangs keep their places until it takes them."""
+        give_up = time.monotonic() + PREDECESSOR_S
+        while any(ring_length(each.appends) for each in self._workers) and time.monotonic() < give_up:
             self._drain()
             await asyncio.sleep(FULL_S)
+        for number, worker in enumerate(self._workers):
+            if unread := int(ring_length(worker.appends)):
+                log.warning("io %d hangs: it has not taken %d appends of the last control", number, unread)
+                self._left[number] = self._space.claim(self._places(number, unread))
         asyncio.get_running_loop().add_reader(self._sleeper.event_fd, self._on_event)
         self._on_event()
+
+    def _places(self, worker: int, unread: int) -> list[tuple[int, int]]:
+        """Start and length of the last batches in the ring of an IO worker."""
+        head, entries = self._shared.append_entries(self._shared.control_client, worker)
+        end = int(head[Ring.HEAD])
+        rows = entries[[number % len(entries) for number in range(end - unread, end)]]
+        return [(row[AppendEntry.ADDRESS], row[AppendEntry.LENGTH]) for row in rows.tolist()]
+
+    async def taken_over(self, worker: int) -> None:
+        """Wait until an IO worker has taken what a dead predecessor appended: before that its logs
+        are not complete."""
+        while worker in self._left:
+            self._drain()
+            await asyncio.sleep(RETRY_S)
+
+    def _free_taken(self) -> None:
+        for number, spaces in list(self._left.items()):
+            unread = int(ring_length(self._workers[number].appends)) - self._pushed[number]
+            while len(spaces) > max(0, unread):
+                self._space.give(spaces.popleft())
+            if not spaces:
+                del self._left[number]
+                log.info("io %d has taken the appends of the last control", number)
 
     def stop(self) -> None:
         """Stop listening; pending appends fail."""
@@ -250,6 +287,8 @@ class Appender:
         self._drain()
 
     def _drain(self) -> None:
+        if self._left:
+            self._free_taken()
         for worker in self._workers:
             while count := ring_take(worker.completions, self._shared.sizes.ring_entries, self._out):
                 for row in self._out[:count].tolist():
