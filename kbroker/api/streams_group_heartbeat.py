@@ -15,18 +15,24 @@ from kbroker.api.row import Api
 from kbroker.config import acls
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
-from kbroker.control.groups.streams_group.configured_topology import Status
+from kbroker.control.groups.streams_group.configured_topology import Status, summary
 from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
 from kbroker.control.groups.streams_group.topology import InternalTopic
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.bounds import cut_string
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0)
+
+SHOWN_FAILURES = 1000
+"""Maximum of the topics whose creation failed that an answer names. A topology may have a hundred
+thousand, and an answer has room for some hundred."""
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +68,8 @@ def _not_creatable(ctx: RequestContext, result: HeartbeatResult) -> list[str]:
     Kafka."""
     if may_all(ctx, acls.CREATE):
         return []
-    return [topic.name for topic in result.missing if not may(ctx, acls.CREATE, acls.TOPIC, topic.name)]
+    names = (topic.name for topic in paced(result.missing))
+    return [name for name in names if not may(ctx, acls.CREATE, acls.TOPIC, name)]
 
 
 async def create_internal_topics(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
@@ -77,15 +84,17 @@ async def create_internal_topics(broker: Broker, group_id: str, result: Heartbea
     }
     if not failed:
         return
-    log.warning("group %s: internal topics could not be created: %s", group_id, failed)
-    why = "; ".join(f"{name} ({error.message})" for name, error in sorted(failed.items()))
+    shown = sorted(failed.items())[:SHOWN_FAILURES]
+    why = "; ".join(f"{name} ({error.message})" for name, error in shown)
+    names = summary(failed)
+    log.warning("group %s: internal topics could not be created: %s: %s", group_id, names, shown[0][1])
     _report(result, f"Creation failed: {why}")
 
 
 def _report(result: HeartbeatResult, why: str) -> None:
     for status in result.response.status or ():
         if status.status_code == Status.MISSING_INTERNAL_TOPICS:
-            status.status_detail += f"; {why}."
+            status.status_detail = cut_string(f"{status.status_detail}; {why}.")
 
 
 def _spec(topic: InternalTopic) -> NewTopic:

@@ -15,6 +15,7 @@ from kbroker.control.groups.streams_group.configured_topology import Status as C
 from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
 from kbroker.control.groups.streams_group.topology import InternalTopic
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.streams_group_heartbeat import (
     Status,
@@ -46,6 +47,24 @@ def test_internal_topics_are_created_with_configs_and_failures_are_reported(tmp_
     reported = response.status[0].status_detail
     assert reported.startswith(f"{MISSING}; Creation failed: bad (")
     assert "good (" not in reported
+
+
+def test_failures_of_very_many_topics_fit_into_an_answer_and_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client reads no longer string than its length, an int16, can say."""
+    response = StreamsGroupHeartbeatResponse(status=[Status(Code.MISSING_INTERNAL_TOPICS, MISSING)])
+    names = [f"{number:04}-" + "x" * 200 for number in range(1500)]
+    topics = tuple(InternalTopic(name, 2, 0, (("cleanup.policy", "bogus"),)) for name in names)
+    with world(tmp_path) as made:
+        asyncio.run(create_internal_topics(made.broker, "app", HeartbeatResult(response, topics)))
+    assert response.status is not None
+    reported = response.status[0].status_detail
+    assert reported.startswith(f"{MISSING}; Creation failed: {names[0]} (")
+    assert reported.endswith("...")
+    assert len(reported.encode()) <= MAX_STRING_BYTES
+    assert f"{names[2]} and 1497 additional topics" in caplog.text
+    assert len(caplog.text) < 2000
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from kbroker.control.groups.streams_group.topology import InternalTopic, Subtopology, Topology
 from kbroker.control.groups.topic_view import TopicView
+from kbroker.protocol.bounds import cut_string
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
 
@@ -35,7 +36,7 @@ class Misconfigured(Exception):
     def __init__(self, status: Status, detail: str) -> None:
         super().__init__(detail)
         self.status = status
-        self.detail = detail
+        self.detail = cut_string(detail)
 
 
 class ConfiguredTopology(Struct, frozen=True):
@@ -74,7 +75,7 @@ def configure(topology: Topology, metadata_hash: int, view: TopicView) -> Config
     problem = None
     if missing:
         names = summary([topic.name for topic in missing])
-        problem = (Status.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
+        problem = (Status.MISSING_INTERNAL_TOPICS, cut_string(f"Internal topics are missing: {names}"))
     return ConfiguredTopology(topology, metadata_hash, tasks, counts, tuple(missing), problem)
 
 

@@ -17,6 +17,7 @@ from kbroker.control.groups.streams_group.tasks import TaskSet
 from kbroker.control.groups.streams_group.topology import Topology, from_message
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
+from kbroker.protocol.bounds import cut_string
 from kbroker.protocol.epochs import next_epoch
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import streams_group_heartbeat as message
@@ -199,7 +200,7 @@ def statuses(
             f"Streams group member {group.shutdown_requested_by} encountered a fatal error and requested a "
             "shutdown for the entire application."
         )
-        found.append(message.Status(Status.SHUTDOWN_APPLICATION, text))
+        found.append(message.Status(Status.SHUTDOWN_APPLICATION, cut_string(text)))
     return found
 
 

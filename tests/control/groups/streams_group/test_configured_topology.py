@@ -5,8 +5,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from kbroker.control.groups.streams_group.configured_topology import configure
+from kbroker.control.groups.streams_group.configured_topology import Status, configure
 from kbroker.control.groups.streams_group.topology import from_message, from_record, to_record
+from kbroker.protocol.bounds import MAX_STRING_BYTES
 from kbroker.protocol.messages.streams_group_heartbeat import (
     CopartitionGroup,
     Subtopology,
@@ -75,3 +76,16 @@ def test_a_topic_is_as_wide_as_the_widest_input_of_its_writers() -> None:
     view: Any = SimpleNamespace(partition_count={"narrow": 2, "wide": 5}.get)
     configured = configure(from_message(Topology(1, parts)), 0, view)
     assert {spec.name: spec.partitions for spec in configured.missing} == {"first": 2, "both": 5, "last": 5}
+
+
+def test_a_detail_about_very_many_topics_is_cut_to_what_a_client_reads() -> None:
+    names = [f"{number:03}-" + "x" * 200 for number in range(200)]
+    part = Subtopology("0", names, copartition_groups=[CopartitionGroup(list(range(200)))])
+    view: Any = SimpleNamespace(partition_count=lambda name: 5 + int(name[:3]) % 2)
+    problem = configure(from_message(Topology(1, [part])), 0, view).problem
+    assert problem is not None
+    code, detail = problem
+    assert code is Status.INCORRECTLY_PARTITIONED_TOPICS
+    assert detail.startswith(f"Following topics do not have the same number of partitions: [{names[0]}, ")
+    assert detail.endswith("...")
+    assert len(detail) == MAX_STRING_BYTES
