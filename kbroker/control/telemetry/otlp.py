@@ -13,6 +13,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA, MetricsData
 
+from kbroker.control.telemetry.cut import Cut, Field, Kind
 from kbroker.control.telemetry.points import MAX_TEXT, Key, Labels, Point, printable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import paced
@@ -22,6 +23,39 @@ MAX_POINTS: Final = 1000
 MAX_GROUPS: Final = 100
 """Resources of a payload, and scopes of a resource: clients send one of each."""
 MAX_ATTRIBUTES: Final = 16
+AT_ONCE_BYTES: Final = 1 << 15
+"""A payload of more is cut to what is read of it before it is decoded, which pauses for nobody."""
+Names = dict[str, Any]
+ATTRIBUTES: Final[Names] = {
+    "attributes": {
+        "key": None,
+        "value": {"string_value": None, "bool_value": None, "int_value": None, "double_value": None},
+    }
+}
+NUMBERS: Final[Names] = {"data_points": {"as_double": None, "as_int": None, **ATTRIBUTES}}
+TOTALS: Final[Names] = {"data_points": {"count": None, "sum": None, **ATTRIBUTES}}
+DELTA: Final[Names] = {"aggregation_temporality": None}
+READ: Final[Names] = {
+    "resource_metrics": {
+        "resource": ATTRIBUTES,
+        "scope_metrics": {
+            "metrics": {
+                "name": None,
+                "gauge": NUMBERS,
+                "sum": NUMBERS | DELTA | {"is_monotonic": None},
+                "histogram": TOTALS | DELTA,
+                "exponential_histogram": TOTALS | DELTA,
+                "summary": TOTALS,
+            }
+        },
+    }
+}
+"""The fields that are read, by their names in OpenTelemetry's messages."""
+LIMITS: Final = {
+    "resource_metrics": MAX_GROUPS, "scope_metrics": MAX_GROUPS, "attributes": MAX_ATTRIBUTES,
+}  # fmt: skip
+SHARED: Final = {"metrics": MAX_POINTS, "data_points": MAX_POINTS}
+"""Maximum of fields in a payload; of all others one is read in each message."""
 COLUMNS: Final = {
     "node": "node", "node_id": "node", "broker_id": "node", "topic": "topic", "partition": "partition",
 }  # fmt: skip
@@ -32,10 +66,25 @@ CHANGING: Final = frozenset(("member_id", "group_member_id"))
 set of series."""
 
 
+def _kind(message: Any, names: Names) -> Kind:
+    """The fields of a message that are read. message: its descriptor."""
+    found = {}
+    for name, inner in names.items():
+        field = message.fields_by_name[name]
+        kind = None if inner is None else _kind(field.message_type, inner)
+        found[field.number] = Field(LIMITS.get(name, 1), kind, name if name in SHARED else "")
+    return found
+
+
+DATA: Final = _kind(MetricsData.DESCRIPTOR, READ)
+
+
 def points(payload: bytes) -> list[Point]:
     """The points of a payload, at most MAX_POINTS. Raises INVALID_RECORD for what is no
     MetricsData."""
     data = MetricsData()
+    if len(payload) > AT_ONCE_BYTES:
+        payload = bytes(Cut(SHARED.items()).of(memoryview(payload), DATA))
     try:
         data.ParseFromString(payload)
     except (DecodeError, RecursionError) as error:
