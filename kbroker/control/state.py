@@ -384,7 +384,7 @@ def _is_there(broker: Broker, replica: Replica) -> bool:
 def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:
     """Partitions for the found folders; gaps between them (other brokers had those) become empty
     partitions."""
-    by_index = {one.index: one for one in found}
+    by_index = adoption.with_unnamed(found, broker.online_dirs, len(topic.partitions))
     new_indexes = range(len(topic.partitions), max(by_index) + 1)
     occupied = [replica.log_dir for replica in broker.catalogue.replicas()]
     added = []

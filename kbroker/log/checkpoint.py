@@ -208,10 +208,10 @@ def _read(path: str, width: int) -> Rows:
         lines = _text(path).splitlines()
     except FileNotFoundError:
         return []
+    if lines and _int(path, lines[0]) != VERSION:
+        raise CorruptCheckpoint(f"{path}: version {lines[0]}, only {VERSION} is known")
     if len(lines) < 2:
         return []  # created, not yet written
-    if _int(path, lines[0]) != VERSION:
-        raise CorruptCheckpoint(f"{path}: version {lines[0]}, only {VERSION} is known")
     rows = [line.split() for line in lines[2:]]
     for row in rows:
         if len(row) != width:

@@ -121,6 +121,31 @@ def test_partitions_that_another_broker_had_start_empty(tmp_path: Path) -> None:
         assert [p.index for p in made.broker.catalogue.topics["orders"].partitions] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("content", [None, "", "version: 0\ntopic_id: ???", "\0" * 43])
+def test_a_folder_without_a_readable_topic_id_belongs_to_the_topic_of_its_name(
+    tmp_path: Path, content: str | None
+) -> None:
+    """An empty partition took its place, perhaps in another log dir, or the topic had one partition
+    fewer."""
+    dirs = [tmp_path / f"d{number}" for number in range(3)]
+    for log_dir in dirs:
+        log_dir.mkdir()
+    for index, number in enumerate((2, 1, 0, 2)):
+        kafka_folder(str(dirs[number]), f"orders-{index}", b"o" * 16)
+    kafka_folder(str(dirs[0]), "orders-5", b"o" * 16)
+    for damaged in (dirs[2] / "orders-0", dirs[2] / "orders-3", dirs[0] / "orders-5"):
+        path = damaged / files.PARTITION_METADATA
+        path.unlink()
+        if content is not None:
+            path.write_text(content)
+    with world(tmp_path, dirs=3) as made:
+        partitions = made.broker.catalogue.topics["orders"].partitions
+        assert [Path(one.log_dir).name for one in partitions] == ["d2", "d1", "d0", "d2"]
+        assert [one.leader_epoch for one in partitions] == [5] * 4
+        found = dirs[2] / "orders-0" / files.PARTITION_METADATA
+        assert (found.read_text() if found.exists() else None) == content
+
+
 def test_a_topic_is_not_taken_over_without_a_partition_that_cannot_be_read_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

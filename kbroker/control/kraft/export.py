@@ -100,14 +100,11 @@ def export(
     """Write the snapshot. log_dirs: absolute, locked, closed clean. directory_ids: of them.
     release: None for that of the metadata log in them (`release_of`).
 
-    Raises ExportError, OSError."""
+    Raises ExportError, UnreadableMetadata, OSError."""
     stored = store.load()
     _check(stored, log_dirs)
     folder = folder_of(log_dirs)
-    before = kafka_metadata.read(log_dirs)
-    if folder is not None and before is None:
-        raise ExportError(f"{folder} cannot be read: move it out of the way, then only kbroker's data goes")
-    found = before or kafka_metadata.KafkaMetadata()
+    found = kafka_metadata.read(log_dirs) or kafka_metadata.KafkaMetadata()
     snapshot = SnapshotId(found.end.end_offset + 1, max(found.end.epoch, 1))
     next_id = int(store.meta("next_producer_id", "0"))
     epoch = snapshot.end_offset

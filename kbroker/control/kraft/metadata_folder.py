@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
-from kbroker.control.store.store import Store
+from kbroker.control.store.store import Store, StoreError
 from kbroker.log import files
 
 FOLDER: Final = files.folder_name(CLUSTER_METADATA, 0)
@@ -15,6 +15,15 @@ MARK: Final = "kafka_metadata"
 UNSEEN: Final = "kafka_unseen_topics"
 """Key in the store's meta table: ids of topics that Apache Kafka had when it last used the log
 dirs, and that may be in a log dir that has not been there since. Nobody has deleted them."""
+
+
+class UnreadableMetadata(StoreError):
+    """Apache Kafka's metadata is damaged, or cannot be read. Without it the topics would have the
+    default settings, such as a retention of a week, and users and ACLs would be gone."""
+
+    def __init__(self, folder: Path, reason: Exception) -> None:
+        way_out = "repair it, or move it out of the way: then only kbroker's data counts"
+        super().__init__(f"{folder} cannot be read ({reason}): {way_out}")
 
 
 def folder_of(log_dirs: Iterable[str]) -> Path | None:

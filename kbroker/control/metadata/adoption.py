@@ -93,6 +93,32 @@ def _read(log_dir: str, name: str) -> FoundPartition | None:
     return FoundPartition(folder.topic, folder.partition, topic_id, log_dir, last_epoch)
 
 
+def with_unnamed(
+    found: Collection[FoundPartition], log_dirs: Iterable[str], first: int
+) -> dict[int, FoundPartition]:
+    """The found partitions of a topic by index, from `first` on, and with them folders of its name
+    whose topic id is missing or damaged: in gaps, where the topic would get empty partitions, and
+    after the last one. The IO worker does not open a log with a damaged id."""
+    by_index = {one.index: one for one in found}
+    index, like = first, next(iter(found))
+    while index <= max(by_index) or (one := _unnamed(like, index, log_dirs)) is not None:
+        if index not in by_index and (one := _unnamed(like, index, log_dirs)) is not None:
+            by_index[index] = one
+            log.warning("%s/%s-%d counts as a log of topic %s", one.log_dir, one.topic, index, one.topic)
+        index += 1
+    return by_index
+
+
+def _unnamed(like: FoundPartition, index: int, log_dirs: Iterable[str]) -> FoundPartition | None:
+    for log_dir in log_dirs:
+        folder = f"{log_dir}/{files.folder_name(like.topic, index)}"
+        if Path(folder).is_dir() and topic_id_of(folder) is None:
+            epochs = known_leader_epochs(folder)
+            last_epoch = epochs[-1][0] if epochs else NO_EPOCH
+            return FoundPartition(like.topic, index, like.topic_id, log_dir, last_epoch)
+    return None
+
+
 def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[str, list[FoundPartition]]:
     """Found partitions that the catalogue lacks, by topic; contradictions are logged and skipped.
 

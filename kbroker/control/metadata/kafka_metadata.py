@@ -7,7 +7,6 @@ and a version (unsigned varints), then the message (MetadataRecordSerde). Only t
 `kraft/records.py` are read.
 """
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 from pathlib import Path
@@ -19,8 +18,15 @@ from msgspec import field
 from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity, entity_of
 from kbroker.control.kraft import records as kr
-from kbroker.control.kraft.metadata_folder import folder_of
-from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, NAME, SnapshotId, control_type
+from kbroker.control.kraft.metadata_folder import UnreadableMetadata, folder_of
+from kbroker.control.kraft.snapshot import (
+    FOOTER,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    NAME,
+    SnapshotId,
+    control_type,
+)
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.delegation_tokens import DelegationToken
 from kbroker.ipc.messages import ScramCredential
@@ -32,8 +38,6 @@ from kbroker.protocol.codec import decode
 from kbroker.protocol.compile_decode import read_uvarint
 from kbroker.protocol.records import NewRecord, RecordBatch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError, Struct
-
-log = logging.getLogger(__name__)
 
 NOTHING: Final = SnapshotId(0, 0)
 
@@ -148,8 +152,8 @@ class KafkaMetadata(msgspec.Struct):
 
 
 def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
-    """The metadata log of the first directory that has one; None without one, or when it cannot be
-    read."""
+    """The metadata log of the first directory that has one; None without one. Raises
+    UnreadableMetadata."""
     folder = folder_of(log_dirs)
     if folder is None:
         return None
@@ -161,8 +165,7 @@ def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
             found.replay_batch(batch)
             found.end = SnapshotId(batch.last_offset + 1, batch.partition_leader_epoch)
     except (OSError, CorruptLog, ProtocolError) as error:
-        log.error("%s cannot be read, so configs of topics found on disk are the defaults: %s", folder, error)
-        return None
+        raise UnreadableMetadata(folder, error) from error
     return found
 
 
@@ -176,14 +179,24 @@ def newest_snapshot(folder: Path) -> tuple[SnapshotId, Path] | None:
 
 
 def _snapshot(folder: Path, found: KafkaMetadata) -> Iterable[RecordBatch]:
+    """The batches of the newest snapshot. Raises ProtocolError if its end is missing."""
     if (newest := newest_snapshot(folder)) is None:
         return ()
     found.end, path = newest
-    return read_batches(path.read_bytes())
+    batches = list(read_batches(path.read_bytes(), whole=True))
+    if not (batches and batches[-1].is_control and _ends(batches[-1])):
+        raise ProtocolError(f"the end of {path.name} is missing")
+    return batches
+
+
+def _ends(batch: RecordBatch) -> bool:
+    return any(control_type(record.key) == FOOTER for record in read_records(batch))
 
 
 def _log(folder: Path, start: int) -> Iterator[RecordBatch]:
     for placed in walk(LogReader(str(folder), OpenFiles()), start):
+        if not placed.batch.crc_is_valid:
+            raise CorruptLog(f"the CRC of the batch at offset {placed.batch.base_offset} does not match")
         yield placed.batch
 
 

@@ -2,9 +2,12 @@
 checkpoint.
 """
 
+import logging
 from bisect import bisect_left, bisect_right
 
 from kbroker.log.checkpoint import CorruptCheckpoint, read_leader_epochs, write_leader_epochs
+
+log = logging.getLogger(__name__)
 
 UNDEFINED = (-1, -1)
 
@@ -33,7 +36,8 @@ class LeaderEpochFileCache:
             loaded = cls(folder, read)
             loaded._on_disk = read
             return loaded
-        except (CorruptCheckpoint, ValueError):
+        except (CorruptCheckpoint, ValueError) as error:
+            log.warning("%s: the epochs are taken from the batches: %s", folder, error)
             return cls(folder)
 
     def take(self, other: "LeaderEpochFileCache") -> None:

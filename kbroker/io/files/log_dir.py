@@ -4,15 +4,17 @@ import ctypes
 import errno
 import fcntl
 import json
+import logging
 import os
 from collections.abc import Callable, Container, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from kbroker.config.plain_file import open_plain
 from kbroker.log import checkpoint, files
 from kbroker.log.checkpoint import Changes, CorruptCheckpoint, Offsets, TopicPartition
+
+log = logging.getLogger(__name__)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -174,9 +176,11 @@ class LogDir:
                 checkpoint.update_offsets(f"{self.path}/{name}", {}, (key,))
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
-        with suppress(CorruptCheckpoint):
+        try:
             return checkpoint.read_offsets(f"{self.path}/{name}")
-        return {}
+        except CorruptCheckpoint as error:
+            log.warning("%s: it counts as empty, as in Apache Kafka", error)
+            return {}
 
     # --- disk ------------------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ def read(folder: str) -> MetaProperties | None:
     except FileNotFoundError:
         return None
     version = fields.get("version")
+    if version is None:
+        raise MetaPropertiesError(f"{path}: no version in it: the file is empty or damaged")
     if version != str(VERSION):
         raise MetaPropertiesError(
             f"{path}: version {version}, only {VERSION} is known (0 is of the ZooKeeper time)"

@@ -20,7 +20,7 @@ from kbroker.control.kraft.export import (
     release_of,
     sample_properties,
 )
-from kbroker.control.kraft.metadata_folder import FOLDER, MARK, fingerprint
+from kbroker.control.kraft.metadata_folder import FOLDER, MARK, UnreadableMetadata, fingerprint
 from kbroker.control.kraft.records import FeatureLevelRecord
 from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, SnapshotId, build
 from kbroker.control.metadata import kafka_metadata as km
@@ -247,12 +247,14 @@ def test_topics_that_one_kafka_node_cannot_hold_are_refused(tmp_path: Path) -> N
             exported(made)
 
 
-def test_an_unreadable_metadata_log_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"\0" * 100, b"", build([], (), 6, 1)[:8], build([], (), 6, 1)[:-1]])
+def test_an_unreadable_metadata_log_is_kept(tmp_path: Path, content: bytes) -> None:
     with world(tmp_path) as made:
         folder = Path(made.dirs[0], FOLDER)
         folder.mkdir()
         damaged = folder / "00000000000000000040-0000000006.checkpoint"
-        damaged.write_bytes(b"\0" * 100)
-        with pytest.raises(ExportError, match="cannot be read"):
+        damaged.write_bytes(content)
+        with pytest.raises(UnreadableMetadata, match="cannot be read"):
             exported(made)
-        assert damaged.exists()
+        assert damaged.read_bytes() == content
+        assert [path.name for path in folder.iterdir()] == [damaged.name]

@@ -19,6 +19,7 @@ from kbroker.control.kraft.snapshot import SnapshotId, build
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.control.metadata.config_resource import BROKER, GROUP, TOPIC
 from kbroker.control.store.change import Change, Stored
+from kbroker.control.store.store import StoreError
 from kbroker.log import files
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
@@ -89,6 +90,23 @@ def test_a_run_without_a_change_changes_nothing(tmp_path: Path) -> None:
         made.reboot()
         after = made.broker.stores.first.load()
         assert len(after.topics) == 2
+        assert all_but_topics(after) == all_but_topics(before)
+
+
+def test_damaged_metadata_changes_nothing_until_it_is_repaired(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        with_ids(made)
+        before = made.broker.stores.first.load()
+        snapshot = exported(made).snapshot
+        whole = snapshot.read_bytes()
+        snapshot.write_bytes(whole[:-1])
+        with pytest.raises(StoreError, match="cannot be read"):
+            made.reboot()
+        snapshot.write_bytes(whole)
+        made.reboot()
+        after = made.broker.stores.first.load()
+        assert {topic.name for topic in after.topics} == {topic.name for topic in before.topics}
         assert all_but_topics(after) == all_but_topics(before)
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.kraft import records as kr
-from kbroker.control.kraft.metadata_folder import FOLDER
+from kbroker.control.kraft.metadata_folder import FOLDER, UnreadableMetadata
 from kbroker.control.kraft.records import framed
+from kbroker.control.kraft.snapshot import build
 from kbroker.control.metadata import kafka_metadata as km
+from kbroker.control.store.store import StoreError
 from kbroker.log import files
-from kbroker.protocol.records import build_batch
+from kbroker.protocol.records import build_batch, read_batches
 from kbroker.protocol.schema import ProtocolError, Struct
-from tests.control.fakes import world
+from tests.control.fakes import World, world
 
 TOPIC, BROKER = 2, 4
 ORDERS = b"o" * 16
@@ -79,7 +81,7 @@ def test_a_removed_topic_takes_its_configs_along(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_replaces_the_log_before_it(tmp_path: Path) -> None:
-    old = batch(kr.TopicRecord("a", ORDERS), kr.ConfigRecord(TOPIC, "a", "retention.ms", "1"))
+    old = build([kr.TopicRecord("a", ORDERS), kr.ConfigRecord(TOPIC, "a", "retention.ms", "1")], (), 3, 1)
     metadata_log(
         tmp_path, batch(kr.ConfigRecord(TOPIC, "a", "flush.ms", "2"), base_offset=9), snapshot=(9, old)
     )
@@ -100,7 +102,50 @@ def test_a_damaged_record_is_an_error_not_a_guess(value: bytes, tmp_path: Path) 
     with pytest.raises(ProtocolError):
         km.parse(value)
     metadata_log(tmp_path, batch(value))
-    assert km.read([str(tmp_path)]) is None
+    with pytest.raises(UnreadableMetadata):
+        km.read([str(tmp_path)])
+
+
+SNAPSHOT = build([kr.TopicRecord("a", ORDERS), kr.ConfigRecord(TOPIC, "a", "retention.ms", "1")], (), 3, 1)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        SNAPSHOT[:8],
+        bytes(100),
+        SNAPSHOT[:-1],
+        SNAPSHOT[: sum(each.size for each in read_batches(SNAPSHOT) if each.base_offset < 3)],
+        SNAPSHOT[:70] + bytes((SNAPSHOT[70] ^ 1,)) + SNAPSHOT[71:],
+        SNAPSHOT + b"rest",
+    ],
+    ids=["empty", "8 bytes", "zeros", "cut in the footer", "without footer", "wrong CRC", "more"],
+)
+def test_a_damaged_snapshot_is_refused_and_nothing_is_overwritten(tmp_path: Path, damaged: bytes) -> None:
+    """It was read as an empty one: topics were taken for deleted, settings, users and ACLs were
+    removed, and an export replaced the file."""
+    log_dir = tmp_path / "d0"
+    partition_folder(log_dir, "a-0", ORDERS)
+    metadata_log(log_dir, snapshot=(9, damaged))
+    before = {path: path.read_bytes() for path in (log_dir / FOLDER).iterdir()}
+    for _ in range(2):
+        with pytest.raises(
+            StoreError, match=r"__cluster_metadata-0 cannot be read .*: repair it, or move it"
+        ):
+            World(tmp_path)
+    assert {path: path.read_bytes() for path in (log_dir / FOLDER).iterdir()} == before
+    (log_dir / FOLDER).rename(tmp_path / "elsewhere")
+    with world(tmp_path) as made:
+        assert list(made.broker.catalogue.topics) == ["a"]
+
+
+def test_a_batch_of_the_log_with_a_wrong_crc_is_refused(tmp_path: Path) -> None:
+    damaged = bytearray(batch(kr.TopicRecord("a", ORDERS)))
+    damaged[-2] ^= 1
+    metadata_log(tmp_path, bytes(damaged))
+    with pytest.raises(UnreadableMetadata, match="the CRC of the batch at offset 0"):
+        km.read([str(tmp_path)])
 
 
 def test_without_a_metadata_log_nothing_is_known(tmp_path: Path) -> None:

@@ -106,10 +106,12 @@ def test_truncation_from_the_start_keeps_the_epoch_of_the_start(tmp_path: Path) 
     assert epochs.entries == ((6, 100),)
 
 
-def test_a_damaged_checkpoint_counts_as_empty(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_counts_as_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for text in ("broken", "0\n1\n-1 5\n", "0\n2\n1 1\n"):
+        caplog.clear()
         (tmp_path / "leader-epoch-checkpoint").write_text(text)
         assert LeaderEpochFileCache.load(str(tmp_path)).entries == ()
+        assert "the epochs are taken from the batches" in caplog.text
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50)), max_size=12), st.integers(0, 60))

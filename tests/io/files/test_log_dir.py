@@ -91,6 +91,8 @@ def test_identity_is_written_once_and_checked_ever_after(tmp_path: Path) -> None
     ("text", "problem"),
     [
         ("version=0\nbroker.id=1\n", "version 0"),
+        ("", "no version in it: the file is empty or damaged"),
+        ("\0" * 90, "no version in it: the file is empty or damaged"),
         ("version=1\nnode.id=1\n", "cluster.id missing"),
         ("version=1\n", "cluster.id and node.id missing"),
         ("version=1\ncluster.id=x\nnode.id=one\n", "node.id is 'one'"),
@@ -132,15 +134,24 @@ def test_the_saved_state_of_logs_is_read_with_the_clean_marker_and_removed_witho
     assert not left.exists()
 
 
-def test_a_damaged_checkpoint_costs_a_scan_not_the_start(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_costs_a_scan_not_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     log_dir = LogDir(str(tmp_path))
     log_dir.update_recovery_points({("t", 0): 5})
     log_dir.update_log_start_offsets({("t", 0): 2})
     assert (log_dir.recovery_points(), log_dir.log_start_offsets()) == ({("t", 0): 5}, {("t", 0): 2})
     log_dir.update_log_start_offsets({}, (("t", 0),))
     assert log_dir.log_start_offsets() == {}
-    (tmp_path / "recovery-point-offset-checkpoint").write_text("broken")
+    for text in ("broken", "0\n1\nt 0\n", "0\n2\nt 0 5\n", "\0" * 20):
+        caplog.clear()
+        (tmp_path / "recovery-point-offset-checkpoint").write_text(text)
+        assert log_dir.recovery_points() == {}
+        assert "counts as empty" in caplog.text
+    caplog.clear()
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("")
     assert log_dir.recovery_points() == {}
+    assert not caplog.text
 
 
 def test_only_higher_offsets_are_lowered_after_a_truncation(tmp_path: Path) -> None:
