@@ -1,12 +1,16 @@
 """Children that tests fork: none continues the tests of its parent, and none outlives its own
 test, whose output it would hold open."""
 
+import gc
 import os
 import select
 import signal
+import time
 import traceback
 from collections.abc import Callable
-from typing import Self
+from typing import Final, Self
+
+STACKS_S: Final = 3.0
 
 
 def exit_code(pid: int, within_s: float = 120.0) -> int:
@@ -23,13 +27,36 @@ def exit_code(pid: int, within_s: float = 120.0) -> int:
     return code
 
 
+def fork() -> int:
+    """As os.fork, but the garbage of earlier tests is gone before. A child collects it, too, and
+    waits forever where a finalizer needs threads, which a child has not: those of a client
+    library end its connections. The broker forks from a process without threads and garbage."""
+    gc.collect()
+    return os.fork()
+
+
+def wait_until(met: Callable[[], object], pid: int, stacks: int = 0, within_s: float = 120.0) -> None:
+    """Wait for something that a child does, which must not end before. stacks: a signal on which it
+    writes the stacks of its threads, for when it takes longer."""
+    deadline = time.monotonic() + within_s
+    while not met():
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+            continue
+        if ended is None:
+            os.kill(pid, stacks)
+            time.sleep(STACKS_S if stacks else 0)
+        raise AssertionError("the child takes too long" if ended is None else f"the child has ended: {ended}")
+
+
 class ForkedChild:
     """Runs a function: exit code 0 when it returns, 1 when it raises. To be used with `with`, which
     kills a child that has not ended."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._code: int | None = None
-        self.pid = os.fork()
+        self.pid = fork()
         if self.pid == 0:
             code = 1
             try:

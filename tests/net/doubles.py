@@ -17,7 +17,7 @@ import numpy as np
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
 from kbroker.ipc.block import client_request, requests
-from kbroker.ipc.child import STOP_SIGNAL, ChildContext, run_child
+from kbroker.ipc.child import STACK_SIGNAL, STOP_SIGNAL, ChildContext, run_child
 from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.ipc.long_messages import LONG_BYTES, Outgoing
 from kbroker.ipc.messages import (
@@ -38,7 +38,7 @@ from kbroker.net.api_versions import VersionAnswers
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.messages.index import APIS
 from kbroker.protocol.schema import ProtocolError
-from tests.forked_child import exit_code
+from tests.forked_child import exit_code, fork, wait_until
 from tests.ipc.links import next_link
 from tests.peer.eventually import eventually
 
@@ -166,7 +166,9 @@ class ControlDouble(threading.Thread):
             try:
                 self.link = next_link(self.control_sockets.listener)
             except OSError:
-                return
+                if self.control_sockets.listener.fileno() < 0:
+                    return
+                continue  # no descriptor was free, and the process tries again
             try:
                 self._serve(self.link)
             except OSError:
@@ -307,7 +309,7 @@ class NetNode:
             log_dirs=(),
         )
         parent = os.getpid()
-        self.pid = os.fork()
+        self.pid = fork()
         if self.pid == 0:
             run_child(context, self.serve, parent)
 
@@ -317,10 +319,7 @@ class NetNode:
 
     def wait_ready(self) -> None:
         line = self.shared.processes[0]
-        deadline = time.monotonic() + 120
-        while line[ProcessLine.READY] != line[ProcessLine.EPOCH]:
-            assert time.monotonic() < deadline, "the network process does not start"
-            time.sleep(0.002)
+        wait_until(lambda: line[ProcessLine.READY] == line[ProcessLine.EPOCH], self.pid, STACK_SIGNAL)
 
     def connect(self, host: str = "127.0.0.1") -> socket.socket:
         """A client's socket; the other end is the network process's."""
