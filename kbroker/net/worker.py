@@ -2,6 +2,10 @@
 shutdown."""
 
 import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
 
 import uvloop
 
@@ -21,9 +25,12 @@ from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
 from kbroker.net.upkeep_failures import UpkeepFailures
 
+log = logging.getLogger(__name__)
+
 TICK_SECONDS = 1.0
 GIVE_BACK_SECONDS = 0.02  # between two released chunks of memory
 OLD_ENTRIES_SECONDS = 0.001
+LATE_SECONDS = 10.0  # until a line says why the process does not start
 DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
 RELEASE = -1  # the part of the upkeep that releases memory
@@ -47,8 +54,8 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     take_stop()
     process = NetworkProcess(context.shared, context.process, context.config, context.handoff)
     upkeep = Upkeep(process)
-    while upkeep.old_entries():
-        await asyncio.sleep(OLD_ENTRIES_SECONDS)
+    if not await unless_stopped(stop, _old_entries_taken(upkeep.old_entries)):
+        return
     probe = residency.choose(context.config.log_dirs)
     fetches = Fetches(process, context.config, probe)
     forwarding = process.forwarding
@@ -83,6 +90,17 @@ async def _serve(context: ChildContext, version_answers: VersionAnswers | None, 
     process.senders.stop()
     process.checks.close()
     control.close()
+
+
+async def _old_entries_taken(are_left: Callable[[], bool]) -> None:
+    """Wait until the IO workers have taken the appends of a dead predecessor, which they read from
+    the arena. One that waits for its disk may need long."""
+    late_s = time.monotonic() + LATE_SECONDS
+    while are_left():
+        if time.monotonic() >= late_s:
+            log.warning("an IO worker hangs: it has not taken what the last network process appended")
+            late_s = math.inf
+        await asyncio.sleep(OLD_ENTRIES_SECONDS)
 
 
 async def _linked(control: ControlLink) -> None:

@@ -14,6 +14,7 @@ from kbroker.ipc.ring import mark_recovered, ring_take
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.forked_child import exit_code
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import ask, read_frame
 from tests.net.requests import (
@@ -194,6 +195,20 @@ def test_a_killed_process_is_succeeded_without_old_completions(node_factory: Nod
     link = node.connect()
     assert produce(link, batch()).base_offset == len(node.worker.batches) - 1
     assert len(node.worker.batches) == 21
+
+
+def test_a_process_that_waits_for_a_hung_worker_takes_a_stop(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    node.worker.hold_entries()
+    link.sendall(produce_frame(batch()))
+    node.wait_for_appends(1)
+    node.kill()
+    node.fork()
+    time.sleep(0.2)
+    os.kill(node.pid, STOP_SIGNAL)
+    assert exit_code(node.pid, 60) == 0
+    node.pid = 0
 
 
 def test_a_stop_answers_what_was_received(node_factory: NodeFactory) -> None:

@@ -125,3 +125,14 @@ def test_a_step_of_the_upkeep_that_fails_ends_no_other(
         asyncio.run(worker._tick(upkeep, fetches))
     assert calls == [*["first", "rest", "measure", "release"] * 2, "first"]
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == [failing]
+
+
+def test_a_line_says_that_an_io_worker_keeps_the_process_from_starting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker, "LATE_SECONDS", 0)
+    asyncio.run(worker._old_entries_taken(lambda: False))
+    assert not caplog.text
+    left = [True] * 5
+    asyncio.run(worker._old_entries_taken(lambda: bool(left) and left.pop()))
+    assert caplog.text.count("an IO worker hangs") == 1
