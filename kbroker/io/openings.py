@@ -94,6 +94,7 @@ class Openings:
         self._pending: dict[int, Opening] = {}
         self._done: deque[Opening] = deque()
         self._unread: set[int] = set()  # slots of logs that could not be opened for lack of room
+        self._taken: NDArray[np.bool_] = np.zeros(len(self._slots), np.bool_)
         self._progress = RecoveryProgress()
         self._deleted = DeletedEntries()
         threads = context.config.get_int("num.recovery.threads.per.data.dir")
@@ -218,6 +219,7 @@ class Openings:
             opening = self._done.popleft()
             self._pending.pop(opening.message.slot, None)
             self._unread.discard(opening.message.slot)
+            self._taken[opening.message.slot] = True
             self.not_opened(opening)
             yield opening
 
@@ -228,11 +230,13 @@ class Openings:
 
     def not_closed(self, worker: int, open_slots: Collection[int]) -> int:
         """Logs that are not closed cleanly when the worker closes the open ones: those that its
-        predecessor had open and that were not opened again, and those that could not be opened
-        although their log dirs are fine."""
+        predecessor had open, or could not open, and that were not opened again; and those that
+        could not be opened although their log dirs are fine."""
         states, owners = self._slots[:, Slot.STATE], self._slots[:, Slot.OWNER]
-        served = np.isin(states, (SlotState.ONLINE, SlotState.RECOVERING)) & (owners == worker)
-        left = set() if self._first_start else set(np.flatnonzero(served).tolist())
+        served = np.isin(states, (SlotState.ONLINE, SlotState.RECOVERING))
+        offline = (states == SlotState.OFFLINE) & ~self._taken
+        known = (served | offline) & (owners == worker)
+        left = set() if self._first_start else set(np.flatnonzero(known).tolist())
         return len((left | self._unread).difference(open_slots))
 
     def forget(self, slot: int) -> None:
@@ -340,11 +344,8 @@ class RecoveryProgress:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._total = 0
-        self._done = 0
-        self._bytes = 0
-        self._began_ns = 0
-        self._reported_ns = 0
+        self._total = self._done = self._bytes = 0
+        self._began_ns = self._reported_ns = 0
 
     def begin(self, now_ns: int) -> None:
         """One more log is to be loaded."""

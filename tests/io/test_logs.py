@@ -65,6 +65,22 @@ def test_log_that_a_killed_predecessor_had_open_counts_as_not_closed(
     assert logs.close_all(begin_no_role) == left
 
 
+def test_log_that_a_killed_predecessor_could_not_open_counts_as_not_closed_until_it_is_opened(
+    tmp_path: Path,
+) -> None:
+    """It found no room, and may be torn. Of a log dir that has failed, control has the worker open
+    the logs again, too."""
+    logs, shared = logs_of(tmp_path, first_start=False)
+    shared.slots[SLOT, Slot.STATE] = SlotState.OFFLINE
+    shared.slots[SLOT, Slot.GENERATION] = 7
+    assert logs._openings.not_closed(0, ()) == 1
+    logs.failures.dir_failed(str(tmp_path), OSError(errno.EIO, "failed"))
+    call = OpenPartition(SLOT, 7, "t", 0, b"t" * 16, str(tmp_path), 0, topic_config())
+    assert open_at_once(logs, call).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert shared.slots[SLOT, Slot.STATE] == SlotState.OFFLINE
+    assert logs.close_all(begin_no_role) == 0
+
+
 def test_log_that_is_deleted_after_its_process_was_killed_is_not_missed_at_the_stop(tmp_path: Path) -> None:
     logs, shared = logs_of(tmp_path, first_start=False)
     shared.slots[:, Slot.OWNER] = 1

@@ -9,24 +9,32 @@ the broker trusts the mark.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 LOGS = 2
 KILLS = 1
 RUNS = 2
+FREE, RECOVERING, ONLINE, OFFLINE = range(4)
+"""SlotState: it outlives the worker."""
+NONE = (False,) * LOGS
+
+T = TypeVar("T")
 
 
 class OpeningState(NamedTuple):
-    """torn: of each log, whether bytes may be at its end that were not acknowledged. opened: by the
-    IO worker that runs. failed: could not be opened, without an error of the log dir. first: the
-    worker is the first of this run. logs_open: ProcessLine.LOGS_OPEN. marked: the dir holds the
-    marker; clean: it did when this run began. served_torn: a torn log was opened without being
-    checked."""
+    """torn: of each log, whether bytes may be at its end that were not acknowledged. slots:
+    Slot.STATE. opened, failed, loading: by the IO worker that runs; failed: there was no room.
+    first: the worker is the first of this run. all_open: control knows that all logs were opened,
+    or have failed; logs_open: ProcessLine.LOGS_OPEN. marked: the dir holds the marker; clean: it
+    did when this run began. served_torn: a torn log was opened without being checked."""
 
     torn: tuple[bool, ...] = (True,) * LOGS
-    opened: tuple[bool, ...] = (False,) * LOGS
-    failed: tuple[bool, ...] = (False,) * LOGS
+    slots: tuple[int, ...] = (FREE,) * LOGS
+    opened: tuple[bool, ...] = NONE
+    failed: tuple[bool, ...] = NONE
+    loading: tuple[bool, ...] = NONE
     first: bool = True
+    all_open: bool = False
     logs_open: bool = False
     marked: bool = False
     clean: bool = False
@@ -39,15 +47,17 @@ class OpeningState(NamedTuple):
 
 @dataclass(frozen=True)
 class OpeningModel:
-    """Each flag puts a bug in.
+    """Each flag adds a bug.
 
     no_logs_open: the supervisor marks the dir without asking whether all logs were opened.
     unclosed_is_clean: a worker that did not open again what its predecessor had open, or could not
-    open a log, ends as if it had closed all, as it did once.
+    open a log, ends as if it had closed all, as it did once. offline_is_closed: it does so with the
+    logs that its predecessor could not open, as it did later.
     """
 
     no_logs_open: bool = False
     unclosed_is_clean: bool = False
+    offline_is_closed: bool = False
 
     @property
     def promises(self) -> Mapping[str, Callable[[OpeningState], bool]]:
@@ -58,7 +68,7 @@ class OpeningModel:
 
     def starts(self) -> Iterator[OpeningState]:
         yield OpeningState()
-        yield OpeningState(torn=(False,) * LOGS, marked=False, clean=True)
+        yield OpeningState(torn=NONE, clean=True)
 
     def is_end(self, s: OpeningState) -> bool:
         return not s.running and s.run == RUNS
@@ -72,40 +82,53 @@ class OpeningModel:
                 )
             return
         for n in range(LOGS):
-            if not s.opened[n] and not s.failed[n]:
-                unchecked = s.clean and s.first
-                yield (
-                    f"log {n} is opened{', unchecked' if unchecked else ''}",
-                    s._replace(
-                        opened=_put(s.opened, n, True),
-                        torn=s.torn if unchecked else _put(s.torn, n, False),
-                        served_torn=s.served_torn or (unchecked and s.torn[n]),
-                    ),
-                )
-                if not s.errors and not unchecked:
-                    yield (
-                        f"log {n} cannot be opened: no room",
-                        s._replace(failed=_put(s.failed, n, True), errors=1),
-                    )
-        if not s.logs_open and all(o or f for o, f in zip(s.opened, s.failed, strict=True)):
+            yield from self._open(s, n)
+        if not s.all_open and all(o or f for o, f in zip(s.opened, s.failed, strict=True)):
+            yield "control: IoWorkers, all logs are open", s._replace(all_open=True)
+        if s.all_open and not s.logs_open:
             yield "control: LOGS_OPEN", s._replace(logs_open=True)
         if s.kills < KILLS and any(s.opened):
             torn = tuple(t or o for t, o in zip(s.torn, s.opened, strict=True))
-            none = (False,) * LOGS
             yield (
                 "the IO worker is killed while it appends, its successor starts",
-                s._replace(torn=torn, opened=none, failed=none, first=False, kills=s.kills + 1),
+                s._replace(torn=torn, opened=NONE, failed=NONE, loading=NONE, first=False, kills=s.kills + 1),
             )
         yield self._stop(s)
 
+    def _open(self, s: OpeningState, n: int) -> Iterator[tuple[str, OpeningState]]:
+        unchecked = s.clean and s.first
+        opened = s._replace(
+            opened=_put(s.opened, n, True),
+            slots=_put(s.slots, n, ONLINE),
+            loading=_put(s.loading, n, False),
+            torn=s.torn if unchecked else _put(s.torn, n, False),
+            served_torn=s.served_torn or (unchecked and s.torn[n]),
+        )
+        if s.loading[n]:
+            yield f"log {n} is opened{', unchecked' if unchecked else ''}", opened
+            if not s.errors and not unchecked:
+                failed = s._replace(
+                    failed=_put(s.failed, n, True),
+                    slots=_put(s.slots, n, OFFLINE),
+                    loading=_put(s.loading, n, False),
+                    errors=1,
+                )
+                yield f"log {n} cannot be opened: no room", failed
+        elif not s.opened[n] and not s.failed[n]:
+            loading = s._replace(loading=_put(s.loading, n, True), slots=_put(s.slots, n, RECOVERING))
+            yield f"log {n} is being loaded", loading
+            if unchecked:
+                yield f"log {n} is opened as it was closed, unchecked", opened
+
     def _stop(self, s: OpeningState) -> tuple[str, OpeningState]:
         """Logs.close_all, then Supervisor._drain."""
-        left_torn = any(f or (not s.first and not o) for o, f in zip(s.opened, s.failed, strict=True))
-        all_closed = self.unclosed_is_clean or not left_torn
+        missed = (RECOVERING, ONLINE) if self.offline_is_closed else (RECOVERING, ONLINE, OFFLINE)
+        left = any(slot in missed and not o for slot, o in zip(s.slots, s.opened, strict=True))
+        all_closed = self.unclosed_is_clean or not (any(s.failed) or (left and not s.first))
         known = self.no_logs_open or s.logs_open or s.clean
         stopped = s._replace(running=False, marked=all_closed and known)
         return f"the broker stops, {'marked' if stopped.marked else 'not marked'}", stopped
 
 
-def _put(values: tuple[bool, ...], n: int, value: bool) -> tuple[bool, ...]:
+def _put(values: tuple[T, ...], n: int, value: T) -> tuple[T, ...]:
     return (*values[:n], value, *values[n + 1 :])
