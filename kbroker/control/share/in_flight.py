@@ -175,7 +175,7 @@ class InFlight:
         start = self.start_offset
         first = min((each.first for each in done), default=start)
         if first < start:
-            self.ranges.put(Range(first, start - 1, DeliveryState.ACKNOWLEDGED, 0))
+            self.ranges.put(Range(first, start - 1, DeliveryState.ACKNOWLEDGED, 0))  # `is_refilled`
             self.start_offset = first
         for each in done:
             if each.first < start:
@@ -184,7 +184,7 @@ class InFlight:
         held: list[Offsets] = []
         for before, after in ended:
             for each in list(self.ranges.between(before.first, before.last)):
-                if each.like(after):
+                if each.like(after) or (each.is_refilled and after.state.is_terminal):
                     self.ranges.put(before.part(each.first, each.last))
                     held.append((each.first, each.last))
         undone = {id(each.after) for each in ended}

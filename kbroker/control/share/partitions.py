@@ -20,6 +20,7 @@ from kbroker.control.share.dead_letters import Append, DeadLetters
 from kbroker.control.share.dead_offsets import Dead
 from kbroker.control.share.first_states import FirstStates, Writing
 from kbroker.control.share.limits import Limits
+from kbroker.control.share.ranges import Range
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
 from kbroker.control.share.share_partition import SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
@@ -214,14 +215,21 @@ class SharePartitions:
         changes = partition.take_changes()
         if changes is None or self._live.get(key) is not partition:
             return
-        start, changed = changes
         try:
-            await self._runtime.run(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
+            await self._runtime.run(str(key), partial(self._write, key, partition, *changes))
         except KafkaError as error:
-            partition.roll_back(ended, changed)
+            partition.roll_back(ended, changes[1])
             if self._live.get(key) is partition:
                 self.watch(key, partition)
             raise _not_written(error) from error
+
+    def _write(
+        self, key: ShareKey, partition: SharePartition, start: int, changed: list[Range], now_ms: int
+    ) -> Outcome:
+        """Write changes that were taken with this start offset. If those before have been rolled
+        back since, it is too high: members hold earlier records again, and an update never moves
+        the stored start offset back."""
+        return self._shard.write(key, min(start, partition.start_offset), changed, now_ms)
 
     def forget(self, key: ShareKey) -> None:
         """Stop using a partition: when it is loaded again, its acquired records are available."""
@@ -322,8 +330,7 @@ class SharePartitions:
             log.info("%s: records were not acknowledged in time", key)
             changes = partition.take_changes()
             if changes is not None:
-                start, changed = changes
-                self._runtime.start(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
+                self._runtime.start(str(key), partial(self._write, key, partition, *changes))
             if partition.has_dead:
                 self._background.start(self.settle_later(key, partition))
             self._freed(key)

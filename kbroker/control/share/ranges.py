@@ -47,6 +47,12 @@ class Range(Struct):
         """Whether the offsets are available and no member has had them."""
         return self.state is DeliveryState.AVAILABLE and not self.delivery_count
 
+    @property
+    def is_refilled(self) -> bool:
+        """Whether the offsets were finished and dropped, and are here again because the changes of
+        earlier ones were undone: how often they were delivered is not known any more."""
+        return self.state is DeliveryState.ACKNOWLEDGED and not self.delivery_count
+
     def part(self, first: int, last: int) -> "Range":
         """A range of some of the offsets, in the same state."""
         return Range(first, last, self.state, self.delivery_count, self.member_id, self.deadline_ms)

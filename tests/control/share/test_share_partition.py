@@ -342,6 +342,21 @@ class TestRollingBack:
         acknowledge(part, "a", 5, 9, ACCEPT)
         assert part.take_changes() == changes
 
+    def test_two_changes_that_could_not_be_written_are_both_undone(self) -> None:
+        """The start offset had passed the records of both."""
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        pending = []
+        for first, last in ((0, 4), (5, 9)):
+            acknowledge(part, "a", first, last, ACCEPT)
+            pending.append((part.take_ended(), part.take_changes()))
+        assert part.start_offset == 10
+        for ended, changes in pending:
+            assert changes is not None
+            part.roll_back(ended, changes[1])
+        acknowledge(part, "a", 0, 9, RELEASE)
+        assert take(part, "b", (0, 9)) == [Acquired(0, 9, 2)]
+
     def test_a_renewed_lock_stays_renewed(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 9))
