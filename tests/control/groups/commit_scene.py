@@ -95,9 +95,9 @@ class Scene:
     """A group coordinator over a log in memory, with topics "a" and "b" and one classic group of
     one member."""
 
-    def __init__(self, made: World) -> None:
+    def __init__(self, made: World, log: Log | None = None) -> None:
         self.broker = made.broker
-        self.log = Log()
+        self.log = log or Log()
         loop = asyncio.get_running_loop()
         self.runtime = Runtime(self.broker, self.log, CONSUMER_OFFSETS, loop, timeout_ms=4321)
         self.service = GroupService(self.broker, self.runtime, self.log)
@@ -110,10 +110,13 @@ class Scene:
     async def begin(self) -> None:
         await self.runtime.ready()
         await create_topics(self.broker, [NewTopic("a", 3, 1), NewTopic("b", 2, 1)])
-        member = MemberMetadata(MEMBER, None, "client", "/127.0.0.1", 60_000, 60_000, b"", b"")
+        self.add_group(GROUP)
+
+    def add_group(self, group: str, subscription: bytes = b"") -> None:
+        member = MemberMetadata(MEMBER, None, "client", "/127.0.0.1", 60_000, 60_000, subscription, b"")
         value = GroupMetadataValue("consumer", GENERATION, "range", MEMBER, 0, [member])
-        key = encode_key(GroupMetadataKey(GROUP))
-        partition = self.runtime.partition_for(GROUP)
+        key = encode_key(GroupMetadataKey(group))
+        partition = self.runtime.partition_for(group)
         self.shard.replay(partition, key, encode_value(value, 3), 0)
 
     async def send(self, *frames: bytes) -> list[bytes | None]:
