@@ -120,6 +120,7 @@ class MoveModel:
         elif s.switching == "switched":
             if s.greeting != s.incarnation and not self.not_greeted:
                 yield "LogDirMoves._store: the worker is another one", s._replace(switching="begin")
+                yield "LogDirMoves._switch: the link has ended", s._replace(switching="begin")
             else:
                 yield "LogDirMoves._store begins", s._replace(switching="storing")
         elif s.switching == "storing":
