@@ -15,7 +15,7 @@ from tests.models.log_dir_move import MoveModel, MoveState
 from tests.models.page import documented_states
 from tests.models.paths import NoPath, Paths, check_runs
 
-RUNS, BUG_RUNS = range(80), range(60)
+RUNS, BUG_RUNS = range(80), range(95, 215)
 SILENT = {
     "control is killed, stored: N",
     "FinishMove: to a worker that opens its logs",
