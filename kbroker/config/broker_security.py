@@ -99,7 +99,9 @@ SECURITY = (
                 "shows the command that converts it. A replaced file takes effect within seconds, for new "
                 "connections."),
     Setting("ssl.keystore.location", STRING, None, dynamic=PER_BROKER,
-            doc="File with the broker's key and certificate chain."),
+            doc="File with the broker's key and certificate chain. A PKCS12 store may have up to 64 keys with "
+                "their chains: clients get the certificate for the server name that they send (SNI), or the "
+                "first."),
     Setting("ssl.keystore.password", PASSWORD, None, dynamic=PER_BROKER,
             doc="Password of the key store file."),
     Setting("ssl.keystore.key", PASSWORD, None, dynamic=PER_BROKER,
@@ -126,8 +128,9 @@ SECURITY = (
             doc="Rules that turn the subject of a client certificate into a principal name: "
                 "RULE:pattern/replacement/[LU], or DEFAULT, the whole subject."),
     Setting("ssl.allow.dn.changes", BOOLEAN, False, importance=LOW,
-            doc="Allow a new key store whose certificate has a different subject."),
+            doc="Allow a new key store whose certificates have different subjects. With ssl.allow.san.changes, too, "
+                "their number may change."),
     Setting("ssl.allow.san.changes", BOOLEAN, False, importance=LOW,
-            doc="Allow a new key store whose certificate lacks an alternative name of the previous one."),
+            doc="Allow a new key store whose certificates lack alternative names of the previous ones."),
 )
 # fmt: on

@@ -2,7 +2,8 @@
 (KIP-651)."""
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,13 @@ PEM_MAGIC: Final = b"-----BEGIN "
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
 MAX_BYTES: Final = 16 << 20
+PEM_ALIAS: Final = "kafka"
+"""The name that Kafka gives to the only entry of a PEM store."""
+_PEM_KEY: Final = re.compile(rb"^-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----", re.MULTILINE)
 
 Text = Callable[[str], str | None]
+Chains = tuple[tuple[str, bytes], ...]
+"""Alias of each entry, and as PEM the certificates that it presents."""
 
 
 class KeyStoreError(Exception):
@@ -27,12 +33,13 @@ class KeyStoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyStore:
+class KeyEntry:
     """A private key and its certificate chain as PEM. password: of the key, empty for none."""
 
     key: bytes = field(repr=False)
     chain: bytes
     password: str = field(repr=False)
+    alias: str = PEM_ALIAS
 
 
 def texts(config: BrokerConfig, listener: str) -> Text:
@@ -55,23 +62,24 @@ def client_auth(config: BrokerConfig, listener: str) -> str:
     return texts(config, listener)("ssl.client.auth") or "none"
 
 
-def key_store(text: Text) -> KeyStore:
-    """The listener's own key and certificates. Raises KeyStoreError."""
+def key_store(text: Text) -> tuple[KeyEntry, ...]:
+    """The listener's own keys and certificates, in the order of the store, at least one. Raises
+    KeyStoreError."""
     key, chain = text("ssl.keystore.key"), text("ssl.keystore.certificate.chain")
     kind, location = text("ssl.keystore.type") or JKS, text("ssl.keystore.location")
     password = text("ssl.key.password") or ""
     if key is not None and chain is not None:
         if kind != PEM:
             raise KeyStoreError("ssl.keystore.key is PEM: ssl.keystore.type must say so")
-        return KeyStore(key.encode(), chain.encode(), password)
+        return _pem_entry("ssl.keystore.key", key.encode(), chain.encode(), password)
     if location is None:
         raise KeyStoreError(
             "ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain, must be set"
         )
     content = _content(location)
     if kind == PEM:
-        return KeyStore(content, content, password)
-    return _pkcs12_keys("ssl.keystore", kind, location, content, text("ssl.keystore.password") or "")
+        return _pem_entry(f"ssl.keystore.location={location}", content, content, password)
+    return _pkcs12_entries("ssl.keystore", kind, location, content, text("ssl.keystore.password") or "")
 
 
 def trusted(text: Text) -> str:
@@ -107,14 +115,27 @@ def stamps(text: Text) -> Iterator[tuple[str, int, int, int]]:
             yield location, found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def expires_s(store: KeyStore) -> float:
-    """Unix time when the listener's own certificate ends. Raises KeyStoreError."""
+def chains_of(entries: Iterable[KeyEntry]) -> Chains:
+    """What the entries present, without their keys."""
+    return tuple((entry.alias, entry.chain) for entry in entries)
+
+
+def expires_s(entries: Iterable[KeyEntry]) -> float:
+    """Unix time when the first of the listener's own certificates ends. Raises KeyStoreError."""
     from cryptography import x509
 
     try:
-        return x509.load_pem_x509_certificates(store.chain)[0].not_valid_after_utc.timestamp()
+        own = [x509.load_pem_x509_certificates(entry.chain)[0] for entry in entries]
     except ValueError as error:
         raise KeyStoreError(f"the certificate cannot be read: {error}") from None
+    return min(one.not_valid_after_utc.timestamp() for one in own)
+
+
+def _pem_entry(named: str, key: bytes, chain: bytes, password: str) -> tuple[KeyEntry]:
+    """The entry of a PEM store, which has one (DefaultSslEngineFactory.PemStore)."""
+    if (count := len(_PEM_KEY.findall(key))) > 1:
+        raise KeyStoreError(f"{named}: {count} private keys; PEM has one, several are for {PKCS12}")
+    return (KeyEntry(key, chain, password),)
 
 
 def _content(location: str) -> bytes:
@@ -150,15 +171,16 @@ def _pkcs12(name: str, kind: str, location: str, content: bytes, password: str) 
         ) from None
 
 
-def _pkcs12_keys(name: str, kind: str, location: str, content: bytes, password: str) -> KeyStore:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+def _pkcs12_entries(
+    name: str, kind: str, location: str, content: bytes, password: str
+) -> tuple[KeyEntry, ...]:
+    from kbroker.config.key_entries import entries_of
 
     store = _pkcs12(name, kind, location, content, password)
-    if store.key is None or store.cert is None:
+    try:
+        found = entries_of(content, password, store)
+    except ValueError as error:
+        raise KeyStoreError(f"{name}.location={location}: {error}") from None
+    if not found:
         raise KeyStoreError(f"{name}.location={location}: no private key with a certificate in it")
-    chain = [store.cert.certificate, *(one.certificate for one in store.additional_certs)]
-    return KeyStore(
-        store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        b"".join(one.public_bytes(Encoding.PEM) for one in chain),
-        "",
-    )
+    return tuple(KeyEntry(key, chain, "", alias) for alias, key, chain in found)

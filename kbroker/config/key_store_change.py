@@ -1,13 +1,14 @@
 """Whether a new key store may replace that of a running TLS listener
 (SslFactory.CertificateEntries.ensureCompatible).
 
-A client that trusted the old certificate must find the same name in the new one, unless
+A client that trusted an old certificate must find the same name in the new one, unless
 ssl.allow.dn.changes and ssl.allow.san.changes allow the change.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.key_store import Chains
 
 if TYPE_CHECKING:  # imported when a store changes: most brokers have none
     from cryptography.x509 import Certificate, GeneralName, Name
@@ -20,8 +21,6 @@ RECONFIGURABLE = (
 )  # fmt: skip
 """Settings of which a change makes Kafka load the stores again
 (SslConfigs.RECONFIGURABLE_CONFIGS)."""
-_ALIAS = "alias=kafka"
-"""The name that Kafka gives to the only entry of a PEM store."""
 _KINDS = {
     "RFC822Name": 1, "DNSName": 2, "DirectoryName": 4, "UniformResourceIdentifier": 6, "IPAddress": 7,
     "RegisteredID": 8,
@@ -43,27 +42,58 @@ def adds_trust(before: BrokerConfig, after: BrokerConfig, listener: str) -> bool
     return trusts(after) and not trusts(before)
 
 
-def incompatible(config: BrokerConfig, listener: str, old: bytes, new: bytes) -> str | None:
-    """The reason why the chain `new` may not replace `old`, with Kafka's text; None when it may.
-    Both are PEM, the listener's own certificate first. config: that of the start, because the two
-    settings that allow changes are read then."""
+def incompatible(config: BrokerConfig, listener: str, old: Chains, new: Chains) -> str | None:
+    """The reason why the entries of `new` may not replace those of `old`, with Kafka's text; None
+    when they may. They are compared one by one. config: that of the start, because the two settings
+    that allow changes are read then."""
     may_rename = config.of_listener(listener, DN_CHANGES) is True
     may_lose_names = config.of_listener(listener, SAN_CHANGES) is True
     if old == new or (may_rename and may_lose_names):
         return None
-    existing, replacing = _certificate(old), _certificate(new)
-    if existing is None:
-        return None  # OpenSSL reads what this library refuses; its names are unknown
-    if replacing is None:
-        return "the new certificate cannot be read"
-    if not may_rename and _folded(existing.subject) != _folded(replacing.subject):
-        was, is_now = (f"{_ALIAS}, DN={_dn(one.subject)}" for one in (existing, replacing))
-        return f"Keystore DistinguishedName does not match:  existing={{{was}}}, new={{{is_now}}}"
-    names, new_names = _names(existing), _names(replacing)
-    if not may_lose_names and not set(names) <= set(new_names):
-        was, is_now = (f"{_ALIAS}, SAN=[{', '.join(map(_shown, each))}]" for each in (names, new_names))
-        return f"Keystore SubjectAltNames do not match:  existing={{{was}}}, new={{{is_now}}}"
-    return None
+    if len(old) != len(new):
+        return (
+            f"Keystore entries do not match, existing store contains {len(old)} entries, new store contains "
+            f"{len(new)} entries"
+        )
+    pairs = []
+    for before, after in zip(old, new, strict=True):
+        if (existing := _Shown.of(*before)) is None:
+            continue  # OpenSSL reads what this library refuses; its names are unknown
+        if (replacing := _Shown.of(*after)) is None:
+            return "the new certificate cannot be read"
+        pairs.append((existing, replacing))
+    renamed = () if may_rename else (_renamed(*pair) for pair in pairs)
+    reduced = () if may_lose_names else (_reduced(*pair) for pair in pairs)
+    return next((why for why in (*renamed, *reduced) if why is not None), None)
+
+
+class _Shown(NamedTuple):
+    """What clients see of an entry."""
+
+    alias: str
+    subject: "Name"
+    names: "list[GeneralName]"
+
+    @classmethod
+    def of(cls, alias: str, chain: bytes) -> "_Shown | None":
+        """None of a chain that cannot be read."""
+        if (certificate := _certificate(chain)) is None:
+            return None
+        return cls(alias, certificate.subject, _names(certificate))
+
+
+def _renamed(old: _Shown, new: _Shown) -> str | None:
+    if _folded(old.subject) == _folded(new.subject):
+        return None
+    was, is_now = (f"alias={one.alias}, DN={_dn(one.subject)}" for one in (old, new))
+    return f"Keystore DistinguishedName does not match:  existing={{{was}}}, new={{{is_now}}}"
+
+
+def _reduced(old: _Shown, new: _Shown) -> str | None:
+    if set(old.names) <= set(new.names):
+        return None
+    was, is_now = (f"alias={one.alias}, SAN=[{', '.join(map(_shown, one.names))}]" for one in (old, new))
+    return f"Keystore SubjectAltNames do not match:  existing={{{was}}}, new={{{is_now}}}"
 
 
 def _certificate(chain: bytes) -> "Certificate | None":

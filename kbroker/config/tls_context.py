@@ -13,9 +13,11 @@ from functools import partial
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import (
-    KeyStore,
+    Chains,
+    KeyEntry,
     KeyStoreError,
     Text,
+    chains_of,
     client_auth,
     key_store,
     stamps,
@@ -53,18 +55,41 @@ class TlsError(Exception):
 
 def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     """The context of a listener. Raises TlsError."""
-    return context_and_chain(config, listener)[0]
+    return context_and_chains(config, listener)[0]
 
 
-def context_and_chain(
+def context_and_chains(
     config: BrokerConfig,
     listener: str,
     kind: type[ssl.SSLContext] = ssl.SSLContext,
     asks_clients: bool = True,
-) -> tuple[ssl.SSLContext, bytes]:
-    """The context of a listener, and as PEM the certificates that it presents. asks_clients: for
-    certificates, by ssl.client.auth. Raises TlsError."""
+) -> tuple[ssl.SSLContext, Chains]:
+    """The context of a listener, and what it presents. It holds the first entry of the key store,
+    and hands clients over to the contexts of the others by the server name that they send.
+    asks_clients: for certificates, by ssl.client.auth. Raises TlsError."""
     text = texts(config, listener)
+    contexts = [_without_key(config, listener, kind)]
+    with _source(text, "ssl.keystore.location", "ssl.keystore.key"):
+        entries = key_store(text)
+        contexts += (_without_key(config, listener, kind) for _ in entries[1:])
+        for context, entry in zip(contexts, entries, strict=True):
+            _load_key(context, entry)
+    mode = CLIENT_AUTH[client_auth(config, listener) if asks_clients else "none"]
+    with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
+        authorities = None if mode is ssl.CERT_NONE else trusted(text)
+        for context in contexts:
+            context.verify_mode = mode
+            if authorities is not None:
+                context.load_verify_locations(cadata=authorities)
+    if len(contexts) > 1:
+        from kbroker.config.server_names import choose_by_name
+
+        choose_by_name(contexts, [entry.chain for entry in entries])
+    return contexts[0], chains_of(entries)
+
+
+def _without_key(config: BrokerConfig, listener: str, kind: type[ssl.SSLContext]) -> ssl.SSLContext:
+    """A context with the settings that all entries of a key store share. Raises TlsError."""
     context = kind(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION  # a default from OpenSSL 3 on only; Kafka refuses it, too
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
@@ -80,14 +105,7 @@ def context_and_chain(
         rules_of(str(config.of_listener(listener, "ssl.principal.mapping.rules")))
     except ConfigError as error:
         raise TlsError(str(error)) from None
-    with _source(text, "ssl.keystore.location", "ssl.keystore.key"):
-        store = key_store(text)
-        _load_key(context, store)
-    context.verify_mode = CLIENT_AUTH[client_auth(config, listener) if asks_clients else "none"]
-    if context.verify_mode is not ssl.CERT_NONE:
-        with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
-            context.load_verify_locations(cadata=trusted(text))
-    return context, store.chain
+    return context
 
 
 class ListenerContext:
@@ -103,12 +121,12 @@ class ListenerContext:
         kind: type[ssl.SSLContext] = ssl.SSLContext,
         asks_clients: bool = True,
     ) -> None:
-        """The arguments are those of `context_and_chain`. Raises TlsError."""
+        """The arguments are those of `context_and_chains`. Raises TlsError."""
         self._started = self._config = config
         self._listener = listener
-        self._build = partial(context_and_chain, listener=listener, kind=kind, asks_clients=asks_clients)
+        self._build = partial(context_and_chains, listener=listener, kind=kind, asks_clients=asks_clients)
         self._stamps = self._stamped()
-        self.context, self._chain = self._build(config)
+        self.context, self._chains = self._build(config)
 
     def _stamped(self) -> list[tuple[str, int, int, int]]:
         return list(stamps(texts(self._config, self._listener)))
@@ -126,10 +144,10 @@ class ListenerContext:
     def renew(self) -> None:
         """Load the stores again: new connections use the renewed certificate. Raises TlsError if a
         store cannot be used, or has a certificate for other names; the context then stays."""
-        context, chain = self._build(self._config)
-        if why := incompatible(self._started, self._listener, self._chain, chain):
+        context, chains = self._build(self._config)
+        if why := incompatible(self._started, self._listener, self._chains, chains):
             raise TlsError(why)
-        self.context, self._chain = context, chain
+        self.context, self._chains = context, chains
 
 
 @contextmanager
@@ -168,9 +186,9 @@ def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
         raise TlsError("ssl.cipher.suites has none for the versions of ssl.enabled.protocols")
 
 
-def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
-    with _file(store.chain) as chain_file, _file(store.key) as key_file:
-        context.load_cert_chain(chain_file, key_file, store.password)
+def _load_key(context: ssl.SSLContext, entry: KeyEntry) -> None:
+    with _file(entry.chain) as chain_file, _file(entry.key) as key_file:
+        context.load_cert_chain(chain_file, key_file, entry.password)
 
 
 @contextmanager

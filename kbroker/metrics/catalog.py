@@ -207,7 +207,7 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_partitions", "Partitions by state.", "state", source=BROKER),
     gauge("kbroker_ready", "1 when every process has started and every log is open.", source=BROKER),
     gauge("kbroker_tls_certificate_expiry_timestamp_seconds", "Unix time when the certificate of a TLS listener "
-          "expires.", "listener", source=BROKER),
+          "expires; of several, the first that does.", "listener", source=BROKER),
     gauge("kbroker_log_dir_offline", "1 when the log dir has failed, until the next start.", "dir", source=BROKER),
     gauge("kbroker_store_copy",
           "1 for the state of the copy of the store in a log dir: current, stale (out of date, copied again when "

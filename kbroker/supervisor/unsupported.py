@@ -11,7 +11,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.jaas import PLAIN_MODULE, plain_users
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
-from kbroker.config.tls_context import TlsError, context_and_chain, context_of
+from kbroker.config.tls_context import TlsError, context_and_chains, context_of
 from kbroker.http.console.listener import Access, listener_of
 from kbroker.net.security.sasl_exchange import OAUTHBEARER, PLAIN, SUPPORTED
 
@@ -29,7 +29,7 @@ def unsupported(config: BrokerConfig) -> list[str]:
             problems += _sasl(config, endpoint)
     if name := config.get_str("kbroker.http.ssl.listener"):
         try:
-            context_and_chain(config, name, asks_clients=False)
+            context_and_chains(config, name, asks_clients=False)
         except TlsError as error:
             problems.append(f"kbroker.http.ssl.listener={name}: {error}")
     problems += _metrics_login(config)

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.key_store import Chains
 from kbroker.config.key_store_change import adds_trust, changes_stores, incompatible
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -36,8 +37,12 @@ def config(**settings: str) -> BrokerConfig:
     return BrokerConfig({key.replace("_", "."): value for key, value in settings.items()})
 
 
+def pem(*chains: bytes) -> Chains:
+    return tuple(("kafka", each) for each in chains)
+
+
 def refusal(old: bytes, new: bytes, **settings: str) -> str | None:
-    return incompatible(config(**settings), "TLS", old, new)
+    return incompatible(config(**settings), "TLS", pem(old), pem(new))
 
 
 OLD = chain(K, A, B, HERE)
@@ -80,13 +85,36 @@ def test_a_missing_alternative_name_is_refused_unless_allowed() -> None:
 
 def test_a_listener_may_allow_what_the_others_do_not() -> None:
     allowed = BrokerConfig({"listener.name.tls.ssl.allow.san.changes": "true"})
-    assert incompatible(allowed, "TLS", OLD, chain(K)) is None
-    assert incompatible(allowed, "OTHER", OLD, chain(K)) is not None
+    assert incompatible(allowed, "TLS", pem(OLD), pem(chain(K))) is None
+    assert incompatible(allowed, "OTHER", pem(OLD), pem(chain(K))) is not None
 
 
 def test_an_unreadable_certificate_replaces_none() -> None:
     assert refusal(OLD, b"half a file") == "the new certificate cannot be read"
     assert refusal(b"what only OpenSSL reads", OLD) is None
+
+
+def test_the_entries_of_a_store_are_compared_one_by_one() -> None:
+    other = chain((("CN", "other"),), A)
+    old = (("a", OLD), ("b", other))
+    assert incompatible(config(), "TLS", old, (("a", chain(K, A, B, HERE)), ("b", chain((("CN", "other"),), A)))) is None
+    assert incompatible(config(), "TLS", old, (("b", other), ("a", OLD))) == (
+        "Keystore DistinguishedName does not match:  existing={alias=a, DN=CN=k, O=x}, "
+        "new={alias=b, DN=CN=other}"
+    )
+    assert incompatible(config(), "TLS", old, (("a", OLD), ("b", chain((("CN", "other"),), B)))) == (
+        "Keystore SubjectAltNames do not match:  existing={alias=b, SAN=[[2, a]]}, new={alias=b, SAN=[[2, b]]}"
+    )
+
+
+def test_a_store_keeps_the_number_of_its_entries_unless_all_changes_are_allowed() -> None:
+    two = (("a", OLD), ("b", chain(K, A)))
+    for allowed in ({}, {"ssl_allow_dn_changes": "true"}, {"ssl_allow_san_changes": "true"}):
+        assert incompatible(config(**allowed), "TLS", two, two[:1]) == (
+            "Keystore entries do not match, existing store contains 2 entries, new store contains 1 entries"
+        )
+    both = config(ssl_allow_dn_changes="true", ssl_allow_san_changes="true")
+    assert incompatible(both, "TLS", two, two[:1]) is None
 
 
 def test_stores_change_with_their_settings() -> None:

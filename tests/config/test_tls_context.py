@@ -16,10 +16,13 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import JKS_MAGIC
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.tls_ciphers import ALWAYS_TLS13, openssl_name
-from kbroker.config.tls_context import TlsError, context_and_chain, context_of, user_of
+from kbroker.config.tls_context import TlsError, context_and_chains, context_of, user_of
 from kbroker.http.certificates import Certificates
 from kbroker.net.security.tls_listeners import TlsListeners
+from tests import key_stores
 from tests.certificates import certificate, dated
+from tests.key_stores import made
+from tests.tls_client import Client
 
 PEM = {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"}
 
@@ -155,6 +158,45 @@ def test_a_store_that_can_not_be_used_is_refused_with_the_reason(
     assert "opensaysme" not in str(refused.value)
 
 
+def test_pem_has_one_key_as_in_kafka(pem: Path) -> None:
+    key, chain = (pem / "k.key").read_text(), (pem / "k.crt").read_text()
+    (pem / "two.pem").write_text(2 * (key + chain))
+    with pytest.raises(TlsError, match=r"two\.pem: 2 private keys; PEM has one, several are for PKCS12"):
+        context(ssl_keystore_location=str(pem / "two.pem"))
+    with pytest.raises(TlsError, match=r"ssl\.keystore\.key: 2 private keys"):
+        context(ssl_keystore_key=2 * key, ssl_keystore_certificate_chain=2 * chain)
+    context(ssl_keystore_key=f"EC, not a PRIVATE KEY\n{key}", ssl_keystore_certificate_chain=2 * chain)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_settings_of_a_listener_hold_for_each_entry_of_its_store(tmp_path: Path, index: int) -> None:
+    entries = [made("first", "first.example"), made("second", "second.example")]
+    client = Client()
+    server = context(
+        **{name.replace(".", "_"): value for name, value in key_stores.settings(key_stores.put(tmp_path / "k.p12", *entries)).items()},
+        ssl_client_auth="required",
+        ssl_truststore_certificates=entries[0].pem.decode(),
+        ssl_cipher_suites="TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    )
+    for trusted in (0, 1):
+        (tmp_path / "c.pem").write_bytes(entries[trusted].key_pem + entries[trusted].pem)
+        client.context.load_cert_chain(tmp_path / "c.pem")
+        if trusted == 0:
+            assert client.gets(server, f"{entries[index].alias}.example") == entries[index].chain[0]
+            assert (client.user, client.suite) == ("CN=first", "ECDHE-ECDSA-AES128-GCM-SHA256")
+            client.session = None
+        else:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                client.gets(server, f"{entries[index].alias}.example")
+
+
+def test_the_certificate_that_ends_first_counts(tmp_path: Path) -> None:
+    soon = datetime(2030, 1, 1, tzinfo=UTC)
+    store = key_stores.put(tmp_path / "k.p12", made("a", "a.example"), made("b", "b.example", ends=soon))
+    config = BrokerConfig({"listeners": "SSL://:0", **key_stores.settings(store)})
+    assert list(Certificates(config).expiries()) == [("SSL", soon.timestamp())]
+
+
 def test_suites_are_chosen_by_their_names_in_rfcs(pem: Path) -> None:
     keys = {"ssl_keystore_location": str(pem / "k.pem")}
     old = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
@@ -181,7 +223,7 @@ def test_without_suites_no_distribution_adds_weak_ones(pem: Path) -> None:
             return made
 
     config = BrokerConfig({"listeners": "SSL://:0", **PEM, "ssl.keystore.location": str(pem / "k.pem")})
-    made, _ = context_and_chain(config, "SSL", Weak)
+    made, _ = context_and_chains(config, "SSL", Weak)
     old = [each["name"] for each in made.get_ciphers() if each["protocol"] != "TLSv1.3"]
     assert old
     assert not [name for name in old if name.endswith("-SHA") or not name.startswith(("ECDHE-", "DHE-"))]

@@ -10,16 +10,20 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.tls_context import TlsError
 from kbroker.http import tls as module
 from kbroker.http.server import MetricsServer
 from kbroker.http.slots import CONNECTIONS
-from kbroker.http.tls import HttpTls, cut
+from kbroker.http.tls import HttpTls, cut, shake_hands
 from kbroker.supervisor.unsupported import unsupported
+from tests import key_stores
 from tests.http.scene import Scene
 from tests.http.tls_store import connection, put, settings, tls_of, trusting
+from tests.key_stores import made
+from tests.tls_client import Client
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="no openssl to make certificates with"
@@ -177,6 +181,23 @@ def test_a_renewed_certificate_is_used_and_one_for_other_names_is_not(
     with socket.create_connection(("127.0.0.1", served.port), timeout=60) as plain:
         good.wrap_socket(plain, server_hostname="localhost").close()
     assert caplog.text.count("the http port keeps its key store") == 2
+
+
+def test_a_client_gets_the_certificate_of_the_name_that_it_sends(tmp_path: Path) -> None:
+    entries = [made("first", "first.example"), made("second", "second.example")]
+    keys = key_stores.settings(key_stores.put(tmp_path / "web.p12", *entries))
+    own = {f"listener.name.web.{name}": value for name, value in keys.items()}
+    tls = HttpTls.of(BrokerConfig.load({"log.dirs": "/d", "kbroker.http.ssl.listener": "web", **own})[0])
+    assert tls is not None
+    for name, entry in (("second.example", entries[1]), ("other.example", entries[0])):
+        ours, theirs = socket.socketpair()
+        served = tls.wrap(ours)
+        shaking = threading.Thread(target=shake_hands, args=(served,))
+        shaking.start()
+        with Client().context.wrap_socket(theirs, server_hostname=name) as link:
+            assert link.getpeercert(True) == entry.chain[0].public_bytes(Encoding.DER)
+        shaking.join()
+        served.close()
 
 
 def test_no_client_is_asked_for_a_certificate(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 could not use is refused (SslFactory.validateReconfiguration)."""
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.key_store import KeyStoreError, key_store, texts
+from kbroker.config.key_store import Chains, KeyStoreError, chains_of, key_store, texts
 from kbroker.config.key_store_change import adds_trust, changes_stores, incompatible
 from kbroker.config.setting import ConfigError
-from kbroker.config.tls_context import TlsError, context_and_chain
+from kbroker.config.tls_context import TlsError, context_and_chains
 
 _FAILED = "Validation of dynamic config update of SSLFactory failed: "
 
@@ -19,10 +19,10 @@ class TlsChanges:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
-        self._chains: dict[str, bytes] = {}
+        self._chains: dict[str, Chains] = {}
         for endpoint in config.listeners:
-            if endpoint.protocol.tls and (chain := _chain(config, endpoint.listener)) is not None:
-                self._chains[endpoint.listener] = chain
+            if endpoint.protocol.tls and (chains := _chains(config, endpoint.listener)) is not None:
+                self._chains[endpoint.listener] = chains
 
     def check(self, before: BrokerConfig, after: BrokerConfig) -> None:
         """Raises ConfigError, with Kafka's text, if a listener cannot use its new settings."""
@@ -33,24 +33,24 @@ class TlsChanges:
                 why = "Cannot add SSL truststore to an existing listener for which no truststore was configured."
                 raise ConfigError(_FAILED + _exception(why))
             try:
-                _, chain = context_and_chain(after, listener)
+                _, chains = context_and_chains(after, listener)
             except TlsError as error:
                 raise ConfigError(f"{_FAILED}{error}") from None
-            refused = incompatible(self._config, listener, self._present(before, listener), chain)
+            refused = incompatible(self._config, listener, self._present(before, listener), chains)
             if refused is not None:
                 raise ConfigError(_FAILED + _exception(refused))
 
-    def _present(self, config: BrokerConfig, listener: str) -> bytes:
-        """The chain that the listener presents now."""
-        old, read = self._chains[listener], _chain(config, listener)
+    def _present(self, config: BrokerConfig, listener: str) -> Chains:
+        """The chains that the listener presents now."""
+        old, read = self._chains[listener], _chains(config, listener)
         if read is not None and incompatible(self._config, listener, old, read) is None:
             self._chains[listener] = read
         return self._chains[listener]
 
 
-def _chain(config: BrokerConfig, listener: str) -> bytes | None:
+def _chains(config: BrokerConfig, listener: str) -> Chains | None:
     try:
-        return key_store(texts(config, listener)).chain
+        return chains_of(key_store(texts(config, listener)))
     except KeyStoreError:
         return None
 

@@ -23,6 +23,9 @@ HANDSHAKE_SECONDS = 30.0
 GONE = (ConnectionResetError, BrokenPipeError)
 """A client that disconnects before the end of its handshake, such as a port scan, is not a failed
 login."""
+CALLBACK_FAILED = "CALLBACK_FAILED"
+"""OpenSSL's reason when Python cannot pass a server name to the listener's callback, which itself
+never fails."""
 Authenticated = Callable[[ssl.SSLObject], bool]
 HandshakeFailed = Callable[[str], None]
 
@@ -83,6 +86,8 @@ def reason_of(error: Exception) -> str:
     """The reason why a handshake failed, without OpenSSL's file names and line numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS handshake failed: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason == CALLBACK_FAILED:
+        return "TLS handshake failed: the server name (SNI) is not ASCII"
     if isinstance(error, ssl.SSLError) and error.reason:
         return f"TLS handshake failed: {error.reason.lower().replace('_', ' ')}"
     return f"TLS handshake failed: {error}"

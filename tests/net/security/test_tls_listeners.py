@@ -1,11 +1,16 @@
 """TLS listeners take a renewed key store while they run, if its certificate has the same names."""
 
+import ssl
 from pathlib import Path
 
 import pytest
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.net.security.tls_listeners import TlsListeners
+from tests import key_stores
+from tests.key_stores import made
 from tests.net.security.tls_stores import config_of, put
+from tests.tls_client import Client
 
 
 def looked(listeners: TlsListeners) -> object:
@@ -70,3 +75,25 @@ def test_new_settings_are_taken_by_the_same_rule(tmp_path: Path) -> None:
     assert listeners._contexts["SSL"].context is before
     listeners.change({key: put(tmp_path / "again.pem", "k")})
     assert listeners._contexts["SSL"].context is not before
+
+
+def test_every_entry_of_a_store_is_renewed_and_their_number_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "k.p12"
+    key_stores.put(store, made("a", "a.example"), made("b", "b.example"))
+    listeners = TlsListeners(BrokerConfig({"listeners": "SSL://:0", **key_stores.settings(store)}))
+    before = listeners._contexts["SSL"].context
+    key_stores.put(store, made("a", "a.example"))
+    assert looked(listeners) is before
+    key_stores.put(store, made("a", "a.example"), made("b", "other.example"))
+    assert looked(listeners) is before
+    assert "existing store contains 2 entries, new store contains 1 entries" in caplog.text
+    assert "existing={alias=b, SAN=[[2, b.example]]}, new={alias=b, SAN=[[2, other.example]]}" in caplog.text
+    renewed = [made("a", "a.example", "more.example"), made("b", "b.example")]
+    key_stores.put(store, *renewed)
+    context = looked(listeners)
+    assert context is not before
+    assert isinstance(context, ssl.SSLContext)
+    for entry, name in zip((*renewed, renewed[0]), ("a.example", "b.example", "more.example"), strict=True):
+        assert Client().gets(context, name) == entry.chain[0]

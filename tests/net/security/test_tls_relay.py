@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.config.tls_context import context_and_chain
+from kbroker.config.tls_context import context_and_chains
 from kbroker.net.security.tls_alert import AlertContext, send_alert
 from kbroker.net.security.tls_relay import RelayEnd, reason_of, relay
 from kbroker.net.security.tls_turns import HandshakeTurns
@@ -58,7 +58,7 @@ def reason(folder: Path, client: ssl.SSLContext, failures: list[str] | None = No
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
     )  # fmt: skip
-    context = context_and_chain(config, "SSL", AlertContext)[0]
+    context = context_and_chains(config, "SSL", AlertContext)[0]
     listener = socket.create_server(("127.0.0.1", 0))
     reported = [] if failures is None else failures
 
@@ -146,7 +146,7 @@ def test_the_broker_can_read_the_requests_of_a_client_that_has_gone(folder: Path
     """A producer with acks=0 closes its connection as soon as it has sent all."""
     stores = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem")}
     config, _ = BrokerConfig.load({"log.dirs": "/d", "listeners": "SSL://:0", **stores})
-    context = context_and_chain(config, "SSL", AlertContext)[0]
+    context = context_and_chains(config, "SSL", AlertContext)[0]
     listener = socket.create_server(("127.0.0.1", 0))
 
     def send() -> None:
@@ -243,7 +243,7 @@ def _spoken(folder: Path, text: bytes) -> list[str]:
         client.sendall(text)
         client.close()
         with inner:
-            context = context_and_chain(config, "SSL", AlertContext)[0]
+            context = context_and_chains(config, "SSL", AlertContext)[0]
             await asyncio.wait_for(
                 relay(served, ours, context, lambda _: True, failures.append, HandshakeTurns()), 10
             )
