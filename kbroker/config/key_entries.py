@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # imported when a store needs it: most brokers have none
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, PKCS12KeyAndCertificates
+    from cryptography.hazmat.primitives.serialization.pkcs12 import (
+        PKCS12Certificate,
+        PKCS12KeyAndCertificates,
+    )
     from cryptography.x509 import Certificate, Name
 
 MAX_KEYS: Final = 64

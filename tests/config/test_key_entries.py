@@ -31,7 +31,8 @@ def test_each_key_has_the_chain_of_its_certificate() -> None:
 def test_the_only_entry_has_all_certificates_of_its_store() -> None:
     assert read(single(INSIDE)) == parts(INSIDE)
     assert read(single(Made("odd", OUTSIDE.key, [*OUTSIDE.chain, *ROOT.chain])))[0][2].count(b"BEGIN") == 2
-    assert entries_of(single(INSIDE, NoEncryption()), "", pkcs12.load_pkcs12(single(INSIDE, NoEncryption()), None))
+    plain = single(INSIDE, NoEncryption())
+    assert entries_of(plain, "", pkcs12.load_pkcs12(plain, None)) == parts(INSIDE)
 
 
 def test_an_entry_without_an_alias_has_its_number() -> None:

@@ -95,14 +95,15 @@ def test_an_unreadable_certificate_replaces_none() -> None:
 
 
 def test_the_entries_of_a_store_are_compared_one_by_one() -> None:
-    other = chain((("CN", "other"),), A)
+    named = (("CN", "other"),)
+    other = chain(named, A)
     old = (("a", OLD), ("b", other))
-    assert incompatible(config(), "TLS", old, (("a", chain(K, A, B, HERE)), ("b", chain((("CN", "other"),), A)))) is None
+    assert incompatible(config(), "TLS", old, (("a", chain(K, A, B, HERE)), ("b", chain(named, A)))) is None
     assert incompatible(config(), "TLS", old, (("b", other), ("a", OLD))) == (
         "Keystore DistinguishedName does not match:  existing={alias=a, DN=CN=k, O=x}, "
         "new={alias=b, DN=CN=other}"
     )
-    assert incompatible(config(), "TLS", old, (("a", OLD), ("b", chain((("CN", "other"),), B)))) == (
+    assert incompatible(config(), "TLS", old, (("a", OLD), ("b", chain(named, B)))) == (
         "Keystore SubjectAltNames do not match:  existing={alias=b, SAN=[[2, a]]}, new={alias=b, SAN=[[2, b]]}"
     )
 

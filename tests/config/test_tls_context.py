@@ -172,8 +172,9 @@ def test_pem_has_one_key_as_in_kafka(pem: Path) -> None:
 def test_the_settings_of_a_listener_hold_for_each_entry_of_its_store(tmp_path: Path, index: int) -> None:
     entries = [made("first", "first.example"), made("second", "second.example")]
     client = Client()
+    keys = key_stores.settings(key_stores.put(tmp_path / "k.p12", *entries))
     server = context(
-        **{name.replace(".", "_"): value for name, value in key_stores.settings(key_stores.put(tmp_path / "k.p12", *entries)).items()},
+        **{name.replace(".", "_"): value for name, value in keys.items()},
         ssl_client_auth="required",
         ssl_truststore_certificates=entries[0].pem.decode(),
         ssl_cipher_suites="TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",

@@ -191,6 +191,7 @@ def test_a_client_gets_the_certificate_of_the_name_that_it_sends(tmp_path: Path)
     assert tls is not None
     for name, entry in (("second.example", entries[1]), ("other.example", entries[0])):
         ours, theirs = socket.socketpair()
+        theirs.settimeout(60)
         served = tls.wrap(ours)
         shaking = threading.Thread(target=shake_hands, args=(served,))
         shaking.start()
