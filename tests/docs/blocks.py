@@ -6,7 +6,8 @@ stops it then, `<!-- file: NAME -->` writes it to a file. `<!-- broker -->` anyw
 broker running before its first block, with a topic `orders` and a group `billing`;
 `<!-- stopped broker -->` has its data in /var/lib/kbroker. With `<!-- wheel -->` dist/ has a
 wheel with compiled kernels, and the packages that it needs can be imported. With `<!-- store -->`
-an S3-compatible store with a bucket `backups` listens on 127.0.0.1:9000.
+an S3-compatible store with a bucket `backups` listens on 127.0.0.1:9000. With `<!-- java -->` there
+are the programs of a Java runtime.
 """
 
 import re
@@ -21,6 +22,7 @@ WITH_BROKER = "<!-- broker -->"
 WITH_STOPPED_BROKER = "<!-- stopped broker -->"
 WITH_WHEEL = "<!-- wheel -->"
 WITH_STORE = "<!-- store -->"
+WITH_JAVA = "<!-- java -->"
 
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>\S*)$")
 _COMMENT = re.compile(r" *<!-- (not run|stays|starts|file): (.*) -->$")

@@ -15,12 +15,14 @@ from tests.cli.backup import s3_server
 from tests.docs.blocks import (
     ROOT,
     WITH_BROKER,
+    WITH_JAVA,
     WITH_STOPPED_BROKER,
     WITH_STORE,
     WITH_WHEEL,
     Block,
     blocks,
 )
+from tests.peer.java import find_java
 from tests.peer.program import STALLED, run_script
 
 NAMESPACE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc", "--kill-child")
@@ -130,6 +132,8 @@ class Session:
             parts.append(_BROKER)
         parts += [_WHEEL] if WITH_WHEEL in text else []
         parts += [_STORE] if WITH_STORE in text else []
+        if WITH_JAVA in text and (java := find_java()) is not None:
+            parts.append(f"PATH=$PATH:{java.parent}\n")
         parts += [
             f"echo; echo '{MARK}{number}'\n{self._part(number, block)}"
             for number, block in enumerate(self.blocks)

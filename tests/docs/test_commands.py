@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from docs.generated import ROOT
-from tests.docs.blocks import Block, blocks, by_hand, pages
+from tests.docs.blocks import WITH_JAVA, Block, blocks, by_hand, pages
 from tests.docs.session import Session, available, placed
+from tests.peer.java import find_java
 
 # Blocks that no test runs. Each gives its reason; the number may only shrink.
 MAX_NOT_RUN = 23
@@ -32,6 +33,8 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     if why := available():
         assert not os.environ.get("CI"), why
         pytest.skip(why)
+    if WITH_JAVA in page.read_text() and find_java() is None:
+        pytest.skip("no Java: its keytool makes key stores")
     session = Session(page, tmp_path)
     session.run()
     assert session.code == 0, session.failure()

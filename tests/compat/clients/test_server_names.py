@@ -20,6 +20,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import key_store, texts
 from tests.conftest import RUNNING
 from tests.key_stores import PASSWORD, Made, authorities, made, put, settings, single
+from tests.peer.java import find_java
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [
@@ -159,14 +160,17 @@ def test_a_replaced_store_is_presented_by_name(served: Served) -> None:
         assert served.seen(*options) == served.of(alias)
 
 
-@pytest.mark.skipif(shutil.which("keytool") is None, reason="no keytool")
+@pytest.mark.skipif(find_java() is None, reason="no Java: its keytool makes key stores")
 def test_a_store_of_keytool_has_an_entry_for_each_alias(tmp_path: Path) -> None:
+    java = find_java()
+    assert java is not None
+    keytool = java.with_name("keytool")
     entries = new_entries()
     store = tmp_path / "all.p12"
     for each in entries:
         one = tmp_path / f"{each.alias}.p12"
         one.write_bytes(single(each, BestAvailableEncryption(PASSWORD.encode())))
-        command = ["keytool", "-importkeystore", "-srckeystore", one, "-destkeystore", store]
+        command = [keytool, "-importkeystore", "-srckeystore", one, "-destkeystore", store]
         options = ["-deststoretype", "PKCS12", "-srcstorepass", PASSWORD, "-deststorepass", PASSWORD]
         subprocess.run([*command, *options], check=True, capture_output=True)
     config = BrokerConfig({"listeners": "SSL://:0", **settings(store)})
