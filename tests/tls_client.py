@@ -9,7 +9,8 @@ from kbroker.config.tls_context import user_of
 
 
 class Client:
-    """One that checks nothing, and remembers its last session, with the suite and the user of it."""
+    """One that checks nothing, and remembers its last session, with the suite and the user of
+    it."""
 
     def __init__(self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -66,7 +66,8 @@ def choose_by_name(contexts: Sequence[ssl.SSLContext], chains: Sequence[bytes]) 
 
 class _Unraisable:
     """A hook for errors that cannot be raised, without those of a server name that is not ASCII:
-    Python then refuses the handshake, as Java does, but first prints a traceback for each client."""
+    Python then refuses the handshake, as Java does, but first prints a traceback for each
+    client."""
 
     def __init__(self, before: Callable[[Any], object]) -> None:
         self._before = before

@@ -170,7 +170,7 @@ def test_a_store_of_keytool_has_an_entry_for_each_alias(tmp_path: Path) -> None:
     for each in entries:
         one = tmp_path / f"{each.alias}.p12"
         one.write_bytes(single(each, BestAvailableEncryption(PASSWORD.encode())))
-        command = [keytool, "-importkeystore", "-srckeystore", one, "-destkeystore", store]
+        command: list[str | Path] = [keytool, "-importkeystore", "-srckeystore", one, "-destkeystore", store]
         options = ["-deststoretype", "PKCS12", "-srcstorepass", PASSWORD, "-deststorepass", PASSWORD]
         subprocess.run([*command, *options], check=True, capture_output=True)
     config = BrokerConfig({"listeners": "SSL://:0", **settings(store)})
