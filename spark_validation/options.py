@@ -15,8 +15,8 @@ EXIT_CODES = {
 EXAMPLES = (
     "# a run of `kbroker loadtest run`, by the segment files of its broker",
     "kbroker judge --history reports/load/20260131-120000 --segments /var/lib/kbroker --report verdict.html",
-    "# one topic, read from a running broker; a slow acknowledgement convicts, too",
-    "kbroker judge --history RUN --bootstrap 127.0.0.1:9092 --topics orders --max-ack-ms 50",
+    "# the log read from a running broker; a slow acknowledgement convicts, too",
+    "kbroker judge --history RUN --bootstrap 127.0.0.1:9092 --max-ack-ms 50",
 )
 """Command lines of `kbroker judge`, and "# ..." lines that explain them."""
 
@@ -68,11 +68,16 @@ def parser() -> argparse.ArgumentParser:
     stream = commands.add_parser("stream", help="judge while the load runs; ends when the run has ended")
     evidence_options(stream)
     stream.add_argument(
-        "--seconds", type=float, default=0, help="seconds after which to stop; 0: when the run has ended"
+        "--seconds",
+        type=float,
+        metavar="SECONDS",
+        default=0,
+        help="seconds after which to stop; 0: when the run has ended",
     )
     stream.add_argument(
         "--grace",
         type=float,
+        metavar="SECONDS",
         default=60,
         help="maximum seconds between a record's histories and its copy in the log",
     )
@@ -89,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
 def judge_options(command: argparse.ArgumentParser) -> None:
     evidence_options(command)
     command.add_argument(
-        "--earlier", help="log directories of an earlier copy of the log (V14), comma separated"
+        "--earlier", metavar="DIR,...", help="log directories of an earlier copy of the log (V14)"
     )
     command.add_argument(
         "--landing",
@@ -101,18 +106,23 @@ def judge_options(command: argparse.ArgumentParser) -> None:
         "--report", type=Path, help="HTML file to write; a JSON file with all findings is written beside it"
     )
     command.add_argument(
-        "--max-visibility-ms", type=float, help="V17: maximum of the p99 of the visibility lag"
+        "--max-visibility-ms", type=float, metavar="MS", help="V17: maximum of the p99 of the visibility lag"
     )
     command.add_argument(
-        "--max-ack-ms", type=float, help="V18: maximum of the p99 until a record is acknowledged"
+        "--max-ack-ms",
+        type=float,
+        metavar="MS",
+        help="V18: maximum of the p99 until a record is acknowledged",
     )
     command.add_argument(
-        "--max-end-to-end-ms", type=float, help="V18: maximum of the p99 until a record is read"
+        "--max-end-to-end-ms", type=float, metavar="MS", help="V18: maximum of the p99 until a record is read"
     )
 
 
 def evidence_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--history", type=Path, metavar="FOLDER", required=True, help="folder of the run")
-    command.add_argument("--bootstrap", help="HOST:PORT: read the log through Spark's Kafka connector")
-    command.add_argument("--segments", help="log directories, comma separated: read their segment files")
-    command.add_argument("--topics", help="judge only these topics of the run, comma separated")
+    command.add_argument(
+        "--bootstrap", metavar="HOST:PORT,...", help="read the log through Spark's Kafka connector"
+    )
+    command.add_argument("--segments", metavar="DIR,...", help="log directories: read their segment files")
+    command.add_argument("--topics", metavar="TOPIC,...", help="judge only these topics of the run")

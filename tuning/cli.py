@@ -257,24 +257,32 @@ def bench(
     ],
     out: Annotated[Path, typer.Option(help="File for the results.")] = DEFAULT_FILE,
     seconds: Annotated[float, typer.Option(metavar="SECONDS", help="Approximate duration.")] = 20,
-    most_bytes: Annotated[
+    max_bytes: Annotated[
         str | None,
         typer.Option(
+            "--max-bytes",
             metavar="BYTES",
             help="Maximum size of the test file, which is removed at the end; from 1MiB to a tenth of what is free.",
             show_default="4GiB, or a tenth of what is free if that is less",
         ),
+    ] = None,
+    most_bytes: Annotated[
+        str | None,
+        typer.Option("--most-bytes", hidden=True, metavar="BYTES", help="The former name of --max-bytes."),
     ] = None,
 ) -> None:
     """Measure disk, loopback, memory and TLS of this host, for the other commands. Stop other
     work first."""
     try:
         bounded("seconds", seconds)
+        if max_bytes is not None and most_bytes is not None:
+            raise WrongQuantity("--most-bytes is the former name of --max-bytes: give one")
+        size = most_bytes if max_bytes is None else max_bytes
         check_writable(out)
         measured = run_bench(
             folder,
             seconds,
-            None if most_bytes is None else read("most-bytes", parse_bytes, most_bytes),
+            None if size is None else read("max-bytes", parse_bytes, size),
             lambda line: typer.echo(line, err=True),
         )
         measured.save(out)
@@ -309,7 +317,7 @@ def verify(
         ),
     ] = None,
     minutes: Annotated[float, typer.Option(metavar="MINUTES", help="Maximum duration.")] = 10,
-    yes: Annotated[bool, typer.Option("--yes", help="Change values of this host without confirmation.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change values of this host without confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="File for the report as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="File for the report as HTML, with plots.")] = None,

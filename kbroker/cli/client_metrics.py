@@ -97,7 +97,7 @@ def alter(
     name: Name,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Prefixes of metric names, separated by commas; * is all, empty is none."),
+        typer.Option(metavar="PREFIX[,...]", help="Prefixes of metric names; * is all, empty is none."),
     ] = None,
     interval_ms: Annotated[
         int | None,

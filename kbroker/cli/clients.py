@@ -35,14 +35,16 @@ def list_clients(
         typer.Argument(help="Regular expression that must match the whole client id.", show_default=False),
     ] = None,
     address: Annotated[
-        list[str] | None, typer.Option("--address", help="Only clients at this address; repeatable.")
+        list[str] | None,
+        typer.Option("--address", metavar="ADDRESS", help="Only clients at this address; repeatable."),
     ] = None,
     principal: Annotated[
         list[str] | None,
-        typer.Option("--principal", help="Only this principal, for example User:anna; repeatable."),
+        typer.Option("--principal", metavar="User:NAME", help="Only this principal; repeatable."),
     ] = None,
     listener: Annotated[
-        list[str] | None, typer.Option("--listener", help="Only clients of this listener; repeatable.")
+        list[str] | None,
+        typer.Option("--listener", metavar="NAME", help="Only clients of this listener; repeatable."),
     ] = None,
     url: Annotated[str, typer.Option(metavar="URL", help="URL of the broker's console.")] = DEFAULT_URL,
     command_config: LoginFile = None,

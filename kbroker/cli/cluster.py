@@ -71,7 +71,9 @@ def api_versions(
     broker: Connection,
     broker_id: Annotated[
         int | None,
-        typer.Option("--broker", help="Ask this broker.", show_default="the first that answers"),
+        typer.Option(
+            "--broker", metavar="ID", help="Ask this broker.", show_default="the first that answers"
+        ),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -108,7 +110,12 @@ def log_dirs(
     broker: Connection,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="Count only this topic; repeatable.", autocompletion=complete_topic),
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="Count only this topic; repeatable.",
+            autocompletion=complete_topic,
+        ),
     ] = None,
     partitions: Annotated[
         bool, typer.Option("--partitions", help="Show the size of each partition.")

@@ -102,7 +102,11 @@ def describe(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", "-k", help="Show only this setting; repeatable.", autocompletion=complete_setting
+            "--key",
+            "-k",
+            metavar="KEY",
+            help="Show only this setting; repeatable.",
+            autocompletion=complete_setting,
         ),
     ] = None,
     synonyms: Annotated[

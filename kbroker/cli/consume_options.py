@@ -31,6 +31,7 @@ GroupId = Annotated[
     typer.Option(
         "--group",
         "-g",
+        metavar="GROUP",
         help="Join this group: share partitions, continue at its offsets.",
         autocompletion=complete_group,
     ),

@@ -125,7 +125,9 @@ def _flowing(text: str) -> str:
 
 
 def _options(command: Any) -> list[Any]:
-    return [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
+    return [
+        p for p in command.params if p.param_type_name == "option" and not p.hidden and "--help" not in p.opts
+    ]
 
 
 def _table(parameters: list[Any]) -> Iterator[str]:

@@ -45,12 +45,18 @@ def list_groups(
     ] = None,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", help="Only groups in this state, for example Stable or Empty; repeatable."),
+        typer.Option(
+            "--state",
+            metavar="WORD",
+            help="Only groups in this state, for example Stable or Empty; repeatable.",
+        ),
     ] = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            "--type", help="Only groups of this type: classic, consumer, share or streams; repeatable."
+            "--type",
+            metavar="WORD",
+            help="Only groups of this type: classic, consumer, share or streams; repeatable.",
         ),
     ] = None,
     json: AsJson = False,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kbroker.cli.completion import complete_group
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import (
     CommandFailed,
@@ -20,7 +21,15 @@ from kbroker.cli.output import print_json, print_table, printed, say
 from kbroker.cli.own_requests import ask_coordinator
 from kbroker.cli.partitions import at_time, earliest, latest, scoped
 from kbroker.cli.points_in_time import parse_time_ms
-from kbroker.cli.reset_offsets import AllTopics, Execute, ToDatetime, ToEarliest, ToLatest, TopicArgument
+from kbroker.cli.reset_offsets import (
+    AllTopics,
+    DryRun,
+    Execute,
+    ToDatetime,
+    ToEarliest,
+    ToLatest,
+    TopicArgument,
+)
 from kbroker.cli.share_consuming import EXAMPLES as CONSUME_EXAMPLES
 from kbroker.cli.share_consuming import consume
 from kbroker.cli.share_group_state import alter_start_offsets, read_share_group, refuse_members, start_offsets
@@ -38,18 +47,23 @@ app = typer.Typer(
     epilog=examples(
         "kbroker share-groups describe workers",
         "kbroker share-groups describe workers --members",
-        "kbroker share-groups describe workers --json | jq '.[].state'",
+        "kbroker share-groups describe --all --json | jq '.[] | {group, state}'",
     )
 )
 @connected
 def describe(
     broker: Connection,
-    groups: GroupIds,
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="GROUP", show_default=False, autocompletion=complete_group)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Describe every share group.")] = False,
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     json: AsJson = False,
 ) -> None:
     """Show state, start offsets and lag: records that are not finished."""
-    found = [_described(broker, name) for name in groups]
+    if bool(groups) == everything:
+        raise UsageFailed("name groups or give --all")
+    found = [_described(broker, name) for name in groups or _all_groups(broker)]
     if json:
         print_json(found)
         return
@@ -66,6 +80,12 @@ def describe(
         else:
             rows = [tuple(row.values()) for row in group["offsets"]]
             print_table(("TOPIC", "PARTITION", "START-OFFSET", "LAG"), rows)
+
+
+def _all_groups(broker: Connection) -> list[str]:
+    with broker.kafka_python_admin() as admin:
+        found = admin.list_groups()
+    return sorted(str(one["group_id"]) for one in found if str(one.get("group_type")).lower() == "share")
 
 
 def _assigned(member: dict[str, Any]) -> list[str]:
@@ -120,12 +140,15 @@ def reset_offsets(
     to_earliest: ToEarliest = False,
     to_latest: ToLatest = False,
     to_datetime: ToDatetime = None,
+    dry_run: DryRun = False,
     execute: Execute = False,
     json: AsJson = False,
 ) -> None:
     """Reset the start offsets of a group without members, or of a new group.
 
     Only shows the changes unless --execute is given."""
+    if dry_run and execute:
+        raise UsageFailed("give only one of --dry-run and --execute")
     if sum((to_earliest, to_latest, to_datetime is not None)) != 1:
         raise UsageFailed("give exactly one of --to-earliest, --to-latest, --to-datetime")
     if bool(topic) == all_topics:

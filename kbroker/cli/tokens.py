@@ -91,7 +91,10 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 
 
 @app.command(
-    epilog=examples("kbroker tokens create --renewer User:scheduler --lifetime 3d --json | jq -r .hmac")
+    epilog=examples(
+        "# the token is the logged-in user's",
+        "kbroker tokens create --command-config alice.properties --renewer User:scheduler --json | jq -r .hmac",
+    )
 )
 @connected
 def create(
@@ -124,7 +127,7 @@ def create(
         print_table(HEADERS, [_cells(row)])
 
 
-@app.command(epilog=examples('kbroker tokens renew "$HMAC" --for 12h'))
+@app.command(epilog=examples('kbroker tokens renew "$HMAC" --for 12h --command-config alice.properties'))
 @connected
 def renew(
     broker: Connection,
@@ -145,7 +148,12 @@ def renew(
     say(f"{SUBJECT}: expires at {format_time(answer.expiry_timestamp_ms)}")
 
 
-@app.command(epilog=examples('kbroker tokens expire "$HMAC" --yes', 'kbroker tokens expire "$HMAC" --in 10m'))
+@app.command(
+    epilog=examples(
+        'kbroker tokens expire "$HMAC" --in 10m --command-config alice.properties',
+        'kbroker tokens expire "$HMAC" --yes --command-config alice.properties',
+    )
+)
 @connected
 def expire(
     broker: Connection,
@@ -168,7 +176,7 @@ def expire(
         say(f"{SUBJECT}: expires at {format_time(answer.expiry_timestamp_ms)}")
 
 
-@app.command(epilog=examples("kbroker tokens describe --owner User:alice --json | jq -r '.[].id'"))
+@app.command(epilog=examples("kbroker tokens describe --owner User:alice --command-config alice.properties"))
 @connected
 def describe(broker: Connection, owner: Owners = None, json: AsJson = False) -> None:
     """List the tokens that you may see, with their HMACs."""

@@ -21,6 +21,25 @@ from kbroker.config.setting import LONG_MAX
 app = typer.Typer(name="transactions", no_args_is_help=True, help="List, describe and abort transactions.")
 
 
+Pattern = Annotated[
+    str | None,
+    typer.Argument(
+        help="Regular expression that must match the whole id (Kafka 4.1 and later).", show_default=False
+    ),
+]
+FormerPattern = Annotated[
+    str | None, typer.Option("--pattern", hidden=True, help="The former place of PATTERN.")
+]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="WORD",
+        help="Only in this state, for example Ongoing or CompleteCommit; repeatable.",
+    ),
+]
+
+
 @app.command(
     "list",
     epilog=examples(
@@ -30,12 +49,8 @@ app = typer.Typer(name="transactions", no_args_is_help=True, help="List, describ
 @connected
 def list_transactions(
     broker: Connection,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--state", help="Only in this state, for example Ongoing or CompleteCommit; repeatable."
-        ),
-    ] = None,
+    pattern: Pattern = None,
+    state: State = None,
     producer_id: Annotated[
         list[int] | None,
         typer.Option("--producer-id", min=0, max=LONG_MAX, help="Only of this producer id; repeatable."),
@@ -46,13 +61,12 @@ def list_transactions(
             "--longer-than", metavar="DURATION", help="Only those open for longer than: 90s, 15m, 2h."
         ),
     ] = None,
-    pattern: Annotated[
-        str | None,
-        typer.Option("--pattern", help="Only ids that match this regular expression (Kafka 4.1 and later)."),
-    ] = None,
+    former_pattern: FormerPattern = None,
     json: AsJson = False,
 ) -> None:
     """List transactional ids with producer id and state."""
+    if pattern is not None and former_pattern is not None:
+        raise UsageFailed("--pattern is the former place of PATTERN: give one")
     states = known_words("--state", state, TRANSACTION_STATES)
     duration_ms = None if longer_than is None else parse_duration_ms(longer_than)
     with broker.kafka_python_admin() as admin:
@@ -60,7 +74,7 @@ def list_transactions(
             producer_id_filters=producer_id or None,
             state_filters=states or None,
             duration_filter_ms=duration_ms,
-            transactional_id_pattern=pattern,
+            transactional_id_pattern=former_pattern if pattern is None else pattern,
         )
     rows = [
         {

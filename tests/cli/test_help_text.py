@@ -85,3 +85,43 @@ def test_every_command_has_examples_with_options_that_exist(path: str) -> None:
 @pytest.mark.parametrize("path", [path for path in ALL if path.split()[-1].split("-")[0] in DELETE])
 def test_a_command_that_deletes_something_asks_unless_yes_is_given(path: str) -> None:
     assert [one for one in ALL[path].params if "--yes" in one.opts]
+
+
+SPELLINGS = {"--yes": "-y", "--bootstrap": "-b", "--quiet": "-q", "--partitions": "-p", "--config": "-c"}
+"""Options with a short form: a command has both or none."""
+OTHERS = {"kbroker cluster log-dirs": "--partitions", "kbroker move": "--quiet", "kbroker import": "--quiet"}
+"""A flag, and the former name of --idle-timeout."""
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in ALL if not path.startswith(("kbroker tune", "kbroker loadtest"))]
+)
+def test_the_same_option_has_the_same_short_form_everywhere(path: str) -> None:
+    own = [one.opts for one in ALL[path].params if one.opts[0] in SPELLINGS]
+    assert [opts for opts in own if SPELLINGS[opts[0]] not in opts and opts[0] != OTHERS.get(path)] == []
+
+
+def test_every_confirmation_has_the_same_short_form() -> None:
+    asking = [one.opts for command in ALL.values() for one in command.params if "--yes" in one.opts]
+    assert len(asking) > 10
+    assert [opts for opts in asking if opts != ["--yes", "-y"]] == []
+
+
+FORMER = {
+    "kbroker move": ("--quiet", "--idle-timeout"),
+    "kbroker import": ("--quiet", "--idle-timeout"),
+    "kbroker transactions list": ("--pattern", "pattern"),
+    "kbroker tune bench": ("--most-bytes", "--max-bytes"),
+}
+"""Names that are accepted, and not shown."""
+
+
+@pytest.mark.parametrize("path", FORMER)
+def test_a_former_name_is_accepted_and_hidden(path: str) -> None:
+    former, new = FORMER[path]
+    known = {name: one for one in ALL[path].params for name in one.opts}
+    assert known[former].hidden
+    assert not getattr(known[new], "hidden", False)
+    name = max((name for name in PROGRAMS if path.startswith(name)), key=len)
+    shown = CliRunner().invoke(PROGRAMS[name], [*path.removeprefix(name).split(), "--help"]).output
+    assert former not in shown

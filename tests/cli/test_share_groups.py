@@ -54,6 +54,9 @@ def test_start_offsets_are_shown_reset_and_deleted(cli: Shell, consumed: str, gr
     dry = cli(*reset, "--to-earliest", "--json")
     assert "nothing was changed" in dry.stderr
     assert {(row["group"], row["new_offset"]) for row in dry.json} == {(group, 0)}
+    assert cli(*reset, "--to-earliest", "--dry-run", "--json").json == dry.json
+    both = cli(*reset, "--to-earliest", "--dry-run", "--execute", code=2)
+    assert "only one of --dry-run and --execute" in both.stderr
     cli(*reset, "--to-earliest", "--execute")
     assert starts(cli, group)[0] == (0, 20)
     cli("share-groups", "reset-offsets", group, "--all-topics", "--to-latest", "--execute")
@@ -61,6 +64,10 @@ def test_start_offsets_are_shown_reset_and_deleted(cli: Shell, consumed: str, gr
     cli(*reset, "--to-datetime", "2020-01-01", "--execute")
     assert starts(cli, group)[0] == (0, 20)
     assert "START-OFFSET" in cli("share-groups", "describe", group).text
+    every = cli("share-groups", "describe", "--all", "--json").json
+    assert cli("share-groups", "describe", group, "--json").json[0] in every
+    assert "name groups or give --all" in cli("share-groups", "describe", group, "--all", code=2).stderr
+    assert "name groups or give --all" in cli("share-groups", "describe", code=2).stderr
     as_another_type = cli("groups", "describe", group, code=1).stderr
     assert "for type share: `kbroker share-groups`" in as_another_type
 

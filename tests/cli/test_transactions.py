@@ -24,15 +24,14 @@ def open_transaction(cli: Shell, topic: str, group: str, target: Target) -> Iter
 
 
 def test_an_open_transaction_is_listed_and_described(cli: Shell, topic: str, open_transaction: str) -> None:
-    (row,) = cli("transactions", "list", "--pattern", open_transaction, "--json").json
+    listed = ("transactions", "list", "--json")
+    (row,) = cli(*listed, open_transaction).json
     assert row["state"] == "Ongoing"
-    assert (
-        cli("transactions", "list", "--pattern", open_transaction, "--longer-than", "1h", "--json").json == []
-    )
-    assert (
-        cli("transactions", "list", "--state", "CompleteAbort", "--pattern", open_transaction, "--json").json
-        == []
-    )
+    assert cli(*listed, "--pattern", open_transaction).json == [row]
+    assert cli(*listed, open_transaction[:-1]).json == [], "the whole id must match"
+    assert "give one" in cli(*listed, "a", "--pattern", "a", code=2).stderr
+    assert cli(*listed, open_transaction, "--longer-than", "1h").json == []
+    assert cli(*listed, open_transaction, "--state", "CompleteAbort").json == []
     (found,) = cli("transactions", "describe", open_transaction, "--json").json
     assert found["producer_id"] == row["producer_id"]
     assert found["partitions"] == [{"topic": topic, "partition": 1}]

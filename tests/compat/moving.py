@@ -86,7 +86,7 @@ class Mover:
         self.log = folder / "mirror.log"
         command = [sys.executable, "-m", "kbroker", *arguments]
         self.process = subprocess.Popen(
-            [*command, *QUICK, "--quiet", str(quiet_s), "--json", "--log", str(self.log)],
+            [*command, *QUICK, "--idle-timeout", str(quiet_s), "--json", "--log", str(self.log)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

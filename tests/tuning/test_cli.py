@@ -114,10 +114,12 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
             (("size", "--dir", ".", f"--{option}", "9" * 400 + unit), 2, "is too much to be")
             for option, unit in (("rate", "GB/s"), ("disk", "TB"), ("retention", "d"), ("lag", "s"))
         ),
-        (("bench", "--dir", ".", "--most-bytes", "much"), 2, "--most-bytes: 'much' is not bytes"),
+        (("bench", "--dir", ".", "--max-bytes", "much"), 2, "--max-bytes: 'much' is not bytes"),
+        (("bench", "--dir", ".", "--most-bytes", "1"), 2, "--max-bytes must be at least 1MiB"),
+        (("bench", "--dir", ".", "--most-bytes", "1", "--max-bytes", "1"), 2, "is the former name of --max-bytes"),
         (("bench", "--dir", ".", "--seconds", "0"), 2, "--seconds must be from 1 to 600"),
         *(
-            (("bench", "--dir", ".", "--most-bytes", value), 2, "--most-bytes must be at least 1MiB")
+            (("bench", "--dir", ".", "--max-bytes", value), 2, "--max-bytes must be at least 1MiB")
             for value in ("0", "1", "1048575")
         ),
         *((("size", "--dir", ".", "--growth", value), 2, "--growth must be") for value in ("0", "-5%", "nan", "1001%")),

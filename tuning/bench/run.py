@@ -72,12 +72,12 @@ def file_bytes(folder: Path, given_bytes: int | None) -> int:
     Raises WrongQuantity, NoRoom, OSError.
     """
     if given_bytes is not None and given_bytes < MIN_BYTES:
-        raise WrongQuantity("--most-bytes must be at least 1MiB")
+        raise WrongQuantity("--max-bytes must be at least 1MiB")
     tenth = int(shutil.disk_usage(folder).free * SHARE_OF_FREE)
     most_bytes = max(min(DEFAULT_BYTES, tenth), FEWEST_BYTES) if given_bytes is None else given_bytes
     if most_bytes > tenth:
         raise NoRoom(
             f"{folder}: a tenth of what is free, {show_bytes(tenth)}, is less than the test file of "
-            f"{show_bytes(most_bytes)}; give less by --most-bytes"
+            f"{show_bytes(most_bytes)}; give less by --max-bytes"
         )
     return most_bytes

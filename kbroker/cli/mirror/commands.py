@@ -24,9 +24,10 @@ IMPORT_EXAMPLES = examples(
     "kbroker import --from kafka1:9092,kafka2:9092 --plan",
     "kbroker import --from kafka1:9092 --from-config cluster.properties",
 )
+IDLE_TIMEOUT_S = 30.0
 MAX_QUIET_S = 30 * 86400
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="NAME", help="Copy only this topic; repeatable.")
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Copy only this topic; repeatable.")
 ]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Only show what would be copied.")]
 Factor = Annotated[
@@ -39,13 +40,25 @@ Factor = Annotated[
     ),
 ]
 QuietS = Annotated[
-    float,
+    float | None,
     typer.Option(
-        "--quiet",
+        "--idle-timeout",
         min=1,
         max=MAX_QUIET_S,
         metavar="SECONDS",
+        show_default=f"{IDLE_TIMEOUT_S:g}",
         help="The source counts as stopped after this time without writes.",
+    ),
+]
+FormerQuietS = Annotated[
+    float | None,
+    typer.Option(
+        "--quiet",
+        hidden=True,  # of other commands it is a flag: no summary
+        min=1,
+        max=MAX_QUIET_S,
+        metavar="SECONDS",
+        help="The former name of --idle-timeout.",
     ),
 ]
 EveryS = Annotated[
@@ -85,7 +98,8 @@ def move(
     topic: Topics = None,
     plan: PlanOnly = False,
     replication_factor: Factor = None,
-    quiet_s: QuietS = 30,
+    idle_timeout_s: QuietS = None,
+    quiet_s: FormerQuietS = None,
     every_s: EveryS = 5,
     tasks: Tasks = 4,
     heap: Heap = "1g",
@@ -101,7 +115,8 @@ def move(
     Prints when to stop the producers, verifies every record, and prints when the clients may start
     at the cluster. Ctrl-C stops; the same command continues (`kbroker docs move-live`)."""
     other = _other(broker, to, to_config)
-    options = _Options(topic or [], plan, replication_factor, quiet_s, every_s, tasks, heap, exactly_once)
+    quiet = _quiet_s(idle_timeout_s, quiet_s)
+    options = _Options(topic or [], plan, replication_factor, quiet, every_s, tasks, heap, exactly_once)
     _run(broker, other, options, kafka_home, log, keep_topics, json)
 
 
@@ -115,7 +130,8 @@ def import_(
     topic: Topics = None,
     plan: PlanOnly = False,
     replication_factor: Factor = None,
-    quiet_s: QuietS = 30,
+    idle_timeout_s: QuietS = None,
+    quiet_s: FormerQuietS = None,
     every_s: EveryS = 5,
     tasks: Tasks = 4,
     heap: Heap = "1g",
@@ -128,7 +144,8 @@ def import_(
     """Import from an Apache Kafka cluster while clients work: `kbroker move`, the other way
     round."""
     other = _other(broker, from_, from_config)
-    options = _Options(topic or [], plan, replication_factor, quiet_s, every_s, tasks, heap, exactly_once)
+    quiet = _quiet_s(idle_timeout_s, quiet_s)
+    options = _Options(topic or [], plan, replication_factor, quiet, every_s, tasks, heap, exactly_once)
     _run(other, broker, options, kafka_home, log, keep_topics, json)
 
 
@@ -143,6 +160,12 @@ class _Options(Struct, frozen=True):
     tasks: int
     heap: str
     exactly_once: bool
+
+
+def _quiet_s(given: float | None, former: float | None) -> float:
+    if given is not None and former is not None:
+        raise UsageFailed("--quiet is the former name of --idle-timeout: give one")
+    return next((each for each in (given, former) if each is not None), IDLE_TIMEOUT_S)
 
 
 def _other(broker: Connection, address: str, config: Path | None) -> Connection:

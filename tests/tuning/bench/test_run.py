@@ -13,7 +13,7 @@ class Usage(NamedTuple):
 
 
 def test_a_folder_without_room_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(NoRoom, match="most-bytes"):
+    with pytest.raises(NoRoom, match="max-bytes"):
         run(tmp_path, 1.0, 1 << 60, print)
     assert not list(tmp_path.iterdir())
 
