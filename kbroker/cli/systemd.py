@@ -43,7 +43,9 @@ After=network-online.target
 Wants=network-online.target
 {mounts}
 [Service]
-Type=exec
+# The broker reports that it is ready. A start that compiles, or checks logs after a crash, may take long.
+Type=notify
+TimeoutStartSec=infinity
 ExecStart={command}
 User=kbroker
 DynamicUser=yes

@@ -9,6 +9,7 @@ a wake-up socket.
 import errno
 import gc
 import logging
+import os
 import resource
 import select
 import signal
@@ -98,6 +99,10 @@ class Supervisor:
             self._poll.register(fd, select.EPOLLIN)
         addresses = [f"bootstrap={','.join(self._acceptor.addresses())}", self._http.addresses()]
         log.info("kbroker ready in %.2f s %s", process_age_s(), " ".join(filter(None, addresses)))
+        if "NOTIFY_SOCKET" in os.environ:
+            from kbroker.supervisor.service_manager import report_ready  # only a service needs it
+
+            report_ready()
         self._linker_due_ms = monotonic_ms() + LINKER_MS if "llvmlite" in sys.modules else 0
         while not self._stopping:
             self._turn(self._timeout_ms())

@@ -60,6 +60,12 @@ def test_a_broker_that_refuses_its_settings_is_not_started_again() -> None:
     assert f"RestartPreventExitStatus={EXIT_CONFIG}\n" in text
 
 
+def test_a_start_of_the_service_ends_when_the_broker_is_ready() -> None:
+    """And not after 90 s, systemd's limit: the check of large logs may take longer."""
+    lines = unit(Path("/opt/kbroker/bin/kbroker"), "/etc/kbroker/server.properties").splitlines()
+    assert {"Type=notify", "TimeoutStartSec=infinity"} <= set(lines)
+
+
 def test_a_crash_of_the_service_leaves_no_passwords_in_a_core_dump() -> None:
     assert "\nLimitCORE=0\n" in unit(Path("/opt/kbroker/bin/kbroker"), "/etc/kbroker/server.properties")
 
