@@ -78,6 +78,8 @@ def spark_session(
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         os.environ["JAVA_HOME"] = java_home(CACHE)
+        # else Spark looks up the name of this host, which need not have an address
+        os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
         # workers would start the python3 of PATH, which need not be this one
         os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "300")  # the workers' side of the same
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
