@@ -1,6 +1,7 @@
 """Certificates for tests, made by openssl."""
 
 import subprocess
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -33,9 +34,10 @@ def dated(
     ends: datetime,
     issuer: str | None = None,
     authority: bool = False,
+    hosts: Sequence[str] = (),
 ) -> None:
-    """As `certificate`, for the common name NAME, good from one time to another. issuer: the name
-    of an authority, which has its own files in the folder."""
+    """As `certificate`, for the common name NAME and these hosts, good from one time to another.
+    issuer: the name of an authority, which has its own files in the folder."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject, signer = _named(name), key
     if issuer is not None:
@@ -45,6 +47,9 @@ def dated(
     )
     if authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    if hosts:
+        names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
     made = builder.sign(signer, hashes.SHA256())
     plain = serialization.NoEncryption()
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8

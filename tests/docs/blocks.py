@@ -1,13 +1,16 @@
 """The code blocks of a page, with what the page's comments say of them.
 
 A comment in the line before a block: `<!-- not run: REASON -->` leaves it out,
+`<!-- run by: TEST -->` leaves it to a test of its own,
 `<!-- stays: TEXT -->` runs it beside the others once it has printed TEXT, `<!-- starts: TEXT -->`
 stops it then, `<!-- file: NAME -->` writes it to a file. `<!-- broker -->` anywhere in a page has a
 broker running before its first block, with a topic `orders` and a group `billing`;
 `<!-- stopped broker -->` has its data in /var/lib/kbroker. With `<!-- wheel -->` dist/ has a
 wheel with compiled kernels, and the packages that it needs can be imported. With `<!-- store -->`
 an S3-compatible store with a bucket `backups` listens on 127.0.0.1:9000. With `<!-- java -->` there
-are the programs of a Java runtime.
+are the programs of a Java runtime. With `<!-- cluster -->` another broker answers at kafka1:9092,
+kafka2:9092 and kafka3:9092. With `<!-- systemd -->` there are `systemctl` and `journalctl`; with
+`<!-- service -->`, which needs the wheel, the broker of the page is their service.
 """
 
 import re
@@ -23,9 +26,12 @@ WITH_STOPPED_BROKER = "<!-- stopped broker -->"
 WITH_WHEEL = "<!-- wheel -->"
 WITH_STORE = "<!-- store -->"
 WITH_JAVA = "<!-- java -->"
+WITH_CLUSTER = "<!-- cluster -->"
+WITH_SYSTEMD = "<!-- systemd -->"
+WITH_SERVICE = "<!-- service -->"
 
 _FENCE = re.compile(r"(?P<indent> *)```(?P<language>\S*)$")
-_COMMENT = re.compile(r" *<!-- (not run|stays|starts|file): (.*) -->$")
+_COMMENT = re.compile(r" *<!-- (not run|run by|stays|starts|file): (.*) -->$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in RUN and self.role not in ("not run", "file")
+        return self.language in RUN and self.role not in ("not run", "run by", "file")
 
     @property
     def text(self) -> str:

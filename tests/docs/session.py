@@ -12,12 +12,16 @@ import sysconfig
 from pathlib import Path
 
 from tests.cli.backup import s3_server
+from tests.docs import systemctl
 from tests.docs.blocks import (
     ROOT,
     WITH_BROKER,
+    WITH_CLUSTER,
     WITH_JAVA,
+    WITH_SERVICE,
     WITH_STOPPED_BROKER,
     WITH_STORE,
+    WITH_SYSTEMD,
     WITH_WHEEL,
     Block,
     blocks,
@@ -32,7 +36,18 @@ BLOCK = re.compile(rf"^{MARK}\d+$".encode(), re.MULTILINE)
 
 # Places that pages name and that lie in the session's folder instead.
 UNITS = "/etc/systemd/system"  # exists on every host with systemd
-PLACES = ("/var/lib/kbroker", "/etc/kbroker", "/opt/kbroker", UNITS, "/backup", "/disk1", "/disk2")
+STATE = "/var/lib/kbroker"
+PLACES = (
+    STATE,
+    "/etc/kbroker",
+    "/opt/kbroker",
+    "/opt/kafka",
+    UNITS,
+    "/backup",
+    "/disk1",
+    "/disk2",
+    "/tmp/orders",
+)
 _PLACE = re.compile(rf"(?<![\w/.])(?:{'|'.join(PLACES)})\b")  # not in s3://backups
 
 PRELUDE = """
@@ -59,13 +74,38 @@ begin() {{ # begin FILE TEXT: runs a block until it has printed TEXT, and then s
     cat "$1.log"; grep -q 'kbroker stopped' "$1.log"
 }}
 """
-_BROKER = """
-cat > .broker.sh <<< 'kbroker serve --override log.dirs=$DATA --override listeners=PLAINTEXT://127.0.0.1:9092'
-stay .broker.sh 'kbroker ready in'
+_RECORDS = """
 kbroker topics create orders --partitions 3
 seq 100 | kbroker produce orders
 kbroker consume orders --group billing --from-beginning --max-messages 60 > /dev/null
 """
+_BROKER = f"""
+cat > .broker.sh <<< 'kbroker serve --override log.dirs=$DATA --override listeners=PLAINTEXT://127.0.0.1:9092'
+stay .broker.sh 'kbroker ready in'
+{_RECORDS}"""
+_CLUSTER = """
+printf '127.0.0.1 localhost\\n127.0.0.2 kafka1 kafka2 kafka3\\n' > .hosts; mount --bind .hosts /etc/hosts
+cat > .cluster.sh <<< 'kbroker serve --override log.dirs=cluster \\
+  --override listeners=PLAINTEXT://kafka1:9092 --override kbroker.http.listen='
+stay .cluster.sh 'kbroker ready in'
+kbroker topics create payments -b kafka1:9092
+"""
+_SYSTEMD = f"""
+systemctl() {{
+    (cd {ROOT} && {sys.executable} -m {systemctl.__name__} {UNITS} {STATE} "$@")
+}}
+journalctl() {{
+    [ "$*" = '-u kbroker' ] && cat {UNITS}/kbroker.log
+}}
+"""
+_SERVICE = f"""
+python3 -m venv /opt/kbroker-0.1.0
+/opt/kbroker-0.1.0/bin/pip install --quiet dist/kbroker-*-cp311-*.whl
+mkdir -p /etc/kbroker; ln -s /opt/kbroker-0.1.0 /opt/kbroker
+echo listeners=PLAINTEXT://127.0.0.1:9092 > /etc/kbroker/server.properties
+/opt/kbroker/bin/kbroker systemd /etc/kbroker/server.properties > {UNITS}/kbroker.service
+systemctl start kbroker
+{_RECORDS}"""
 _WHEEL = f"""
 mkdir packages
 for one in {sysconfig.get_path("purelib")}/*; do
@@ -93,6 +133,7 @@ class Session:
         self.page = page
         self.folder = folder
         self.blocks = [block for block in blocks(page) if block.runs or block.role == "file"]
+        self.has_systemd = any(word in page.read_text() for word in (WITH_SYSTEMD, WITH_SERVICE))
         self.output: list[str] = []
         self.code = 0
 
@@ -127,13 +168,16 @@ class Session:
         if (
             WITH_STOPPED_BROKER in text
         ):  # in the place that the page names: partitions belong to log dirs by name
-            parts.append(f"DATA={placed('/var/lib/kbroker', self.folder)}\n{_BROKER}{_END}STAYING=\n")
+            parts.append(f"DATA={placed(STATE, self.folder)}\n{_BROKER}{_END}STAYING=\n")
         elif WITH_BROKER in text:
             parts.append(_BROKER)
         parts += [_WHEEL] if WITH_WHEEL in text else []
         parts += [_STORE] if WITH_STORE in text else []
         if WITH_JAVA in text and (java := find_java()) is not None:
             parts.append(f"PATH=$PATH:{java.parent}\n")
+        parts += [_CLUSTER] if WITH_CLUSTER in text else []
+        parts += [placed(_SYSTEMD, self.folder)] if self.has_systemd else []
+        parts += [placed(_SERVICE, self.folder)] if WITH_SERVICE in text else []
         parts += [
             f"echo; echo '{MARK}{number}'\n{self._part(number, block)}"
             for number, block in enumerate(self.blocks)
@@ -150,7 +194,8 @@ class Session:
         text = text.replace("make load LOAD='", f"make -C {ROOT} load LOAD='--folder {self.folder}/load ")
         if block.role in ("stays", "starts"):
             (self.folder / f".{number}.sh").write_text(_at_home(text))
-            return f"{'stay' if block.role == 'stays' else 'begin'} .{number}.sh '{block.argument}'\n"
+            alone = "systemctl stop kbroker\n" if self.has_systemd else ""  # the ports are free then
+            return f"{alone}{'stay' if block.role == 'stays' else 'begin'} .{number}.sh '{block.argument}'\n"
         return text
 
 
