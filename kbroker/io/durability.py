@@ -25,6 +25,7 @@ from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
 from kbroker.ipc.messages import SyncLog
 from kbroker.ipc.shared import Shared
+from kbroker.log.open_files import NO_DESCRIPTORS
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
 
@@ -34,8 +35,6 @@ FLUSH_SECONDS = bind("kbroker_flush_seconds")
 FLUSH_ERRORS = bind("kbroker_flush_errors_total")
 ALL = -1  # acks
 NO_GENERATION = -1  # no generation of a slot
-NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-"""Errors of a sync that has not reached the disk: unlike after a failed one, it can be repeated."""
 DELAYED = bind("kbroker_purgatory_delayed", operation="Produce")
 WATCHED = bind("kbroker_purgatory_watched", operation="Produce")
 EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")

@@ -390,7 +390,7 @@ class Logs:
             try:
                 self._dirs[path].sync()  # once for all logs: thousands of single syncs would take seconds
             except OSError as error:
-                self.failures.dir_failed(path, error)
+                not_closed += self.failures.dir_not_synced(path, error)
                 continue
             try:
                 loaded_log.write_closed(path, self._worker, closed_here)

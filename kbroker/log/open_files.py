@@ -1,11 +1,20 @@
 """A bounded cache of open segment files, shared by all readers of a process."""
 
+import errno
 import os
+import resource
 from collections import OrderedDict
 from contextlib import suppress
-from weakref import WeakSet
+from typing import Final
+from weakref import WeakSet, WeakValueDictionary
 
 from kbroker.log import files
+
+NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
+"""Errors of a call that has not reached the disk: no more files can be open now."""
+CAPACITY: Final = 4096
+CAPACITY_SHARE: Final = 4
+"""One in this many descriptors of the process is for a cache at most."""
 
 
 class OpenFile:
@@ -37,43 +46,64 @@ Key = tuple[str, int, str]
 
 class OpenFiles:
     """LRU of OpenFile by (folder, base offset, suffix). Runs in: network processes, control, tools.
-    Not thread-safe."""
+    Not thread-safe. capacity: by the limit of the process if None."""
 
-    def __init__(self, capacity: int = 4096) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int | None = None) -> None:
+        self.capacity = default_capacity() if capacity is None else capacity
         self._files: OrderedDict[Key, OpenFile] = OrderedDict()
+        self._by_key: WeakValueDictionary[Key, OpenFile] = WeakValueDictionary()
+        """Those, and the ones that left the cache while an answer was being sent. Clients that read
+        more files than it holds, and no answers, would else have the same files open many times."""
         self._alive: WeakSet[OpenFile] = WeakSet()
 
     def get(self, folder: str, base_offset: int, suffix: str) -> OpenFile:
-        """The open file; opens it when needed. Raises FileNotFoundError."""
+        """The open file; opens it when needed, without a free descriptor in place of others. Raises
+        FileNotFoundError, OSError."""
         key = (folder, base_offset, suffix)
         found = self._files.get(key)
         if found is not None:
             self._files.move_to_end(key)
             return found
-        found = OpenFile(files.path(folder, base_offset, suffix))
+        found = self._by_key.get(key)
+        if found is None:
+            found = self._by_key[key] = self._opened(files.path(folder, base_offset, suffix))
+            self._alive.add(found)
         self._files[key] = found
-        self._alive.add(found)
-        while len(self._files) > self.capacity:
-            self._files.popitem(last=False)
+        self.shrink(self.capacity)
         return found
 
+    def _opened(self, path: str) -> OpenFile:
+        try:
+            return OpenFile(path)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTORS or not self._files:
+                raise
+        self.shrink(len(self._files) // 2)
+        return OpenFile(path)
+
+    def shrink(self, count: int) -> None:
+        """Drop the files that were not used for longest, until so many are left."""
+        while len(self._files) > count:
+            self._files.popitem(last=False)
+
     def known(self, folder: str, base_offset: int, suffix: str) -> OpenFile | None:
-        """The file if it is in the cache."""
-        found = self._files.get((folder, base_offset, suffix))
-        if found is not None:
-            self._files.move_to_end((folder, base_offset, suffix))
+        """The file if it is open."""
+        key = (folder, base_offset, suffix)
+        found = self._files.get(key)
+        if found is None:
+            return self._by_key.get(key)
+        self._files.move_to_end(key)
         return found
 
     def forget(self, folder: str, base_offset: int) -> None:
         """Drop a segment's files: it was deleted or replaced."""
         for suffix in files.SEGMENT_SUFFIXES:
-            self._files.pop((folder, base_offset, suffix), None)
+            self._forget((folder, base_offset, suffix))
 
     def forget_folder(self, folder: str) -> None:
         """Drop every file of a folder."""
-        for key in [key for key in self._files if key[0] == folder]:
-            del self._files[key]
+        for key in [key for key in list(self._by_key) if key[0] == folder]:
+            self._forget(key)
 
     def forget_deleted(self) -> None:
         """Drop the files that have no name any more: as long as they are open, they take their
@@ -81,8 +111,18 @@ class OpenFiles:
         for key, file in list(self._files.items()):
             with suppress(OSError):
                 if os.fstat(file.fd).st_nlink == 0:
-                    del self._files[key]
+                    self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self._files.pop(key, None)
+        self._by_key.pop(key, None)
 
     def statistics(self) -> tuple[int, int]:
         """(files in the cache, files open because of it, those in flight included)."""
         return len(self._files), len(self._alive)
+
+
+def default_capacity() -> int:
+    """Files that one cache may have under the limit of this process."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return CAPACITY if limit == resource.RLIM_INFINITY else min(CAPACITY, limit // CAPACITY_SHARE)

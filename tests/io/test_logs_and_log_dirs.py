@@ -185,6 +185,23 @@ def test_a_log_dir_that_cannot_be_synced_at_a_stop_does_not_pass_for_closed(
     assert LogDir(scene.paths[0]).recovery_points() == {}
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_log_dir_without_descriptors_for_its_sync_at_a_stop_is_checked_by_the_next_start(
+    scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Nothing has failed: it must not go offline, and not pass for synced."""
+
+    def sync(log_dir: LogDir) -> None:
+        if log_dir.path == scene.paths[0]:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(LogDir, "sync", sync)
+    assert scene.logs.close_all(lambda _: (0, "")) == 1
+    assert [left_in(path) for path in scene.paths] == [False, True]
+    assert [scene.errors.of(path) for path in scene.paths] == [0, 0]
+    assert LogDir(scene.paths[0]).recovery_points() == {}
+
+
 def test_a_log_that_cannot_be_closed_takes_its_log_dir_along(
     scene: ThreeLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from kbroker.io.log_dirs.full_disks import FullDisks
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.log_dir_errors import NO_ROOM, OF_THE_DISK, LogDirErrors
 from kbroker.log import boot_mark, files
+from kbroker.log.open_files import NO_DESCRIPTORS
 from kbroker.metrics.slots import bind
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,19 @@ class LogDirFailures:
         """After a failed sync, by an errno, the kernel may have dropped dirty pages, so the log dir
         goes offline."""
         self.dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
+
+    def dir_not_synced(self, log_dir: str, error: OSError) -> bool:
+        """A log dir could not be synced at a stop, after its logs were closed. True: there were no
+        descriptors for it, so nothing has failed, but the next start must check the logs; their
+        checkpoints stay as they are."""
+        if error.errno not in NO_DESCRIPTORS:
+            self.dir_failed(log_dir, error)
+            return False
+        log.error("%s is not synced: %s", log_dir, error)
+        for slot, partition in list(self._partitions.items()):
+            if files.log_dir_of(partition.folder) == log_dir:
+                del self._partitions[slot]
+        return True
 
     def checkpoint_failed(self, log_dir: str, error: OSError) -> None:
         """A file of a log dir could not be written that the next start can do without: only a full

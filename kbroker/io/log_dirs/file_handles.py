@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.partition.unified_log import UnifiedLog
+from kbroker.log.open_files import NO_DESCRIPTORS
 
 Words = NDArray[np.int64]
 FILES_OF_A_LOG = 3
@@ -86,12 +87,15 @@ class FileHandles:
         return len(synced)
 
     def _synced_now(self, partitions: list[UnifiedLog]) -> list[UnifiedLog]:
+        """Those of the logs that are synced now. Without descriptors for a sync a log stays open:
+        nothing of it has failed."""
         synced = []
         for partition in partitions:
             try:
                 partition.durability.flush()
             except OSError as error:
-                self._failed(partition.folder, error)
+                if error.errno not in NO_DESCRIPTORS:
+                    self._failed(partition.folder, error)
             else:
                 synced.append(partition)
         return synced

@@ -141,11 +141,15 @@ def test_threads_sync_as_long_as_the_margin_allows(
     assert (handles.close_idle(node.get), node.synced) == (closed, synced)
 
 
+@pytest.mark.parametrize(
+    ("number", "reported"), [(errno.EIO, 1), (errno.EMFILE, 0), (errno.ENFILE, 0), (errno.ENOSPC, 1)]
+)
 def test_a_log_whose_sync_fails_here_is_reported_and_stays_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reported: int
 ) -> None:
+    """Without a descriptor for the sync nothing has failed: it would take the log dir offline."""
     monkeypatch.setattr(file_handles, "MARGIN", 0)
-    node, error = Node(tmp_path, 16), OSError(errno.EIO, "broken")
+    node, error = Node(tmp_path, 16), OSError(number, "broken")
     first = node.logs[0].partition
     failed: list[tuple[str, OSError]] = []
 
@@ -155,7 +159,7 @@ def test_a_log_whose_sync_fails_here_is_reported_and_stays_open(
     monkeypatch.setattr(first.durability, "flush", fail)
     handles = FileHandles(node.rows, 7, node.sync, lambda folder, why: failed.append((folder, why)))
     assert handles.close_idle(node.get) == 1
-    assert failed == [(first.folder, error)]
+    assert failed == [(first.folder, error)] * reported
     assert node.open == [0, *range(2, 16)]
 
 
