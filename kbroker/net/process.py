@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import wall_clock_ms
@@ -222,7 +223,9 @@ class NetworkProcess:
             self.tls.start(connection, outer, inner, self.access.authenticated, self.access.handshake_failed)
 
     def close(self, connection: Connection, reason: str = "") -> None:
-        """Close the socket, and cancel what waits for the client."""
+        """Close the socket, and cancel what waits for the client. A descriptor of it may outlive
+        this (the acceptor's, or that of a child that has just been forked), and epoll would go on
+        to report it: under a row that is another connection's by then."""
         if connection.state is State.CLOSED:
             return
         connection.state = State.CLOSED
@@ -236,6 +239,8 @@ class NetworkProcess:
         if self.tables.connections[connection.row, ConnectionRow.FLAGS] & Flag.LENT:
             self.senders.close_later(connection.row, connection.fd)
         else:
+            with suppress(OSError):
+                self.tables.epoll.unregister(connection.fd)
             os.close(connection.fd)
             self.tables.give_row(connection.row)
         self.handoff.closed_ids.append(connection.accepted.connection_id)

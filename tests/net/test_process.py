@@ -1,17 +1,23 @@
 """A bug in the service of one client stays with that client."""
 
 import errno
+import os
 import socket
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.fds import Accepted
-from kbroker.net.connections.connection import State
+from kbroker.kernels.libc import Epoll
+from kbroker.net.connections.connection import Connection, State
 from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
 from kbroker.net.produce.checks import TAKEN_AT_ONCE
-from kbroker.net.rows import Context, Event, EventKind
+from kbroker.net.pump_kernel import pump, register
+from kbroker.net.rows import Context, Event, EventKind, Flag
+from tests.net.tables import new_tables
 
 
 def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> None:
@@ -187,3 +193,48 @@ def test_a_process_that_polls_has_one_call_after_each_turn_of_the_loop(monkeypat
     words[Context.POLLING] = 0
     called.pop()()
     assert called == []
+
+
+class Scene:
+    """A network process with real tables and nothing else; connections are opened by hand."""
+
+    def __init__(self) -> None:
+        process: Any = NetworkProcess.__new__(NetworkProcess)
+        self.process: Any = process
+        self.tables = process.tables = new_tables()
+        process.connections = {}
+        process.counts = SimpleNamespace(answer_sent=lambda _: None, closed=lambda *_: None)
+        process.access = SimpleNamespace(forget=lambda _: None)
+        process.handoff = SimpleNamespace(closed_ids=[])
+        process._process_line = np.zeros(64, np.int64)
+        self.endpoint = BrokerConfig({"listeners": "PLAINTEXT://:1"}).listeners[0]
+
+    def open(self, fd: int, flags: int = 0) -> Connection:
+        row = self.tables.take_row(fd, Flag.AUTHENTICATED | flags, 0)
+        accepted = Accepted(len(self.process.connections) + 7, 0, "127.0.0.1", 1)
+        connection = self.process.connections[row] = Connection(accepted, fd, row, self.endpoint)
+        assert register(self.tables.address, fd, Epoll.READING, row) == 0
+        return connection
+
+    def events(self) -> list[list[int]]:
+        found: list[list[int]] = self.tables.events[: pump(self.tables.address), :2].tolist()
+        return found
+
+
+def test_a_socket_that_another_process_has_still_open_closes_no_later_connection() -> None:
+    """The acceptor passes a descriptor on before it closes its own. A client that had gone at once
+    closed the connection that had its row by then, if that waited for an answer."""
+    scene = Scene()
+    old_client, old = socket.socketpair()
+    client, served = socket.socketpair()
+    with old_client, client:
+        acceptors = os.dup(old.fileno())
+        scene.process.close(scene.open(old.detach()))
+        fresh = scene.open(served.detach(), Flag.BUSY)
+        assert list(scene.process.connections) == [fresh.row] == [0]
+        old_client.close()
+        assert scene.events() == []
+        os.close(acceptors)
+        client.close()
+        assert scene.events() == [[EventKind.CLOSED, fresh.row]]
+        scene.process.close(fresh)
