@@ -10,7 +10,8 @@ from tuning.workload import Workload
 
 IO_SPARE_FILES = 1024  # descriptors of an IO worker beside its logs
 FILES_OF_A_LOG = 3
-CACHED_FILES = 4096  # segment files and indexes that a network process keeps open
+READ_FILES = 8192  # segment files and indexes that a network process has open at most
+TLS_CONNECTION = 4  # descriptors of a connection with TLS in a network process
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Situation:
         appended to) or a network process (its connections and the files it reads), with a quarter
         to spare."""
         worker = FILES_OF_A_LOG * -(-self.replicas // self.io_workers) + IO_SPARE_FILES
-        network = -(-self.workload.connections // self.network_processes) + 2 * CACHED_FILES
+        connections = -(-self.workload.connections // self.network_processes)
+        network = connections * (TLS_CONNECTION if self.workload.tls else 1) + READ_FILES
         return int(max(worker, network) * 1.25)
 
     @property

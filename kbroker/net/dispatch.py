@@ -209,6 +209,10 @@ class Dispatch:
         """The open file of a descriptor that a kernel has used in this turn."""
         return self.fetches.reads.source(fd)
 
+    def divide_descriptors(self) -> None:
+        """Connections have come: keep no more files open than they leave descriptors for."""
+        self.fetches.divide_descriptors()
+
     def on_read_ahead(self, token: int) -> None:
         """A cold range is in the page cache now."""
         self.fetches.cold.on_read(token)

@@ -19,6 +19,7 @@ from kbroker.ipc.fds import Accepted
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.shared import Shared
 from kbroker.kernels.libc import Epoll
+from kbroker.net.accept.descriptors import OwnDescriptors, cost_of, hard_limit, open_now
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, State
 from kbroker.net.connections.handoff import Handoff
@@ -52,6 +53,7 @@ class NetworkProcess:
 
     def __init__(self, shared: Shared, client: int, config: BrokerConfig, handoff: socket.socket) -> None:
         self.config = config
+        self.descriptors = OwnDescriptors(hard_limit(), open_now())
         self.tables = NetworkTables(shared, client, config)
         self.counts = RequestCounts(self.tables, config)
         self.topics = Topics(self.tables)
@@ -219,8 +221,18 @@ class NetworkProcess:
         self.tables.connections[row, ConnectionRow.ARMED] = Epoll.READING
         self._register(fd, Epoll.READING, row)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
+        if self.descriptors.connected(cost_of(listener)):
+            self.server.divide_descriptors()
         if inner is not None:
-            self.tls.start(connection, outer, inner, self.access.authenticated, self.access.handshake_failed)
+            self.tls.start(
+                connection,
+                outer,
+                inner,
+                self.access.authenticated,
+                self.access.handshake_failed,
+                self._relay_ended,
+            )
+            connection.relayed = True
 
     def close(self, connection: Connection, reason: str = "") -> None:
         """Close the socket, and cancel what waits for the client. A descriptor of it may outlive
@@ -243,12 +255,25 @@ class NetworkProcess:
                 self.tables.epoll.unregister(connection.fd)
             os.close(connection.fd)
             self.tables.give_row(connection.row)
-        self.handoff.closed_ids.append(connection.accepted.connection_id)
+        if not connection.relayed:
+            self._report_closed(connection)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         for ending in (connection.on_close, connection.on_end, connection.on_gone):
             if ending is not None:
                 ending()
         log.debug("closed %s: %s", connection.peer, reason)
+
+    def _report_closed(self, connection: Connection) -> None:
+        """All descriptors of a connection are free."""
+        self.handoff.closed_ids.append(connection.accepted.connection_id)
+        self.descriptors.closed(cost_of(connection.listener))
+
+    def _relay_ended(self, connection: Connection) -> None:
+        """The sockets of a TLS relay are closed, perhaps long after the connection."""
+        connection.relayed = False
+        if connection.state is State.CLOSED:
+            self._report_closed(connection)
+            self.handoff.report()
 
     def refuse(self, connection: Connection, why: str) -> None:
         """Close for a client's fault, with one log line."""

@@ -11,7 +11,9 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.fds import Accepted
+from kbroker.ipc.layout import ProcessLine
 from kbroker.kernels.libc import Epoll
+from kbroker.net.accept.descriptors import OwnDescriptors
 from kbroker.net.connections.connection import Connection, State
 from kbroker.net.process import PUMPS_PER_TURN, NetworkProcess
 from kbroker.net.produce.checks import TAKEN_AT_ONCE
@@ -203,9 +205,13 @@ class Scene:
         self.process: Any = process
         self.tables = process.tables = new_tables()
         process.connections = {}
+        process.descriptors = OwnDescriptors(1000, 0)
         process.counts = SimpleNamespace(answer_sent=lambda _: None, closed=lambda *_: None)
         process.access = SimpleNamespace(forget=lambda _: None)
-        process.handoff = SimpleNamespace(closed_ids=[])
+        self.reports: list[list[int]] = []
+        closed: list[int] = []
+        report = lambda: self.reports.append(closed.copy())  # noqa: E731
+        process.handoff = SimpleNamespace(closed_ids=closed, report=report)
         process._process_line = np.zeros(64, np.int64)
         self.endpoint = BrokerConfig({"listeners": "PLAINTEXT://:1"}).listeners[0]
 
@@ -213,6 +219,7 @@ class Scene:
         row = self.tables.take_row(fd, Flag.AUTHENTICATED | flags, 0)
         accepted = Accepted(len(self.process.connections) + 7, 0, "127.0.0.1", 1)
         connection = self.process.connections[row] = Connection(accepted, fd, row, self.endpoint)
+        self.process.descriptors.connected(1)
         assert register(self.tables.address, fd, Epoll.READING, row) == 0
         return connection
 
@@ -238,3 +245,33 @@ def test_a_socket_that_another_process_has_still_open_closes_no_later_connection
         client.close()
         assert scene.events() == [[EventKind.CLOSED, fresh.row]]
         scene.process.close(fresh)
+
+
+def test_a_connection_is_reported_once_its_descriptors_are_free() -> None:
+    scene = Scene()
+    for relayed in (False, True):
+        client, served = socket.socketpair()
+        with client:
+            connection = scene.open(served.detach())
+            connection.relayed = relayed
+            scene.process.close(connection)
+            number = connection.accepted.connection_id
+            assert scene.process.handoff.closed_ids == ([] if relayed else [number])
+            if relayed:
+                scene.process._relay_ended(connection)
+                assert scene.reports == [[number]]
+        scene.process.handoff.closed_ids.clear()
+    assert scene.process._process_line[ProcessLine.CONNECTIONS] == 0
+    assert scene.process.descriptors._taken == 0
+
+
+def test_a_relay_that_ends_before_its_connection_reports_nothing() -> None:
+    scene = Scene()
+    client, served = socket.socketpair()
+    with client:
+        connection = scene.open(served.detach())
+        connection.relayed = True
+        scene.process._relay_ended(connection)
+        assert (scene.process.handoff.closed_ids, scene.reports) == ([], [])
+        scene.process.close(connection)
+        assert scene.process.handoff.closed_ids == [connection.accepted.connection_id]

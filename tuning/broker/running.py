@@ -159,7 +159,8 @@ SIGNS: tuple[Sign, ...] = (
     Sign("connections dropped by full listen queues", "kbroker_tcp_listen_drops_total", _drops, _count, _positive,
          Severity.NOTE, "Of the whole host since boot.", "kbroker tune propose: socket.listen.backlog.size"),
     Sign("descriptors in use", "kbroker_process_open_fds", _descriptors, _share, _above(NEARLY), Severity.SERIOUS,
-         "Share of the limit, for the process that has the most open.", "raise LimitNOFILE"),
+         "Share of the limit, for the process that has the most open. Near it new connections wait until others "
+         "close.", "raise LimitNOFILE, or set max.connections"),
     Sign("rows of the partition table in use", "kbroker_partitions", _partitions, _share, _above(NEARLY),
          Severity.SERIOUS, "A full table refuses new partitions.", "raise kbroker.max.partitions"),
     Sign("memory of all processes (PSS)", "kbroker_process_memory_bytes", _memory_used, show_bytes,

@@ -51,8 +51,9 @@ LIMITS: tuple[Knob[None], ...] = (
         whole_host,
         _read,
         _files,
-        "A log that is being appended to needs three, a connection one; kbroker raises its soft limit to the hard "
-        "one, and closes the files of idle logs.",
+        "A log that is being appended to needs three, a connection one, with TLS four; kbroker raises its soft "
+        "limit to the hard one, and closes the files of idle logs. New connections wait while a network process has "
+        "no descriptors for them.",
         "kbroker/io/log_dirs/file_handles.py; make bench, scenario many_partitions (6,040 with 10,000 partitions)",
     ),
     sysctl("fs.file-max", _host_files, "Open files of the whole host.", FS),

@@ -196,6 +196,6 @@ def descriptors(situation: Situation, supply: Supply) -> Need:
         str(needed),
         str(have) if have is not None else "unlimited",
         share_of(needed, have, 1.0),
-        "three a log that is appended to, one a connection, files that are read",
+        "three a log that is appended to, one a connection (four with TLS), files that are read",
         "LimitNOFILE in the systemd unit",
     )

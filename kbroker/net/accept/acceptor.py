@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from kbroker.config.broker import BrokerConfig
@@ -31,6 +31,14 @@ from kbroker.ipc.fds import (
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.accept.connection_limits import ConnectionLimits
 from kbroker.net.accept.connection_rates import ConnectionRates
+from kbroker.net.accept.descriptors import (
+    TLS_CONNECTION,
+    ProcessRoom,
+    cost_of,
+    for_connections,
+    hard_limit,
+    open_now,
+)
 from kbroker.net.accept.listening import endpoints, listen
 from kbroker.net.accept.socket_options import SocketOptions
 from kbroker.net.rate_limited_log import RateLimitedLog
@@ -44,12 +52,14 @@ WAITING_SECONDS = 0.001
 MAX_BACKLOG = 1 << 16  # the kernel limits it to net.core.somaxconn
 ACCEPTED = bind("kbroker_connections_accepted_total")  # + number of the listener
 REFUSED = bind("kbroker_connections_refused_total")
+FULL_LOG_SECONDS = 60.0
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one per network
-    process."""
+    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one per network process.
+    descriptors: that the connections of one network process may take; by the limit of this process
+    if None."""
 
     def __init__(
         self,
@@ -57,6 +67,7 @@ class Acceptor:
         handoffs: Sequence[socket.socket],
         clock: Callable[[], float] = time.monotonic,
         metrics: Slots | None = None,
+        descriptors: int | None = None,
     ) -> None:
         self._metrics = metrics or private()
         self._config = config
@@ -77,7 +88,10 @@ class Acceptor:
         self._prepared: list[bool] = []  # whether sockets that it accepts have their options already
         self._next_id = 1
         self._open: dict[int, tuple[int, int, str]] = {}  # id -> network process, listener, host
-        self._load = Counter(dict.fromkeys(range(len(self._handoffs)), 0))
+        self._costs = [cost_of(endpoint) for endpoint in config.listeners]  # in descriptors
+        self._by_limit = descriptors is None
+        self._room = ProcessRoom(len(self._handoffs), descriptors or 0)
+        self._full_logged_s = -FULL_LOG_SECONDS
 
     # --- listening ----------------------------------------------------------------------------------
 
@@ -92,6 +106,8 @@ class Acceptor:
             self._sites.append(site)
             self._prepared.append(self._options.prepare_listening(self._listening[-1]))
             ports[port_key(endpoint.listener, site)] = _port(self._listening[-1])
+        if self._by_limit:  # what is open now, the network processes inherit
+            self._room.descriptors = for_connections(hard_limit(), open_now())
         return ports
 
     def addresses(self) -> list[str]:
@@ -162,7 +178,7 @@ class Acceptor:
         listener = self._endpoints[number].listener
         place = number % self._listeners
         for _ in range(ACCEPTS_PER_TURN):
-            if len(self._waiting) >= WAITING_MAX or not self._limits.may_accept(listener):
+            if not self._may_accept(listener, self._costs[place]):
                 time.sleep(FULL_SECONDS)  # new connections stay in the backlog until the loop returns
                 break
             try:
@@ -180,6 +196,24 @@ class Acceptor:
             if not self._admit(fd, came, self._prepared[number]):
                 os.close(fd)
         self._pass_on()
+
+    def _may_accept(self, listener: str, cost: int) -> bool:
+        here = len(self._waiting) + len(self._held)
+        if here >= self._room.descriptors:  # without some of its own this process could start no other
+            return False
+        if len(self._waiting) >= WAITING_MAX or not self._limits.may_accept(listener):
+            return False
+        if self._room.fits(cost):
+            return True
+        if not self._waiting and self._clock() - self._full_logged_s >= FULL_LOG_SECONDS:
+            self._full_logged_s = self._clock()
+            log.warning(
+                "new connections wait until others close: %d are open, and a network process has room for %d"
+                " (%d with TLS) within its limit of open files; raise LimitNOFILE, or set max.connections or"
+                " max.connections.per.ip",
+                *(len(self._open), self._room.descriptors, self._room.descriptors // TLS_CONNECTION),
+            )
+        return False
 
     def _admit(self, fd: int, came: Accepted, prepared: bool) -> bool:
         """False: the connection is refused, and the caller closes it."""
@@ -199,6 +233,7 @@ class Acceptor:
         if not prepared and not self._prepare(fd, host):
             return False
         self._waiting.append((fd, came))
+        self._room.accepted(self._costs[came.listener])
         self._limits.opened(listener, host)
         self._next_id += 1
         return True
@@ -221,24 +256,28 @@ class Acceptor:
         """Pass connections to the network processes in the order of their arrival, while there is
         room."""
         takers = set(range(len(self._handoffs)))
-        while self._waiting and takers:
-            for process, batch in self._batches(takers).items():
+        while self._waiting and takers and (batches := self._batches(takers)):
+            for process, batch in batches.items():
                 if self._send(process, batch):
                     for fd, came in batch:
                         os.close(fd)
                         self._open[came.connection_id] = (process, came.listener, came.host)
                 else:
                     takers.discard(process)
-                    self._load[process] -= len(batch)
+                    self._room.take_back(process, [self._costs[came.listener] for _, came in batch])
                     self._waiting.extendleft(reversed(batch))
 
     def _batches(self, takers: set[int]) -> dict[int, list[tuple[int, Accepted]]]:
-        """The next connections, each assigned to the process with the fewest connections."""
+        """The next connections, each assigned to the process with the fewest connections of those
+        that have room."""
         batches: dict[int, list[tuple[int, Accepted]]] = {}
         for _ in range(min(len(self._waiting), CONNECTIONS_PER_MESSAGE)):
-            process = min(takers, key=self._load.__getitem__)
+            cost = self._costs[self._waiting[0][1].listener]
+            process = self._room.choose(takers, cost)
+            if process is None:
+                break
             batches.setdefault(process, []).append(self._waiting.popleft())
-            self._load[process] += 1
+            self._room.give(process, cost)
         return batches
 
     def _send(self, process: int, batch: Sequence[tuple[int, Accepted]]) -> bool:
@@ -280,7 +319,7 @@ class Acceptor:
         found = self._open.pop(connection_id, None)
         if found is not None:
             process, number, host = found
-            self._load[process] -= 1
+            self._room.closed(process, self._costs[number])
             self._limits.closed(self._endpoints[number].listener, host)
 
 

@@ -86,6 +86,7 @@ class Connection:
         "purgatory_ns",
         "queued_ns",
         "quota_known",
+        "relayed",
         "request_bytes",
         "row",
         "software_name",
@@ -127,6 +128,7 @@ class Connection:
         self.grant: Grant | None = None  # its permissions; None: everything is allowed
         # the access row of the kernels, and the objects that the row refers to
         self.access: tuple[NDArray[np.int64], object] | None = None
+        self.relayed = False  # a TLS relay has sockets of it
         self.answer_scope = 0  # of answers that depend on the client
         # as on_close, but it stays for the life of the connection
         self.on_end: Callable[[], None] | None = None

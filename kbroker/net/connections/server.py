@@ -32,3 +32,6 @@ class Server(Protocol):
 
     def on_read_ahead(self, token: int) -> None:
         """A range has been read into the page cache."""
+
+    def divide_descriptors(self) -> None:
+        """Connections have come: keep no more files open than they leave descriptors for."""

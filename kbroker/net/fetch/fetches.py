@@ -15,6 +15,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.ipc.layout import Counter
 from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.net.accept.descriptors import OwnDescriptors
 from kbroker.net.connections.answers import Answers
 from kbroker.net.connections.connection import Connection, FilePart
 from kbroker.net.fetch.answer import FetchAnswer, Selected
@@ -23,7 +24,7 @@ from kbroker.net.fetch.fetch_manager import Fetch, FetchManager
 from kbroker.net.fetch.fetch_purgatory import FetchPurgatory
 from kbroker.net.fetch.fetch_session import FetchedPartition, requested_partitions
 from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading
-from kbroker.net.fetch.read_table import ReadTable
+from kbroker.net.fetch.read_table import FILES_OF_A_SEGMENT, ReadTable
 from kbroker.net.fetch.residency import Probe, by_cachestat
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.network_tables import NetworkTables
@@ -51,6 +52,7 @@ class Process(Protocol):
     """The part of the process that is used here."""
 
     tables: NetworkTables
+    descriptors: OwnDescriptors
     topics: Topics
     counts: RequestCounts
     quotas: Quotas
@@ -319,7 +321,7 @@ class Fetches:
         for slot in self.reader.outdated(OUTDATED_AT_ONCE):
             self.reader.forget(slot)
             self.reads.forget(slot)
-        self.reads.sweep()
+        self.divide_descriptors()
         sessions = self._manager.cache
         self._counts.fetches(
             self.purgatory.delayed,
@@ -328,6 +330,15 @@ class Fetches:
             sessions.partitions,
             sessions.evictions,
         )
+
+    def divide_descriptors(self) -> None:
+        """Keep no more files open than connections leave descriptors for. Not within a turn."""
+        most = self._process.descriptors.divide()
+        self.reader.files.capacity = most // 2
+        self.reader.files.shrink(most // 2)
+        self.reads.max_open = most // 4 // FILES_OF_A_SEGMENT
+        self.reads.shrink(self.reads.max_open)
+        self.reads.sweep()
 
     def finish_all(self) -> None:
         """The broker stops: waiting fetches are answered with the bytes that exist."""

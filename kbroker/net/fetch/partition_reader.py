@@ -83,7 +83,7 @@ class PartitionReader:
         self._reads = reads
         self._slots = shared.slots
         self._topics = topics
-        self._files = OpenFiles()
+        self.files = OpenFiles()
         self._readers: dict[int, tuple[int, LogReader]] = {}
         self._unchecked: list[int] = []  # slots that `outdated` has not checked in this round
         self._snapshot = Slot.row(writer="network")
@@ -92,7 +92,7 @@ class PartitionReader:
         """The slot no longer belongs to this partition."""
         found = self._readers.pop(slot, None)
         if found is not None:
-            self._files.forget_folder(found[1].folder)
+            self.files.forget_folder(found[1].folder)
 
     def outdated(self, limit: int) -> list[int]:
         """Slots whose segments have changed since they were read, `limit` at most. A call checks
@@ -295,7 +295,7 @@ class PartitionReader:
         if found is not None and found[0] == part.generation and found[1].folder == part.folder:
             return found[1]
         self.forget(part.slot)
-        reader = LogReader(part.folder, self._files)
+        reader = LogReader(part.folder, self.files)
         self._readers[part.slot] = (part.generation, reader)
         return reader
 

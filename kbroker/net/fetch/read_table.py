@@ -4,6 +4,7 @@ Runs in: network. Owner: the process. Python fills a slot's rows when the kernel
 fetch, and again when the slot's list of segments has changed.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,6 +23,9 @@ from kbroker.net.rows import Context, Read, Segment
 Words = NDArray[np.int64]
 SEGMENTS = 32768
 MAX_OPEN = 1024
+FILES_OF_A_SEGMENT = 2
+MAX_LEAVING = 256
+"""Files that wait to be closed; when there are so many, they do not wait for the next second."""
 
 
 class OpenSegment(NamedTuple):
@@ -39,6 +43,7 @@ class ReadTable:
         slots = tables.shared.sizes.max_partitions
         self.reads: Words = Read.table(slots)
         self.segments: Words = Segment.table(SEGMENTS)
+        self.max_open = MAX_OPEN
         self._used = 0
         self._open: OrderedDict[int, OpenSegment] = OrderedDict()
         self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them
@@ -103,7 +108,8 @@ class ReadTable:
         """All rows are used, most of them by outdated lists: clear the table."""
         self.reads[:] = 0
         self.segments[:, Segment.LOG_FD] = -1
-        self._leaving += [files.log for files in self._open.values()]
+        for open_segment in self._open.values():
+            self._leave(open_segment.log)
         self._open.clear()
         self._used = 0
 
@@ -117,8 +123,7 @@ class ReadTable:
         self._by_fd[log.fd] = log
         self.segments[at, Segment.LOG_FD] = log.fd
         self.segments[at, Segment.INDEX_FD] = -1 if index is None else index.fd
-        if len(self._open) > MAX_OPEN:
-            self._close(next(iter(self._open)))
+        self.shrink(self.max_open)
 
     def _close_range(self, first: int, count: int) -> None:
         for at in range(first, first + count):
@@ -126,11 +131,22 @@ class ReadTable:
                 self._close(at)
 
     def _close(self, at: int) -> None:
-        self._leaving.append(self._open.pop(at).log)
+        self._leave(self._open.pop(at).log)
         self.segments[at, Segment.LOG_FD : Segment.INDEX_FD + 1] = -1
 
+    def shrink(self, count: int) -> None:
+        """Close the segments that have been open for longest, until so many are left."""
+        while len(self._open) > count:
+            self._close(next(iter(self._open)))
+
+    def _leave(self, log: OpenFile) -> None:
+        self._leaving.append(log)
+        if len(self._leaving) == MAX_LEAVING:
+            asyncio.get_running_loop().call_soon(self.sweep)
+
     def sweep(self) -> None:
-        """Close the files that no pending answer needs."""
+        """Close the files that no pending answer needs. Not within a turn: its later events may
+        name them."""
         if self._leaving:
             busy = self._senders.files()
             self._leaving = [log for log in self._leaving if log.fd in busy]

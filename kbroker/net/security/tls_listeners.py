@@ -4,8 +4,9 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from typing import Any
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.principal_mapping import name_of, rules_of
@@ -87,9 +88,11 @@ class TlsListeners:
         inner: socket.socket,
         know: Callable[[Connection], None],
         failed: Callable[[Connection, str], None],
+        ended: Callable[[Connection], None],
     ) -> None:
         """Relay between a client's descriptor and the inner end. know: called when the client is
-        authenticated. failed: called with the reason when it is not."""
+        authenticated. failed: called with the reason when it is not. ended: called once both
+        sockets are closed."""
         outer = socket.socket(fileno=fd)
         self._reload_changed()
 
@@ -112,8 +115,16 @@ class TlsListeners:
 
         context = self._contexts[listener].context
         refused = partial(failed, connection)
-        self._relays.start(relay(outer, inner, context, authenticated, refused, self._turns))
+        work = relay(outer, inner, context, authenticated, refused, self._turns)
+        self._relays.start(_then(work, partial(ended, connection)))
 
     async def drain(self) -> None:
         """The connections are closed: let the last bytes reach the clients."""
         await self._relays.wait(LAST_BYTES_SECONDS)
+
+
+async def _then(work: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:
+    try:
+        await work
+    finally:
+        ended()

@@ -114,7 +114,7 @@ async def relay(
 
     authenticated: called after the handshake, before the first byte; False ends the connection.
     failed: called with the reason when either side has refused the handshake, or it took too long.
-    The relay takes over both sockets.
+    The relay takes over both sockets, which are closed when it ends.
     """
     loop = asyncio.get_running_loop()
     client, broker = RelayEnd(), RelayEnd()
@@ -140,6 +140,7 @@ async def relay(
     if not authenticated(outside.get_extra_info("ssl_object")):
         outside.close()
         inner.close()
+        await client.ended.wait()
         return
     await loop.create_connection(lambda: broker, sock=inner)
     if client.ended.is_set():

@@ -1,10 +1,8 @@
 """The acceptor: where connections go, limits, what it forgets."""
 
 import os
-import select
 import socket
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,53 +10,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import fds
 from kbroker.net.accept.acceptor import Acceptor, _backlog
 from kbroker.net.accept.connection_limits import ConnectionLimits, parse_overrides
-
-
-class Scene:
-    """An acceptor with two network processes that the test plays."""
-
-    def __init__(self, settings: dict[str, str]) -> None:
-        self.now = 0.0
-        pairs = [fds.pair(), fds.pair()]
-        self.processes = [theirs for _, theirs in pairs]
-        self.ours = [ours for ours, _ in pairs]
-        config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings})
-        self.acceptor = Acceptor(config, self.ours, lambda: self.now)
-        self.ports = self.acceptor.bind()
-        self.clients: list[socket.socket] = []
-
-    def connect(self, listener: str = "PLAINTEXT") -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=60)
-        self.clients.append(client)
-        return client
-
-    def turn(self) -> None:
-        """What the supervisor's loop does."""
-        readable = select.poll()
-        for fd in self.acceptor.fds():
-            readable.register(fd, select.POLLIN)
-        for fd, _ in readable.poll(200):
-            self.acceptor.on_readable(fd)
-
-    def received(self) -> list[tuple[int, fds.Accepted, int]]:
-        found = []
-        for number, process in enumerate(self.processes):
-            while got := fds.receive_connections(process):
-                found += [(number, *each) for each in got]
-        return found
-
-    def close(self) -> None:
-        self.acceptor.close()
-        for each in (*self.clients, *self.processes, *self.ours):
-            each.close()
-
-
-@pytest.fixture
-def scenes() -> Iterator[list[Scene]]:
-    made: list[Scene] = []
-    yield made
-    for scene in made:
-        scene.close()
+from tests.net.accept.acceptor_scene import Scene
 
 
 def test_connections_go_to_the_least_loaded_process(scenes: list[Scene]) -> None:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.log.open_files import OpenFiles
 from kbroker.net.fetch.fetch_session import FetchSessionCache
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.residency import always
@@ -20,15 +21,20 @@ def test_files_of_partitions_whose_segments_have_changed_are_closed_once_a_secon
     fetches.reader = SimpleNamespace(
         outdated=lambda limit: [3, 7][:limit], forget=lambda slot: calls.append(("reader", slot))
     )
+    fetches.reader.files = OpenFiles()
     fetches.reads = SimpleNamespace(
-        forget=lambda slot: calls.append(("table", slot)), sweep=lambda: calls.append(("sweep", 0))
+        forget=lambda slot: calls.append(("table", slot)),
+        shrink=lambda count: calls.append(("shrink", count)),
+        sweep=lambda: calls.append(("sweep", 0)),
     )
+    fetches._process = SimpleNamespace(descriptors=SimpleNamespace(divide=lambda: 80))
     cache = FetchSessionCache(1, lambda: 1, lambda _: None, lambda _: 0)
     fetches._manager = SimpleNamespace(cache=cache)
     fetches.purgatory = SimpleNamespace(delayed=0, watched=0)
     fetches._counts = SimpleNamespace(fetches=lambda *_: None)
     fetches.measure()
-    assert calls == [("reader", 3), ("table", 3), ("reader", 7), ("table", 7), ("sweep", 0)]
+    assert calls == [("reader", 3), ("table", 3), ("reader", 7), ("table", 7), ("shrink", 10), ("sweep", 0)]
+    assert (fetches.reader.files.capacity, fetches.reads.max_open) == (40, 10)
 
 
 def test_records_of_an_answer_leave_room_for_its_size() -> None:

@@ -314,7 +314,7 @@ def test_files_are_outdated_once_the_segments_have_changed(scene: Scene) -> None
     assert (scene.reader.outdated(9), scene.reader.outdated(0)) == ([3], [])
     scene.reader.forget(3)
     assert scene.reader.outdated(9) == []
-    assert scene.reader._files.statistics() == (0, 0)
+    assert scene.reader.files.statistics() == (0, 0)
     assert scene.read(0).length
     assert scene.reader.outdated(9) == []
 

@@ -6,6 +6,7 @@ import select
 import shutil
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,6 +131,13 @@ def test_a_client_is_served_though_no_descriptor_is_free_for_an_alert(
     assert reason(folder, trusting(folder)) == "y"
 
 
+def context_of(folder: Path) -> ssl.SSLContext:
+    """Of a listener without further settings."""
+    stores = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem")}
+    config, _ = BrokerConfig.load({"log.dirs": "/d", "listeners": "SSL://:0", **stores})
+    return context_and_chains(config, "SSL", AlertContext)[0]
+
+
 def hung_up(inner: socket.socket) -> bool:
     """Wait for the end of a client; whether the broker can no longer read its last requests."""
     poll = select.poll()
@@ -144,9 +152,7 @@ def hung_up(inner: socket.socket) -> bool:
 
 def test_the_broker_can_read_the_requests_of_a_client_that_has_gone(folder: Path) -> None:
     """A producer with acks=0 closes its connection as soon as it has sent all."""
-    stores = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem")}
-    config, _ = BrokerConfig.load({"log.dirs": "/d", "listeners": "SSL://:0", **stores})
-    context = context_and_chains(config, "SSL", AlertContext)[0]
+    context = context_of(folder)
     listener = socket.create_server(("127.0.0.1", 0))
 
     def send() -> None:
@@ -165,6 +171,33 @@ def test_the_broker_can_read_the_requests_of_a_client_that_has_gone(folder: Path
         await asyncio.wait_for(relay(served, ours, context, lambda _: True, print, HandshakeTurns()), 10)
         await sending
         return await waiting
+
+    with listener:
+        assert not uvloop.run(run())
+
+
+def test_a_relay_of_a_client_that_is_refused_later_ends_with_its_sockets(folder: Path) -> None:
+    """The acceptor counts their descriptors until then."""
+    context = context_of(folder)
+
+    listener, leave = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def stay() -> None:
+        plain = socket.create_connection(listener.getsockname(), timeout=60)
+        with trusting(folder).wrap_socket(plain, server_hostname="localhost"):
+            leave.wait(60)  # it does not read that the broker has ended
+
+    async def run() -> bool:
+        staying = asyncio.get_running_loop().run_in_executor(None, stay)
+        served, _ = listener.accept()
+        _, ours = socket.socketpair()
+        work = relay(served, ours, context, lambda _: False, print, HandshakeTurns())
+        relaying = asyncio.get_running_loop().create_task(work)
+        done, _ = await asyncio.wait((relaying,), timeout=1)
+        leave.set()
+        await asyncio.wait_for(relaying, 10)
+        await staying
+        return bool(done)
 
     with listener:
         assert not uvloop.run(run())
@@ -227,14 +260,6 @@ def test_garbage_is_reported_and_a_look_at_the_port_is_not(folder: Path) -> None
 
 def _spoken(folder: Path, text: bytes) -> list[str]:
     """What a listener reports of a client that sends this and leaves."""
-    config, _ = BrokerConfig.load(
-        {
-            "log.dirs": "/d",
-            "listeners": "SSL://:0",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(folder / "broker.pem"),
-        }
-    )
     failures: list[str] = []
 
     async def run() -> None:
@@ -243,7 +268,7 @@ def _spoken(folder: Path, text: bytes) -> list[str]:
         client.sendall(text)
         client.close()
         with inner:
-            context = context_and_chains(config, "SSL", AlertContext)[0]
+            context = context_of(folder)
             await asyncio.wait_for(
                 relay(served, ours, context, lambda _: True, failures.append, HandshakeTurns()), 10
             )
