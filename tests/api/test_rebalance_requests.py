@@ -42,8 +42,8 @@ MEMBERS = tuple(f"member-{number}-" + "x" * number * 20 for number in range(10))
 LEADER, FIRST, SECOND, THIRD, *_, LAST = MEMBERS
 MORE = [(9, member_id) for member_id in MEMBERS[4:]]
 SESSION_MS, REBALANCE_MS = 1_800_000, 7_200_000
-"""Timers run by the clock of the host: on a busy one a test may stand still for a minute, and then one
-of the two ways would end the join phase early."""
+"""Timers run by the clock of the host: on a busy one a test may stand still for a minute, and then
+one of the two ways would end the join phase early."""
 TURNS = 50
 Body = Callable[["Scene"], Awaitable[None]]
 
@@ -106,8 +106,8 @@ class Scene(Coordinator):
         return opcodes(lambda: self.requests.take_block(self.peer, block))
 
     async def settle(self) -> None:
-        """Let everything happen that has been begun. Requests that are served in slices take as many
-        turns as their CPU time is long, which depends on what else the host does."""
+        """Let everything happen that has been begun. Requests that are served in slices take as
+        many turns as their CPU time is long, which depends on what else the host does."""
         await self.background.wait(60)
         for _ in range(TURNS):
             await asyncio.sleep(0)

@@ -1,5 +1,5 @@
-"""The stored inputs of the search that is guided by coverage: each runs as its target allows, with kernels
-in plain Python over checked memory."""
+"""The stored inputs of the search that is guided by coverage: each runs as its target allows, with
+kernels in plain Python over checked memory."""
 
 import os
 import re

@@ -1,5 +1,6 @@
 """The switch of a log to another log dir: no acknowledged record stays behind, and the partition
-stays writable, whichever process dies; a real control and IO worker take only paths of the model."""
+stays writable, whichever process dies; a real control and IO worker take only paths of the
+model."""
 
 from pathlib import Path
 

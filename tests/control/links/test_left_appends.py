@@ -30,8 +30,8 @@ def run(test: Callable[[Appender, Rings], Awaitable[None]], epoch: int, shared: 
 def test_a_worker_that_hangs_delays_neither_the_start_of_control_nor_the_appends_of_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Control waited for it without an end, and no process found control meanwhile. The batches that
-    the worker has not taken stay as they are in the arena."""
+    """Control waited for it without an end, and no process found control meanwhile. The batches
+    that the worker has not taken stay as they are in the arena."""
     monkeypatch.setattr(appender_module, "PREDECESSOR_S", 0.05)
     shared = Shared(Sizes(2, 2, 16, 8, 1 << 12))
     old = [bytes((number,)) * 900 for number in range(3)]

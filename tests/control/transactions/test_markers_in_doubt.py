@@ -1,4 +1,5 @@
-"""Markers that are in a log, but not on its disk or its replicas: their transaction is not complete."""
+"""Markers that are in a log, but not on its disk or its replicas: their transaction is not
+complete."""
 
 import asyncio
 

@@ -1,5 +1,6 @@
-"""The stored inputs: a file for each target, an input a line, as base64 of its bytes or, after `z:`, of the
-bytes as zlib packs them. After a space follows a note, for an input that has failed once."""
+"""The stored inputs: a file for each target, an input a line, as base64 of its bytes or, after
+`z:`, of the bytes as zlib packs them. After a space follows a note, for an input that has failed
+once."""
 
 import base64
 import zlib

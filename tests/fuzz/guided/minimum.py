@@ -1,4 +1,5 @@
-"""A small corpus of the same coverage: the inputs that are needed, and of these the parts that are."""
+"""A small corpus of the same coverage: the inputs that are needed, and of these the parts that
+are."""
 
 import time
 from collections import Counter

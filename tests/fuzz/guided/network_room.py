@@ -1,5 +1,5 @@
-"""A network process inside this one: no loop runs beside a test's input, and the IO worker and control
-are stand-ins that are called in turn."""
+"""A network process inside this one: no loop runs beside a test's input, and the IO worker and
+control are stand-ins that are called in turn."""
 
 import asyncio
 import atexit

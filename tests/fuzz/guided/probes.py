@@ -1,10 +1,10 @@
 """Coverage of kbroker's modules: a probe begins each block of a function, and each operand that
 Python may skip. It counts, up to 255, how often it was passed.
 
-Modules get their probes when they are imported, in this process alone. sys.settrace calls a function
-for each line, coverage.py's tracer gives lines without counts, and atheris is a library of machine
-code for some processors: a probe is two subscripts, and a run with all of them takes less than
-twice the time.
+Modules get their probes when they are imported, in this process alone. sys.settrace calls a
+function for each line, coverage.py's tracer gives lines without counts, and atheris is a library of
+machine code for some processors: a probe is two subscripts, and a run with all of them takes less
+than twice the time.
 """
 
 import ast

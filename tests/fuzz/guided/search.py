@@ -1,5 +1,5 @@
-"""The search: an input of the corpus is changed, and kept if it passes a probe for the first time, or with
-a new count."""
+"""The search: an input of the corpus is changed, and kept if it passes a probe for the first time,
+or with a new count."""
 
 import random
 import tempfile

@@ -19,9 +19,9 @@ def mixed(data: bytes, rng: random.Random, mix: Mix) -> bytes:
 
 @dataclass(frozen=True)
 class Target:
-    """modules: beginnings of the names of modules whose coverage counts. prepare: takes a folder for
-    files. seeds: the first inputs. change: a new input from one of the corpus. silent: an error in
-    the log fails."""
+    """modules: beginnings of the names of modules whose coverage counts. prepare: takes a folder
+    for files. seeds: the first inputs. change: a new input from one of the corpus. silent: an error
+    in the log fails."""
 
     name: str
     covers: str

@@ -1,5 +1,5 @@
-"""Bytes of HTTP clients, on the port of the metrics and the console and on the registry's; records that the
-console reads and filters."""
+"""Bytes of HTTP clients, on the port of the metrics and the console and on the registry's; records
+that the console reads and filters."""
 
 import io
 import random

@@ -1,5 +1,5 @@
-"""Logins: the messages of SASL exchanges, and the first bytes of a TLS connection. No login succeeds
-without the right password."""
+"""Logins: the messages of SASL exchanges, and the first bytes of a TLS connection. No login
+succeeds without the right password."""
 
 import random
 import ssl
@@ -51,8 +51,8 @@ CREDENTIAL = credential()
 
 
 class _Logins:
-    """A connection of a SASL listener gets frames; each frame is a SCRAM and an OAUTHBEARER message,
-    too."""
+    """A connection of a SASL listener gets frames; each frame is a SCRAM and an OAUTHBEARER
+    message, too."""
 
     def __init__(self, _: Path) -> None:
         self._rules = rules_of(RULES)

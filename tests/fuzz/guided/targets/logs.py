@@ -1,5 +1,5 @@
-"""The folder of a partition as a start finds it: recovery keeps what a reference reader reads, and what it
-leaves can be read by every reader of the broker."""
+"""The folder of a partition as a start finds it: recovery keeps what a reference reader reads, and
+what it leaves can be read by every reader of the broker."""
 
 import random
 import re
