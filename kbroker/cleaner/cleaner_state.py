@@ -21,7 +21,7 @@ DIRTIEST = bind("kbroker_cleaner_max_dirty_percent")
 UNCLEANABLE = bind("kbroker_cleaner_uncleanable_partitions")
 PAUSE_FACTOR: Final = 10
 """Pause after a check, in times of its length: thousands of logs may be checked."""
-LONGEST_PAUSE_S: Final = 5.0
+MAX_CHECK_PAUSE_S: Final = 5.0
 """A check that lasts longer has waited for a hung worker, or the whole host was suspended: it says
 nothing about its cost."""
 MAX_MAP_BYTES = (1 << 31) - 1  # as Kafka
@@ -92,7 +92,7 @@ class CleanerState:
     def back_off(self, check_s: float = 0.0) -> None:
         """Wait for log.cleaner.backoff.ms, or until an IO worker calls, but at least for a pause.
         check_s: the length of the check before it."""
-        least_s = min(PAUSE_FACTOR * check_s, LONGEST_PAUSE_S)
+        least_s = min(PAUSE_FACTOR * check_s, MAX_CHECK_PAUSE_S)
         self.stop.wait(least_s)
         rest_s = self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s
         self._wake.wait(min(max(0.0, rest_s), threading.TIMEOUT_MAX))

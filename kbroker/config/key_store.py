@@ -116,7 +116,7 @@ def stamps(text: Text) -> Iterator[tuple[str, int, int, int]]:
 
 
 def chains_of(entries: Iterable[KeyEntry]) -> Chains:
-    """What the entries present, without their keys."""
+    """Alias and certificates of each entry, without its key."""
     return tuple((entry.alias, entry.chain) for entry in entries)
 
 

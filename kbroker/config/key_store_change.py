@@ -68,7 +68,7 @@ def incompatible(config: BrokerConfig, listener: str, old: Chains, new: Chains) 
 
 
 class _Shown(NamedTuple):
-    """What clients see of an entry."""
+    """The part of an entry that clients see."""
 
     alias: str
     subject: "Name"

@@ -51,6 +51,9 @@ WITHOUT_CONNECTION = (EventKind.ADVANCED, EventKind.READ_AHEAD)
 class NetworkProcess:
     """Connections and turns. `server` is set before the first connection arrives."""
 
+    server: Server
+    _loop: asyncio.AbstractEventLoop
+
     def __init__(self, shared: Shared, client: int, config: BrokerConfig, handoff: socket.socket) -> None:
         self.config = config
         self.descriptors = OwnDescriptors(hard_limit(), open_now())
@@ -71,12 +74,10 @@ class NetworkProcess:
         self.checks.consent = self.transactions.consent
         self.forwarding = Forwarding(self, self._serve_events)
         self.access = Access(self, config)
-        self.server: Server
         self._process_line = shared.processes[client]
         self._listeners = [(each, each.protocol.tls, each.protocol.sasl) for each in config.listeners]
-        self._loop: asyncio.AbstractEventLoop
-        self._turn_requested, self._in_turn, self._served_events = False, False, 0
-        self._poll_requested = False
+        self._turn_requested = self._in_turn = self._poll_requested = False
+        self._served_events = 0
         frames, refused, produced = ReceivedFrames(self), RefusedFrames(self), ProduceAnswers(self)
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             EventKind.REQUEST: frames.request,

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kbroker.net.accept.descriptors import LEAST_FILES, OWN, TLS_CONNECTION
+from kbroker.net.accept.descriptors import MIN_FILES_OPEN, OWN, TLS_CONNECTION
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
@@ -33,7 +33,7 @@ from tests.peer.ports import free_port
 pytestmark = pytest.mark.slow
 
 LIMIT = 700
-TOPIC, PARTITIONS = "old", 2 * LEAST_FILES
+TOPIC, PARTITIONS = "old", 2 * MIN_FILES_OPEN
 """Each partition that is read has two files: together four times as many as are left to files."""
 QUIET_S = 3.0
 """An answer that has not come by then waits for something else than a busy host."""
@@ -141,7 +141,7 @@ def test_clients_beyond_the_descriptors_wait_and_others_are_served(broker: Limit
         assert client.produce() == [0] * PARTITIONS
         assert client.fetch() == [(0, True)] * PARTITIONS
         network = psutil.Process(family(broker)["network 0"].pid)
-        assert network.num_fds() > 2 * LEAST_FILES, "few files are open: nothing is shown"
+        assert network.num_fds() > 2 * MIN_FILES_OPEN, "few files are open: nothing is shown"
         held: list[socket.socket] = []
         while True:
             link = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
@@ -149,7 +149,7 @@ def test_clients_beyond_the_descriptors_wait_and_others_are_served(broker: Limit
             if not answered(link, QUIET_S):
                 break
             held.append(link)
-        assert LIMIT - 2 * OWN - LEAST_FILES < len(held) < LIMIT
+        assert LIMIT - 2 * OWN - MIN_FILES_OPEN < len(held) < LIMIT
         for _ in range(2):
             assert client.fetch() == [(0, True)] * PARTITIONS
             assert client.produce() == [0] * PARTITIONS

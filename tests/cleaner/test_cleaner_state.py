@@ -7,7 +7,7 @@ import pytest
 from kbroker.cleaner.cleaner_state import (
     DIRTIEST,
     FAILURES,
-    LONGEST_PAUSE_S,
+    MAX_CHECK_PAUSE_S,
     MAX_MAP_BYTES,
     READ_BYTES,
     RUNS,
@@ -43,7 +43,7 @@ def test_a_call_ends_the_back_off_also_when_it_came_before_it(state: CleanerStat
 
 @pytest.mark.parametrize(
     ("check_s", "pause_s"),
-    [(0.0, 0.0), (0.05, 0.5), (0.4, 4.0), (30.0, LONGEST_PAUSE_S), (3600.0, LONGEST_PAUSE_S)],
+    [(0.0, 0.0), (0.05, 0.5), (0.4, 4.0), (30.0, MAX_CHECK_PAUSE_S), (3600.0, MAX_CHECK_PAUSE_S)],
 )
 def test_a_call_waits_for_a_pause_after_the_check(
     state: CleanerState, monkeypatch: pytest.MonkeyPatch, check_s: float, pause_s: float

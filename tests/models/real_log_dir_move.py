@@ -58,6 +58,10 @@ def shows(s: MoveState) -> object:
     return s.dir, records, s.paused, s.acknowledged, s.believed
 
 
+async def _taken_over(_: int) -> None:
+    """No predecessor has left appends."""
+
+
 class RealWorld(World):
     """A World whose IO worker is not there yet."""
 
@@ -187,7 +191,7 @@ class RealMove:
         vars(self._moves)["_store"] = partial(self._store, self._moves._store)
         vars(self._moves)["_switch"] = partial(self._switch, self._moves._switch)
         vars(broker)["in_store"] = partial(self._in_store, broker.in_store)
-        appender: Any = SimpleNamespace(worker_restarted=lambda _: None)
+        appender: Any = SimpleNamespace(worker_restarted=lambda _: None, taken_over=_taken_over)
         self._workers = IoWorkers(broker, self._moves, appender, 1, nothing)
 
     async def _switch(self, own: Callable[..., Awaitable[None]], *arguments: Any) -> None:

@@ -57,6 +57,10 @@ def shows(state: OpeningState) -> object:
     return state.torn, state.slots if state.running else (), state.opened, state.marked
 
 
+async def _taken_over(_: int) -> None:
+    """No predecessor has left appends."""
+
+
 class Threads:
     """Stands for an executor: its work waits until the test has it done."""
 
@@ -206,7 +210,7 @@ class RealOpenings:
             not_opened=lambda *_: None,
         )
         moves: Any = SimpleNamespace(worker_started=lambda _: None, decided=nothing, begin_again=nothing)
-        appender: Any = SimpleNamespace(worker_restarted=lambda _: None)
+        appender: Any = SimpleNamespace(worker_restarted=lambda _: None, taken_over=_taken_over)
         self._workers = IoWorkers(broker, moves, appender, 1, nothing)
         all_open = self._workers.all_open
         vars(all_open)["set"] = partial(self._all_open, all_open.set)

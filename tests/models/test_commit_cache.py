@@ -60,11 +60,11 @@ def _put_back(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
         write = CommitCache._write
 
         def answer_and_write(
-            cache: CommitCache, link: AsyncLink, block: bytearray, number: int, row: list[int], now_ms: int
+            cache: CommitCache, link: AsyncLink, block: bytearray, number: int, row: list[int]
         ) -> None:
             start = row[CommitBatch.ANSWERS_AT]
             link.answer(cache._ready[start : start + row[CommitBatch.ANSWERS_BYTES]].tobytes())
-            write(cache, link, block, number, row, now_ms)
+            write(cache, link, block, number, row)
 
         monkeypatch.setattr(CommitCache, "_write", answer_and_write)
 

@@ -8,7 +8,7 @@ import pytest
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.log_dirs import file_handles
 from kbroker.net.accept import descriptors
-from kbroker.net.accept.descriptors import MOST_FILES
+from kbroker.net.accept.descriptors import MAX_FILES_OPEN
 from tests.tuning.fakes import MOUNT, carrying, on, situation
 from tuning.live import Live
 from tuning.situation import FILES_OF_A_LOG, IO_SPARE_FILES, READ_FILES, TLS_CONNECTION, Situation
@@ -47,7 +47,7 @@ def test_a_connection_with_tls_needs_more_descriptors(tmp_path: Path) -> None:
 
 
 def test_descriptors_are_counted_as_the_broker_counts_them() -> None:
-    broker = (MOST_FILES, descriptors.TLS_CONNECTION, file_handles.SPARE, file_handles.FILES_OF_A_LOG)
+    broker = (MAX_FILES_OPEN, descriptors.TLS_CONNECTION, file_handles.SPARE, file_handles.FILES_OF_A_LOG)
     assert broker == (READ_FILES, TLS_CONNECTION, IO_SPARE_FILES, FILES_OF_A_LOG)
 
 

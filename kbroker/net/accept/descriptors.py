@@ -17,16 +17,16 @@ TLS_CONNECTION: Final = 4
 """The client's socket, the two ends of the inner one, and during the handshake a second descriptor
 of the client's."""
 OWN: Final = 128
-"""What a network process opens beside the descriptors that it inherits: its event loop, two epolls
-and two pipes, the link to control and its successor, 48 connections that are received and not
-opened yet, a key store that is read again, the sockets of a resolver."""
-MOST_FILES: Final = 8192
+"""Descriptors that a network process opens beside those that it inherits: its event loop, two
+epolls and two pipes, the link to control and its successor, 48 connections that are received and
+not opened yet, a key store that is read again, the sockets of a resolver."""
+MAX_FILES_OPEN: Final = 8192
 """Segment files and indexes: a half is cached by recent use, a quarter is in the read table (two
 for each of its segments), a quarter is left to answers that are being sent."""
-LEAST_FILES: Final = 64
+MIN_FILES_OPEN: Final = 64
 FILES_SHARE: Final = 32
 """One in this many descriptors is left to files, however many connections there are."""
-LEAST_CONNECTIONS: Final = 16
+MIN_CONNECTIONS: Final = 16
 UNLIMITED_FILES: Final = 1 << 20
 AHEAD: Final = 256
 """Connections may take so many more until files are closed again."""
@@ -50,13 +50,13 @@ def hard_limit() -> int:
 
 def least_files(limit: int) -> int:
     """Descriptors that are left to files under a limit, however many connections there are."""
-    return min(max(limit // FILES_SHARE, LEAST_FILES), MOST_FILES)
+    return min(max(limit // FILES_SHARE, MIN_FILES_OPEN), MAX_FILES_OPEN)
 
 
 def for_connections(limit: int, inherited: int) -> int:
     """Descriptors that the connections of a network process may take. inherited: open at its
     fork."""
-    return max(limit - inherited - OWN - least_files(limit), LEAST_CONNECTIONS)
+    return max(limit - inherited - OWN - least_files(limit), MIN_CONNECTIONS)
 
 
 class ProcessRoom:
@@ -121,7 +121,7 @@ class OwnDescriptors:
 
     def divide(self) -> int:
         """Set how many files may be open from now on; returns the number."""
-        self.files = min(max(self._room - self._taken - AHEAD, self._least), MOST_FILES)
+        self.files = min(max(self._room - self._taken - AHEAD, self._least), MAX_FILES_OPEN)
         return self.files
 
     def connected(self, cost: int) -> bool:

@@ -9,9 +9,9 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.net.accept import descriptors
 from kbroker.net.accept.descriptors import (
     AHEAD,
-    LEAST_CONNECTIONS,
-    LEAST_FILES,
-    MOST_FILES,
+    MAX_FILES_OPEN,
+    MIN_CONNECTIONS,
+    MIN_FILES_OPEN,
     OWN,
     PLAIN_CONNECTION,
     TLS_CONNECTION,
@@ -39,13 +39,13 @@ def test_connections_and_files_together_stay_below_the_limit(limit: int) -> None
     assert own.files == least_files(limit)
 
 
-@pytest.mark.parametrize(("limit", "files"), [(64, 64), (2048, 64), (20_000, 625), (1 << 20, MOST_FILES)])
+@pytest.mark.parametrize(("limit", "files"), [(64, 64), (2048, 64), (20_000, 625), (1 << 20, MAX_FILES_OPEN)])
 def test_files_keep_a_share_however_many_connections_there_are(limit: int, files: int) -> None:
-    assert least_files(limit) == files >= LEAST_FILES
+    assert least_files(limit) == files >= MIN_FILES_OPEN
 
 
 def test_under_the_lowest_limits_some_connections_are_accepted() -> None:
-    assert for_connections(100, INHERITED) == LEAST_CONNECTIONS >= TLS_CONNECTION
+    assert for_connections(100, INHERITED) == MIN_CONNECTIONS >= TLS_CONNECTION
 
 
 def test_a_connection_with_tls_costs_more() -> None:
@@ -66,16 +66,16 @@ def test_the_limit_is_the_hard_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_files_give_way_to_connections_and_come_back() -> None:
-    own = OwnDescriptors(OWN + MOST_FILES + AHEAD + 1000, 0)
-    assert own.files == MOST_FILES
+    own = OwnDescriptors(OWN + MAX_FILES_OPEN + AHEAD + 1000, 0)
+    assert own.files == MAX_FILES_OPEN
     assert not any(own.connected(1) for _ in range(1000 + AHEAD))
     assert own.connected(1)
-    assert own.divide() == MOST_FILES - AHEAD - 1
+    assert own.divide() == MAX_FILES_OPEN - AHEAD - 1
     assert not any(own.connected(1) for _ in range(AHEAD))
     assert own.connected(1)
     for _ in range(1002 + 2 * AHEAD):
         own.closed(1)
-    assert own.divide() == MOST_FILES
+    assert own.divide() == MAX_FILES_OPEN
 
 
 def test_with_the_least_files_no_connection_closes_more_of_them() -> None:

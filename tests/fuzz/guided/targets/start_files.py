@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.control.kraft import snapshot as kraft_snapshot
-from kbroker.control.kraft.metadata_folder import fingerprint
+from kbroker.control.kraft.metadata_folder import UnreadableMetadata, fingerprint
 from kbroker.control.metadata import kafka_metadata
 from kbroker.io.files import meta_properties, producer_snapshot
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
@@ -115,6 +115,7 @@ DECLARED = (
     CorruptLog,
     meta_properties.MetaPropertiesError,
     producer_snapshot.CorruptSnapshot,
+    UnreadableMetadata,
 )
 
 
