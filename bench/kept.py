@@ -9,6 +9,7 @@ from bench.results import Results, Sample
 
 FILE = "samples.json"
 DIGITS = 5
+REASON_CHARACTERS = 200
 PATH = re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}/?")
 """A path of the host that ran it, in the words of a failure."""
 
@@ -35,8 +36,10 @@ def save(path: Path, run: Results) -> None:
 
 
 def reason(failure: str) -> str:
-    """The first line of a failure, without the host's paths."""
-    return PATH.sub("...", failure.partition("\n")[0])
+    """The first line of a failure, without the host's paths; the middle of a long one is left
+    out."""
+    line = PATH.sub("...", failure.partition("\n")[0])
+    return line if len(line) <= REASON_CHARACTERS else f"{line[:80]}...{line[-80:]}"
 
 
 def _fields(sample: Sample) -> list[object]:

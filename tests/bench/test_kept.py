@@ -63,3 +63,9 @@ def test_a_failure_is_kept_without_paths_and_logs(tmp_path: Path) -> None:
     assert "cannot open ..., 30/s and/or less" in text
     assert "someone" not in text
     assert "secret" not in text
+
+
+def test_the_middle_of_a_long_failure_is_left_out() -> None:
+    assert kept.reason("repeat: " + 2000 * "00" + " is another answer") == (
+        f"repeat: {72 * '0'}...{62 * '0'} is another answer"
+    )
