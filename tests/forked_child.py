@@ -8,6 +8,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, Self
 
 STACKS_S: Final = 3.0
@@ -78,3 +79,10 @@ class ForkedChild:
 
     def __exit__(self, *_: object) -> None:
         self.wait(0)
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a child has a handler of a signal: before that the signal ends it."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (mask,) = (line.split()[1] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(mask, 16) & 1 << number - 1)

@@ -14,7 +14,7 @@ from kbroker.ipc.ring import mark_recovered, ring_take
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.forked_child import exit_code
+from tests.forked_child import catches, exit_code
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import ask, read_frame
 from tests.net.requests import (
@@ -205,10 +205,10 @@ def test_a_process_that_waits_for_a_hung_worker_takes_a_stop(node_factory: NodeF
     node.wait_for_appends(1)
     node.kill()
     node.fork()
-    time.sleep(0.2)
+    eventually(lambda: catches(node.pid, STOP_SIGNAL))
     os.kill(node.pid, STOP_SIGNAL)
-    assert exit_code(node.pid, 60) == 0
-    node.pid = 0
+    code, node.pid = exit_code(node.pid, 60), 0
+    assert code == 0
 
 
 def test_a_stop_answers_what_was_received(node_factory: NodeFactory) -> None:
