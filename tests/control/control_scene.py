@@ -10,6 +10,9 @@ from typing import Any
 from kbroker.config.broker import BrokerConfig
 from kbroker.control import state
 from kbroker.control.broker import Broker
+from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.links.appender import Appender
+from kbroker.control.services import Services
 from kbroker.control.worker import Control
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
@@ -17,6 +20,7 @@ from kbroker.ipc.child import STOP_SIGNAL, ChildContext
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.shared import Shared, Sizes
+from tests.control.coordinator.runtime_scene import TOPIC
 from tests.control.fakes import CLUSTER_ID, ENDPOINT, FakeWorker
 
 EPOCH = 3
@@ -85,12 +89,15 @@ class Stage:
         return await Peer().connect(self.control_sockets, m.Hello("network", 0, 1))
 
 
-async def until(condition: Callable[[], Any]) -> Any:
-    for _ in range(60_000):
-        if found := condition():
-            return found
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not happen")
+def coordinator_of(machine: Any) -> Callable[[Services, Appender], tuple[Runtime]]:
+    """Makes the coordinators of a control process: this machine, over TOPIC, alone."""
+
+    def make(services: Services, appender: Appender) -> tuple[Runtime]:
+        runtime = Runtime(services.broker, appender, TOPIC, asyncio.get_running_loop())
+        runtime.attach(machine)
+        return (runtime,)
+
+    return make
 
 
 def play(

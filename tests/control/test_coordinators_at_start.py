@@ -2,25 +2,18 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from kbroker.control.changes.topic_change import create_topics
-from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.control.services import Services
 from kbroker.ipc.layout import ProcessLine
-from tests.control.control_scene import Stage, play, until
+from tests.control.control_scene import Stage, coordinator_of, play
 from tests.control.coordinator.runtime_scene import TOPIC, Machine
+from tests.control.links.append_rings import until
 
 
 def test_a_successor_loads_when_its_workers_have_opened_the_internal_logs(tmp_path: Path) -> None:
     """A log that is not open looks empty: what was committed would be forgotten."""
     stage, machine = Stage(tmp_path), Machine()
-
-    def coordinators(services: Services, appender: Any) -> tuple[Runtime]:
-        runtime = Runtime(services.broker, appender, TOPIC, asyncio.get_running_loop())
-        runtime.attach(machine)
-        return (runtime,)
 
     async def first(stage: Stage) -> None:
         await stage.worker(0)
@@ -37,4 +30,4 @@ def test_a_successor_loads_when_its_workers_have_opened_the_internal_logs(tmp_pa
     play(stage, first)
     stage.shared.processes[stage.shared.control_client, ProcessLine.READY] = 0
     stage.broker = stage.build()
-    play(stage, second, coordinators=coordinators)
+    play(stage, second, coordinators=coordinator_of(machine))

@@ -14,12 +14,10 @@ from kbroker.control import state, worker
 from kbroker.control.changes import log_closings
 from kbroker.control.changes.topic_change import create_topics, grow_topic
 from kbroker.control.coordinator.running import Running
-from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.service import Replication
 from kbroker.control.requests import SLICED_FROM_BYTES
-from kbroker.control.services import Services
 from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
@@ -31,8 +29,9 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.metadata import MetadataRequest
 from tests.api.in_process import client_request
-from tests.control.control_scene import EPOCH, Stage, play, until
+from tests.control.control_scene import EPOCH, Stage, coordinator_of, play
 from tests.control.coordinator.runtime_scene import TOPIC, Machine
+from tests.control.links.append_rings import until
 from tests.ipc.request_block import pack_request
 
 
@@ -218,11 +217,6 @@ def test_requests_of_a_process_that_died_before_control_came_to_them_are_dropped
 def test_a_coordinator_topic_that_a_client_created_or_grew_is_loaded(tmp_path: Path) -> None:
     machine = Machine()
 
-    def coordinators(services: Services, appender: Any) -> tuple[Runtime]:
-        runtime = Runtime(services.broker, appender, TOPIC, asyncio.get_running_loop())
-        runtime.attach(machine)
-        return (runtime,)
-
     async def scene(stage: Stage) -> None:
         await stage.worker(0)
         await until(lambda: stage.ready)
@@ -231,7 +225,7 @@ def test_a_coordinator_topic_that_a_client_created_or_grew_is_loaded(tmp_path: P
         await grow_topic(stage.broker, TOPIC, 3)
         await until(lambda: machine.loads == [0, 1, 2])
 
-    play(Stage(tmp_path), scene, coordinators=coordinators)
+    play(Stage(tmp_path), scene, coordinators=coordinator_of(machine))
 
 
 def test_replication_hears_of_a_worker_that_is_lost_and_of_its_successor(

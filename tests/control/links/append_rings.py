@@ -1,12 +1,13 @@
 """A pretended IO worker at the rings of control."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kbroker.control.links.appender import Appender
 from kbroker.ipc.layout import AppendEntry, Completion
 from kbroker.ipc.ring import ring_push, ring_take, wake_process
-from kbroker.ipc.shared import Shared
+from kbroker.ipc.shared import Shared, Sizes
 
 
 class Rings:
@@ -46,3 +47,20 @@ async def until(condition: Callable[[], Any]) -> Any:
             return found
         await asyncio.sleep(0.001)
     raise AssertionError("it did not happen")
+
+
+def run(
+    test: Callable[[Appender, Rings], Awaitable[None]], epoch: int = 1, shared: Shared | None = None
+) -> None:
+    """Run a test beside the appender of a control process."""
+
+    async def body() -> None:
+        memory = shared or Shared(Sizes(2, 1, 16, 8, 1 << 16))
+        appender = Appender(memory, epoch)
+        await appender.start()
+        try:
+            await test(appender, Rings(memory))
+        finally:
+            appender.stop()
+
+    asyncio.run(body())

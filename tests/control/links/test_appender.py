@@ -3,7 +3,6 @@ other."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
@@ -14,24 +13,9 @@ from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine
 from kbroker.ipc.ring import ring_length
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from tests.control.links.append_rings import Rings, until
+from tests.control.links.append_rings import Rings, run, until
 
 PARTITION = Partition("t", 0, "/d", 3, 77, worker=0)
-
-
-def run(
-    test: Callable[[Appender, Rings], Awaitable[None]], epoch: int = 1, shared: Shared | None = None
-) -> None:
-    async def body() -> None:
-        memory = shared or Shared(Sizes(2, 1, 16, 8, 1 << 16))
-        appender = Appender(memory, epoch)
-        await appender.start()
-        try:
-            await test(appender, Rings(memory))
-        finally:
-            appender.stop()
-
-    asyncio.run(body())
 
 
 def test_a_batch_travels_with_its_slot_and_comes_back_with_its_offset() -> None:

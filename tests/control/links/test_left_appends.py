@@ -1,7 +1,6 @@
 """Appends that a control process leaves in the ring of an IO worker which does not take them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -10,21 +9,9 @@ from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import AppendEntry
 from kbroker.ipc.shared import Shared, Sizes
-from tests.control.links.append_rings import Rings, until
+from tests.control.links.append_rings import Rings, run, until
 
 PARTITION, OTHER = Partition("t", 0, "/d", 3, 77, worker=0), Partition("t", 1, "/e", 4, 78, worker=1)
-
-
-def run(test: Callable[[Appender, Rings], Awaitable[None]], epoch: int, shared: Shared) -> None:
-    async def body() -> None:
-        appender = Appender(shared, epoch)
-        await appender.start()
-        try:
-            await test(appender, Rings(shared))
-        finally:
-            appender.stop()
-
-    asyncio.run(body())
 
 
 def test_a_worker_that_hangs_delays_neither_the_start_of_control_nor_the_appends_of_others(

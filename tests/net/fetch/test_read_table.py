@@ -61,7 +61,8 @@ def test_no_more_segments_are_open_than_connections_leave_descriptors_for(scene:
 def test_many_closed_files_do_not_wait_for_the_next_second(
     scene: KernelScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that reads ever other old segments would else hold all descriptors within it."""
+    """A client that reads one old segment after the other would otherwise use up all descriptors
+    before that."""
     monkeypatch.setattr(read_table, "MAX_LEAVING", 2)
 
     async def leaving_after_closing(count: int) -> list[int]:
