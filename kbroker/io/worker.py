@@ -9,12 +9,11 @@ import errno
 import logging
 import os
 import select
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbroker.io.append.drain import Drain
-from kbroker.io.append.rows import Drained, FollowUp, Stop
+from kbroker.io.append.drain import AT_ONCE, Drain
+from kbroker.io.append.rows import Drained, FollowUp, Found, Stop
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands, DeletionCalls, LogCommands
 from kbroker.io.control_link import ControlLink
@@ -41,7 +40,6 @@ from kbroker.ipc.messages import (
 )
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.ipc.scheduling import let_threads_give_way
-from kbroker.metrics import layout as ml
 
 if TYPE_CHECKING:
     from kbroker.io.busy_poll import BusyPoll
@@ -50,9 +48,7 @@ log = logging.getLogger(__name__)
 
 RECONNECT_MS = 20  # between two tries to open a link to control
 MOVES_MS = 200  # between two reports about moves to other log dirs
-BLOCKED_MS = 1  # between two tries when a completion ring is full
 BEFORE_WRITE, WRITTEN = "append: before the write", "append: written and answered"
-BUSY_TURNS = 32  # drains between two turns of all other work
 
 
 class Worker:
@@ -106,7 +102,7 @@ class Worker:
             self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]
         self._busy_poll = self._new_busy_poll(context.config.get_int("kbroker.busy.poll.io.us"))
         self._due_ms = self._moves_due_ms = 0
-        self._synced_fd = self.durability.fileno()
+        self._appended = False
         self._poll = self._new_poll()
         self.link = self._new_link(context)
 
@@ -124,7 +120,8 @@ class Worker:
     def _new_poll(self) -> select.epoll:
         poll = select.epoll()
         poll.register(self.sleeper.event_fd, select.EPOLLIN | select.EPOLLET)  # its count need not be read
-        poll.register(self._synced_fd, select.EPOLLIN)
+        poll.register(self.durability.fileno(), select.EPOLLIN)
+        self.drain.waits_for(poll.fileno(), self.sleeper.event_fd)
         return poll
 
     def run(self) -> None:
@@ -152,49 +149,32 @@ class Worker:
     # --- loop --------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        worked = False
-        for _ in range(BUSY_TURNS):
-            busy = bool(self.drain.waiting) and self._append()
-            if self.replicas.active and self.replicas.turn(monotonic_ms()):
-                busy = True
-            if not busy:
-                break
-            worked = True
-        else:
-            if self._busy_poll is not None:
+        found = self._wait()
+        if found or self.sleeper.interrupted:
+            self._take_events(found)
+        self._append()
+
+    def _wait(self) -> int:
+        """Wait for entries or for other work; returns `Found` of the latter."""
+        if self._busy_poll is None and not self.replicas.active:
+            return self.drain.wait(self._due_ms, self._due_ms)
+        busy = self.replicas.active and self.replicas.turn(monotonic_ms())
+        if self._busy_poll is not None:
+            if busy or self._appended:
                 self._busy_poll.worked()
-            self._wait_for_events(0)
-            return
-        if self._busy_poll is not None and self._polls(self._busy_poll, worked):
-            return
+            elif not self.drain.blocked and self._busy_poll.continues():
+                found = self.drain.wait(self._due_ms, 0)
+                self._busy_poll.poll(self.replicas.active)
+                return found
+        if busy or self._appended:
+            return self.drain.wait(self._due_ms, AT_ONCE)
+        if not self.replicas.active:
+            return self.drain.wait(self._due_ms, self._due_ms)
         self.sleeper.announce()
-        waiting = self.drain.waiting
-        if (waiting and not self._blocked()) or (self.replicas.active and self.replicas.pending()):
+        if self.replicas.pending():
             self.sleeper.awake()
-            return
-        due_ms = min(self._due_ms, self.drain.next_expiry_ms)
-        if waiting:
-            due_ms = min(due_ms, monotonic_ms() + BLOCKED_MS)
-        if self.replicas.active:
-            due_ms = min(due_ms, self.replicas.next_due_ms(monotonic_ms()))
-        self._wait_for_events(due_ms)
-        self.sleeper.awake()
-
-    def _polls(self, busy_poll: "BusyPoll", worked: bool) -> bool:
-        """Poll instead of sleeping; False if it is time to sleep. Events of descriptors are taken
-        first: their delay is that of no entry."""
-        if worked:
-            busy_poll.worked()
-        if (self.drain.waiting and self._blocked()) or not busy_poll.continues():
-            return False
-        self._wait_for_events(0)
-        busy_poll.poll(self.replicas.active)
-        return True
-
-    def _blocked(self) -> bool:
-        """Whether entries wait only because a completion ring is full (its reader will drain it
-        soon)."""
-        return bool(self.drain.out[Drained.COUNT] == 0 and self.drain.out[Drained.STOP] == Stop.NONE)
+            return self.drain.wait(self._due_ms, AT_ONCE)
+        return self.drain.wait(self._due_ms, self.replicas.next_due_ms(monotonic_ms()))
 
     def _next_due_ms(self) -> int:
         """The latest time for the next ``_serve_others``."""
@@ -213,24 +193,15 @@ class Worker:
         """Whether a client's ring was too full for an answer."""
         return self.durability.unanswered or self.held.unanswered
 
-    def _wait_for_events(self, due_ms: int) -> None:
-        """Wait for events until a time. Most are appends, after which the drain runs again; all
-        other work is done when control or a thread has sent something, or when a timer is due."""
-        began = time.monotonic_ns()
-        ready = self._poll.poll(max(0, due_ms - began // 1_000_000) / 1000)
-        woken = time.monotonic_ns()
-        self.metrics.words[ml.IDLE_NS] += woken - began
-        self._line[ProcessLine.HEARTBEAT_NS] = woken
-        rest = woken // 1_000_000 >= min(self._due_ms, self.drain.next_expiry_ms)
-        for fd, _ in ready:
-            if fd == self._synced_fd:
-                self.durability.take_flushed()
-                if self.replicas.active:
-                    self.replicas.synced()
-                rest |= self.durability.unanswered
-            elif fd != self.sleeper.event_fd:
-                rest = True
-        if rest or self.sleeper.take_interrupted():
+    def _take_events(self, found: int) -> None:
+        """Take the ends of syncs; do all other work if there is some."""
+        other = found & Found.OTHER or self.sleeper.take_interrupted()
+        if found & Found.SYNCED:
+            self.durability.take_flushed()
+            if self.replicas.active:
+                self.replicas.synced()
+            other = other or self.durability.unanswered
+        if other:
             self._serve_others()
             self._due_ms = self._next_due_ms()
 
@@ -288,7 +259,12 @@ class Worker:
     def _append(self) -> bool:
         """Drain once and handle the entries that the kernel leaves to Python; returns whether there
         may be more."""
-        taken = self.drain.run()
+        self._appended = self.drain.run() > 0
+        if self.drain.for_python:
+            self._take_drained()
+        return self._appended
+
+    def _take_drained(self) -> None:
         out = self.drain.out
         if out[Drained.FAILED]:
             for slot, number in self.drain.failures():
@@ -302,18 +278,20 @@ class Worker:
         if out[Drained.NOTIFY_AGAIN]:
             self._notify_again.update(self.drain.touched_slots())
             self._due_ms = 0
-        if out[Drained.STOP] == Stop.ROLL:
-            self.logs.roll(int(out[Drained.STOP_SLOT]))
+        if out[Drained.STOP] in (Stop.ROLL, Stop.FILES, Stop.PRODUCERS):
+            self._resume(int(out[Drained.STOP]), int(out[Drained.STOP_SLOT]))
+            self._appended = True
+
+    def _resume(self, stop: int, slot: int) -> None:
+        """Do that for which the kernel stopped; the entry is still in its ring."""
+        if stop == Stop.ROLL:
+            self.logs.roll(slot)
             self.housekeeping.rolled(monotonic_ms())
-            return True
-        if out[Drained.STOP] == Stop.FILES:
-            if self.logs.open_files(int(out[Drained.STOP_SLOT])):
+        elif stop == Stop.FILES:
+            if self.logs.open_files(slot):
                 self.handles.opened(self.logs.get)
-            return True
-        if out[Drained.STOP] == Stop.PRODUCERS:
+        else:
             self.drain.make_room()
-            return True
-        return taken > 0
 
     def _sync_failed(self, folder: str, error: OSError) -> None:
         self.logs.failures.sync_failed(folder, error.errno or errno.EIO)

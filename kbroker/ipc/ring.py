@@ -129,7 +129,7 @@ class Sleeper:
     def __init__(self, shared: Shared, process: int) -> None:
         self.line = int(shared.processes[process].ctypes.data)
         self.event_fd = shared.event_fds[process]
-        self._interrupted = False
+        self.interrupted = False
 
     def announce(self) -> None:
         """Set the sleep flag; the caller must check its rings again before it blocks."""
@@ -141,12 +141,12 @@ class Sleeper:
 
     def interrupt(self) -> None:
         """End the process's own sleep, from one of its threads or signal handlers."""
-        self._interrupted = True
+        self.interrupted = True
         os.eventfd_write(self.event_fd, 1)
 
     def take_interrupted(self) -> bool:
         """Whether ``interrupt`` was called since the last call."""
-        interrupted, self._interrupted = self._interrupted, False
+        interrupted, self.interrupted = self.interrupted, False
         return interrupted
 
     def clear(self) -> None:

@@ -4,6 +4,8 @@ Declared as external functions of libc, which is already loaded, so that kernels
 kept in the on-disk cache (ctypes function pointers would not be).
 """
 
+import platform
+
 from kbroker.kernels.jit import PLAIN, external, inlined
 from kbroker.kernels.memory import load_i32, load_i64
 from kbroker.kernels.plain import libc as plain_libc
@@ -61,8 +63,12 @@ def clock_ns(clock: int, scratch: int) -> int:
     return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
 
 
+PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
+
+
 class Epoll(Values):
-    """Events and operations of epoll."""
+    """Events and operations of epoll; STRIDE: bytes of its event, DATA: where the caller's number
+    lies in it."""
 
     IN = 1
     OUT = 4
@@ -73,6 +79,8 @@ class Epoll(Values):
     ADD = 1
     MODIFY = 3
     READING = IN | RDHUP
+    STRIDE = 12 if PACKED else 16
+    DATA = 4 if PACKED else 8
 
 
 class Poll(Values):

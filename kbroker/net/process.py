@@ -135,9 +135,10 @@ class NetworkProcess:
 
     def _pump(self) -> None:
         words = self.tables.words
-        words[Context.FORWARDING] = self.forwarding.link is not None and not self.quotas.active
         for _ in range(PUMPS_PER_TURN):
             count = pump(self.tables.address)
+            if not (count or words[Context.LEFT] or self.checks.undecided or self.transactions.held):
+                break
             if words[Context.LINK_USED]:
                 self.forwarding.flush()
             self._serve_events(0, count)

@@ -35,8 +35,6 @@ from kbroker.net.receive_kernel import (
 )
 from kbroker.net.rows import Connection, Context, EventKind, Flag, Request, Token, Worker
 from kbroker.net.rows.connection_kernel import (
-    EPOLL_DATA,
-    EPOLL_STRIDE,
     arm,
     connection_row,
     events_left,
@@ -97,9 +95,9 @@ def _poll(cx: int) -> int:
     events = get(cx, Context.EPOLL_EVENTS)
     ready = epoll_wait(get(cx, Context.EPOLL_FD), events, get(cx, Context.EPOLL_CAPACITY), 0)
     for i in range(ready):
-        event = events + i * EPOLL_STRIDE
+        event = events + i * Epoll.STRIDE
         mask = load_i32(event)
-        connection = load_i64(event + EPOLL_DATA)
+        connection = load_i64(event + Epoll.DATA)
         if connection < 0:
             if connection == SENDERS:
                 take_returned(cx)
@@ -230,10 +228,17 @@ def _ends_polling(cx: int, began: int) -> bool:
     return True
 
 
+@inlined
+def _leave(cx: int, more: int) -> None:
+    put(cx, Context.MORE, more)
+    asleep = more == 0 and get(cx, Context.DIRTY) < 0 and get(cx, Context.POLLING) == 0
+    put(cx, Context.LEFT, 0 if asleep and get(cx, Context.LINK_USED) == 0 else 1)
+
+
 @kernel("int64(int64)")
 def pump(cx: int) -> int:
     """Serve everything that is ready. Returns the number of events for Python; sets Context.MORE if
-    work is left.
+    work is left, and Context.LEFT if anything besides events is left to Python.
 
     At the end the process announces that it sleeps, unless work is left: a worker that completes
     something later writes the eventfd, which the nested epoll reports. A process that polls sets
@@ -278,7 +283,7 @@ def pump(cx: int) -> int:
                 break
             exchange(line, 0)
     end_runs(cx)
-    put(cx, Context.MORE, more)
+    _leave(cx, more)
     return get(cx, Context.EVENT_COUNT)
 
 
@@ -319,5 +324,5 @@ def register(cx: int, fd: int, mask: int, data: int) -> int:
     success."""
     event = get(cx, Context.SCRATCH)
     store_i32(event, mask)
-    store_i64(event + EPOLL_DATA, data)
+    store_i64(event + Epoll.DATA, data)
     return epoll_ctl(get(cx, Context.EPOLL_FD), Epoll.ADD, fd, event)

@@ -4,7 +4,6 @@ import ctypes
 import errno
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,15 @@ import numpy as np
 import pytest
 
 from kbroker.io import worker
-from kbroker.io.append.rows import Drained, FollowUp, Stop
-from kbroker.io.worker import BLOCKED_MS, BUSY_TURNS, MOVES_MS, RECONNECT_MS
+from kbroker.io.append.drain import AT_ONCE
+from kbroker.io.append.rows import FollowUp, Found, Stop
+from kbroker.io.worker import MOVES_MS, RECONNECT_MS
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, ProcessLine, Ring
 from kbroker.ipc.messages import ClosePartition, DeleteRecords, Follow, OpenPartition, Reply, SetLeaderEpoch
 from kbroker.ipc.ring import ring_push, ring_take
 from kbroker.protocol.errors import ErrorCode
 from tests.io.append.plain_append import topic_config
-from tests.io.worker_scene import LATER, NOW_MS, RING, SLOT, Part, Scene
+from tests.io.worker_scene import LATER, NOW_MS, RING, SLOT, Scene
 
 
 @pytest.fixture
@@ -153,137 +153,92 @@ def test_other_work_is_due_by_its_first_part(
     assert scene.worker._next_due_ms() == due_ms
 
 
-def test_a_worker_without_work_announces_its_sleep_and_waits_for_the_next_due_time(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "monotonic_ns", lambda: NOW_MS * 1_000_000)
+def test_a_worker_waits_until_other_work_is_due(scene: Scene) -> None:
     scene.worker._due_ms = NOW_MS + 400
-    announced: list[bool] = []
-
-    def poll(seconds: float) -> list[tuple[int, int]]:
-        announced.append(scene.announced)
-        scene.calls.append(("poll.poll", seconds))
-        return []
-
-    vars(scene.poll).update(poll=poll)
     scene.worker._turn()
-    assert scene.waits() == [0.4]
-    scene.drain.next_expiry_ms = NOW_MS + 30
-    scene.worker._turn()
-    assert scene.waits() == [0.03]
+    assert scene.names == ["drain.wait", "drain.run"]
+    assert scene.waits() == [(NOW_MS + 400, NOW_MS + 400)]
+
+
+def test_a_worker_with_replicas_waits_for_them_too_and_announces_its_sleep_first(scene: Scene) -> None:
+    """A leader that writes while nobody has announced a sleep writes no event."""
+    scene.worker._due_ms = NOW_MS + 400
     scene.replicas.active = True
-    scene.replicas.answers = {"next_due_ms": NOW_MS + 20, "turn": False, "pending": False}
+    scene.replicas.answers = {"next_due_ms": NOW_MS + 20, "turn": False}
+    announced: list[bool] = []
+    scene.replicas.pending = lambda: announced.append(scene.announced)
     scene.worker._turn()
-    assert scene.waits() == [0.02]
-    assert announced == [True] * 3
-    assert not scene.announced
-
-
-def test_entries_that_arrive_before_the_sleep_are_drained_without_a_wait(scene: Scene) -> None:
-    """Their client has found the worker awake, and wrote no event."""
-    counts = iter([0, 1])
-
-    class Late(Part):
-        @property
-        def waiting(self) -> int:
-            return next(counts)
-
-    late: Any = Late("drain", scene.calls, next_expiry_ms=LATER, out=scene.out)
-    scene.worker.drain = late
-    scene.out[Drained.COUNT] = 1
-    scene.worker._turn()
-    assert scene.waits() == []
-    assert not scene.announced
+    assert scene.waits() == [(NOW_MS + 400, NOW_MS + 20)]
+    assert announced == [True]
 
 
 def test_records_of_a_leader_that_arrive_before_the_sleep_are_copied_without_a_wait(scene: Scene) -> None:
+    scene.worker._due_ms = LATER
     scene.replicas.active = True
     scene.replicas.answers = {"turn": False, "pending": True}
     scene.worker._turn()
-    assert scene.waits() == []
+    assert scene.waits() == [(LATER, AT_ONCE)]
     assert not scene.announced
 
 
-def test_a_worker_that_waits_for_room_in_a_completion_ring_tries_again_soon(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "monotonic_ns", lambda: NOW_MS * 1_000_000)
-    scene.worker._due_ms = NOW_MS + 400
-    scene.drain.waiting = 1
-    scene.worker._turn()
-    assert scene.waits() == [BLOCKED_MS / 1000]
-
-
-def test_a_busy_worker_does_all_other_work_after_some_drains(scene: Scene) -> None:
-    scene.drain.waiting = 1
-    scene.drain.answers["run"] = 1
-    scene.worker._turn()
-    assert scene.names.count("drain.run") == BUSY_TURNS
-    assert "housekeeping.run" in scene.names
-    assert scene.waits() == [0]
-
-
-def test_replicas_get_a_turn_after_each_drain(scene: Scene) -> None:
+@pytest.mark.parametrize("appended", [False, True])
+def test_replicas_get_a_turn_after_each_drain(scene: Scene, appended: bool) -> None:
+    scene.worker._due_ms = LATER
     scene.replicas.active = True
     turns = iter([True, False])
     scene.replicas.turn = lambda now_ms: (scene.calls.append(("turn", now_ms)), next(turns))[1]
-    scene.replicas.answers = {"pending": True}
+    scene.replicas.answers = {"pending": False, "next_due_ms": NOW_MS + 20}
+    scene.drain.answers["run"] = int(appended)
     scene.worker._turn()
-    assert scene.calls[:2] == [("turn", NOW_MS)] * 2
+    scene.worker._turn()
+    assert [call for call in scene.calls if call[0] == "turn"] == [("turn", NOW_MS)] * 2
+    assert scene.waits() == [(LATER, AT_ONCE), (LATER, AT_ONCE if appended else NOW_MS + 20)]
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_an_append_does_no_other_work_before_it_is_due_and_an_interrupt_does(
     scene: Scene, interrupted: bool
 ) -> None:
-    scene.worker._due_ms = LATER
-    scene.ready(scene.worker.sleeper.event_fd)
     if interrupted:
         scene.worker.sleeper.interrupt()
-    scene.worker._wait_for_events(0)
+    scene.worker._turn()
     assert ("housekeeping.run" in scene.names) == interrupted
+    scene.calls.clear()
+    scene.worker._turn()
+    assert scene.names == ["drain.wait", "drain.run"]
 
 
-def test_a_delayed_produce_that_expires_is_other_work(scene: Scene) -> None:
-    scene.worker._due_ms = LATER
-    scene.drain.next_expiry_ms = 0
-    scene.worker._wait_for_events(0)
-    assert "durability.expire" in scene.names
-
-
-def test_a_message_of_control_is_other_work(scene: Scene) -> None:
-    scene.worker._due_ms = LATER
-    scene.ready(999)
-    scene.worker._wait_for_events(0)
-    assert "link.take" in scene.names
+def test_other_work_is_done_before_the_next_drain_and_gets_its_next_time(scene: Scene) -> None:
+    scene.drain.answers["wait"] = Found.OTHER
+    scene.worker._turn()
+    assert scene.names.index("link.take") < scene.names.index("drain.run")
+    assert scene.worker._due_ms == NOW_MS + 1000
 
 
 @pytest.mark.parametrize("unanswered", [False, True])
 def test_the_end_of_a_sync_is_taken_and_full_rings_are_other_work(scene: Scene, unanswered: bool) -> None:
-    scene.worker._due_ms = LATER
     scene.durability.unanswered = unanswered
-    scene.ready(scene.worker._synced_fd)
-    scene.worker._wait_for_events(0)
-    assert "durability.take_flushed" in scene.names
+    scene.worker._take_events(Found.SYNCED)
+    assert scene.names[0] == "durability.take_flushed"
     assert ("durability.answer_late" in scene.names) == unanswered
 
 
 @pytest.mark.parametrize("active", [False, True])
 def test_leaders_hear_of_the_end_of_a_sync_after_it_is_published(scene: Scene, active: bool) -> None:
-    scene.worker._due_ms = LATER
     scene.replicas.active = active
-    scene.ready(scene.worker._synced_fd)
-    scene.worker._wait_for_events(0)
-    assert scene.names[1:] == ["durability.take_flushed", "replicas.synced"][: 1 + active]
+    scene.worker._take_events(Found.SYNCED)
+    assert scene.names == ["durability.take_flushed", "replicas.synced"][: 1 + active]
 
 
 def test_a_worker_polls_its_event_and_the_ends_of_syncs(scene: Scene) -> None:
+    scene.durability.answers["fileno"] = scene.real_durability.fileno()
     poll = scene.worker._new_poll()
+    assert scene.calls[-1] == ("drain.waits_for", poll.fileno(), scene.worker.sleeper.event_fd)
     assert poll.poll(0) == []
     os.eventfd_write(scene.worker.sleeper.event_fd, 1)
     assert [fd for fd, _ in poll.poll(5)] == [scene.worker.sleeper.event_fd]
     os.write(scene.real_durability._commit._results_write, b"x")
-    assert [fd for fd, _ in poll.poll(5)] == [scene.worker._synced_fd]
+    assert [fd for fd, _ in poll.poll(5)] == [scene.real_durability.fileno()]
     poll.close()
 
 

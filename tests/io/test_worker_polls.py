@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.io.append.drain import AT_ONCE
 from kbroker.io.busy_poll import BusyPoll
-from kbroker.io.worker import BLOCKED_MS
 from tests.io.worker_scene import LATER, NOW_MS, Scene
 
 
@@ -41,39 +41,32 @@ def test_a_worker_polls_after_its_last_work_and_then_sleeps(
     scene.worker._due_ms = NOW_MS + 400
     scene.worker._turn()
     assert "drain.poll" not in scene.names, "there was no work yet"
-    scene.calls.clear()
-    announced: list[bool] = []
-
-    def poll(_: int) -> int:
-        announced.append(scene.announced)
-        return 0
-
-    scene.drain.poll = poll
-    counts = iter([1, 0])
-    scene.replicas.active = True
-    scene.replicas.turn = lambda _: next(counts, 0)
-    scene.replicas.answers = {"pending": False, "next_due_ms": LATER}
-    for _ in range(3):
-        scene.worker._turn()
-    assert announced == [False] * 3
-    assert scene.waits() == [0] * 3, "what comes through descriptors has a turn, which does not block"
-    clock[0] += 1_000_000
-    scene.worker._turn()
-    assert len(announced) == 3
-    assert scene.waits() == [0.399]
-
-
-def test_a_worker_that_is_busy_for_long_polls_after_that(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = polling(scene, monkeypatch)
-    scene.drain.waiting = 1
+    assert scene.waits() == [(NOW_MS + 400, NOW_MS + 400)]
     scene.drain.answers["run"] = 1
     scene.worker._turn()
-    scene.drain.waiting = 0
-    clock[0] += 999_999
+    scene.drain.answers["run"] = 0
     scene.worker._turn()
-    assert scene.names.count("drain.poll") == 1
+    scene.calls.clear()
+    for _ in range(3):
+        scene.worker._turn()
+    assert scene.names == ["drain.wait", "drain.poll", "drain.run"] * 3
+    assert scene.waits() == [(NOW_MS + 400, 0)] * 3, "what comes through descriptors has a turn"
+    clock[0] += 1_000_000
+    scene.worker._turn()
+    assert "drain.poll" not in scene.names
+    assert scene.waits() == [(NOW_MS + 400, NOW_MS + 400)]
+
+
+def test_a_worker_with_replicas_polls_after_their_work(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    polling(scene, monkeypatch)
+    scene.worker._due_ms = LATER
+    scene.replicas.active = True
+    turns = iter([True, False])
+    scene.replicas.turn = lambda _: next(turns)
+    scene.worker._turn()
+    assert scene.waits() == [(LATER, AT_ONCE)]
+    scene.worker._turn()
+    assert scene.names == ["drain.wait", "drain.poll", "drain.run"]
 
 
 def test_a_worker_whose_clients_have_no_room_for_answers_does_not_poll(
@@ -81,10 +74,8 @@ def test_a_worker_whose_clients_have_no_room_for_answers_does_not_poll(
 ) -> None:
     """Its entries would end each look at once."""
     polling(scene, monkeypatch)
-    scene.worker._due_ms = NOW_MS + 400
     assert scene.worker._busy_poll is not None
     scene.worker._busy_poll.worked()
-    scene.drain.waiting = 1
+    scene.drain.blocked = True
     scene.worker._turn()
-    assert "drain.poll" not in scene.names
-    assert scene.waits() == [BLOCKED_MS / 1000]
+    assert scene.names == ["drain.wait", "drain.run"]

@@ -1,6 +1,5 @@
 """An IO worker whose parts note their calls."""
 
-import select
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,8 +57,8 @@ class Scene:
         self.worker = Worker(context)
         self.real_drain, self.real_durability = self.worker.drain, self.worker.durability
         self.out = Drained.row()
-        self.drain = self._part("drain", waiting=0, next_expiry_ms=LATER, out=self.out)
-        self.drain.answers = {"run": 0, "touched_slots": [SLOT], "failures": [], "notify": 0}
+        self.drain = self._part("drain", waiting=0, blocked=False, for_python=False, out=self.out)
+        self.drain.answers = {"run": 0, "wait": 0, "touched_slots": [SLOT], "failures": [], "notify": 0}
         self.replicas = self._part("replicas", active=False, begin=None)
         self.replicas.leading = Part("leading", self.calls)
         self.logs = self._part("logs", count=0)
@@ -73,17 +72,11 @@ class Scene:
         self.held = self._part("held", unanswered=False)
         for name in ("handles", "deletions", "log_start_replies", "cleaning"):
             self._part(name)
-        self.poll = self.worker._poll = Part("poll", self.calls)  # type: ignore[assignment]
-        self.ready()
 
     def _part(self, name: str, **given: Any) -> Any:
         part = Part(name, self.calls, **given)
         setattr(self.worker, name, part)
         return part
-
-    def ready(self, *fds: int) -> None:
-        """These descriptors are readable at the next wait."""
-        self.poll.answers["poll"] = [(fd, select.EPOLLIN) for fd in fds]
 
     @property
     def names(self) -> list[str]:
@@ -97,11 +90,12 @@ class Scene:
         """One drain with this result; returns whether there may be more."""
         for name, value in words.items():
             self.out[getattr(Drained, name)] = value
+        self.drain.for_python = bool(words)
         self.drain.answers["run"] = taken
         return self.worker._append()
 
-    def waits(self) -> list[float]:
-        """The seconds of each wait for events; forgets all calls."""
-        found = [arguments[0] for name, *arguments in self.calls if name == "poll.poll"]
+    def waits(self) -> list[tuple[Any, ...]]:
+        """When other work is due, and the end, of each wait; forgets all calls."""
+        found = [call[1:] for call in self.calls if call[0] == "drain.wait"]
         self.calls.clear()
         return found

@@ -132,7 +132,6 @@ def test_a_connection_that_continues_in_a_turn_requests_no_further_turn(monkeypa
     monkeypatch.setattr("kbroker.net.process.resume", lambda _, row: words.put(Context.DIRTY, row))
     process.tables = SimpleNamespace(words=words, address=0)
     process.forwarding = SimpleNamespace(link=object())
-    process.quotas = SimpleNamespace(active=False)
     process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
     process.handoff = SimpleNamespace(closed_ids=[])
     process._turn_requested = process._in_turn = False
@@ -163,7 +162,6 @@ def test_a_turn_that_fails_leaves_no_connection(monkeypatch: Any) -> None:
     called: list[Any] = []
     process.tables = SimpleNamespace(words=Context.row(), address=0)
     process.forwarding = SimpleNamespace(link=object())
-    process.quotas = SimpleNamespace(active=False)
     process._turn_requested = True
     process._loop = SimpleNamespace(call_soon=called.append)
     with pytest.raises(RuntimeError):
@@ -177,11 +175,10 @@ def test_a_process_that_polls_has_one_call_after_each_turn_of_the_loop(monkeypat
     called: list[Any] = []
     words = Context.row()
     words[Context.DIRTY] = words[Context.STALLED] = -1
-    words[Context.POLLING] = 1
+    words[Context.POLLING] = words[Context.LEFT] = 1
     monkeypatch.setattr("kbroker.net.process.pump", lambda _: 0)
     process.tables = SimpleNamespace(words=words, address=0)
     process.forwarding = SimpleNamespace(link=object())
-    process.quotas = SimpleNamespace(active=False)
     process.checks, process.transactions = SimpleNamespace(undecided={}), SimpleNamespace(held={})
     process.handoff = SimpleNamespace(closed_ids=[])
     process._turn_requested = process._in_turn = process._poll_requested = False
@@ -192,7 +189,7 @@ def test_a_process_that_polls_has_one_call_after_each_turn_of_the_loop(monkeypat
     assert called == [process._poll_on]
     called.pop()()
     assert called == [process._poll_on]
-    words[Context.POLLING] = 0
+    words[Context.POLLING] = words[Context.LEFT] = 0
     called.pop()()
     assert called == []
 

@@ -59,7 +59,7 @@ def test_a_process_that_does_not_poll_announces_its_sleep_at_once() -> None:
     assert pump(tables.address) == 0
     assert sleeps(tables)
     words = tables.words
-    assert not words[[Context.MORE, Context.POLLING, Context.STAT_POLLED_NS]].any()
+    assert not words[[Context.MORE, Context.LEFT, Context.POLLING, Context.STAT_POLLED_NS]].any()
 
 
 def test_a_process_polls_until_its_time_after_the_last_work_is_over() -> None:
@@ -69,7 +69,7 @@ def test_a_process_polls_until_its_time_after_the_last_work_is_over() -> None:
     words[Context.LAST_WORK_NS] = began = time.monotonic_ns()
     for _ in range(3):
         assert pump(tables.address) == 0
-        assert (words[Context.MORE], words[Context.POLLING]) == (0, 1)
+        assert (words[Context.MORE], words[Context.POLLING], words[Context.LEFT]) == (0, 1, 1)
         assert not sleeps(tables)
     passed = time.monotonic_ns() - began
     assert passed >= 3 * POLL_TURN_NS
@@ -81,6 +81,13 @@ def test_a_process_polls_until_its_time_after_the_last_work_is_over() -> None:
     counted = words[Context.STAT_POLLED_NS]
     pump(tables.address)
     assert words[Context.STAT_POLLED_NS] == counted, "a sleeping process was counted as polling"
+
+
+def test_a_block_for_control_is_left_to_python() -> None:
+    tables = new_tables()
+    tables.words[Context.LINK_USED] = 100
+    assert pump(tables.address) == 0
+    assert tables.words[Context.LEFT] == 1
 
 
 def test_work_begins_the_time_of_polling_again() -> None:

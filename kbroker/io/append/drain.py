@@ -20,11 +20,13 @@ from kbroker.io.append.rows import (
     Drained,
     Environment,
     Held,
+    Rest,
     SyncJob,
     SyncRow,
 )
 from kbroker.ipc.ring import acks_of, pack_acks, timeout_ms_of
 from kbroker.ipc.shared import Shared
+from kbroker.kernels.libc import Epoll
 from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.records import ControlType, read_batches, read_marker
@@ -32,6 +34,7 @@ from kbroker.protocol.schema import ProtocolError
 from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 
 Words = NDArray[np.int64]
+AT_ONCE = drain_kernel.AT_ONCE
 NEVER = AppendRow.NEVER
 
 
@@ -91,12 +94,16 @@ class Drain:
         )
         self._syncs_scratch: NDArray[np.uint8] = np.zeros(SyncJob.STRIDE * SyncJob.MAX_JOBS, np.uint8)
         self._sync_results: Words = np.zeros((3 * SyncJob.MAX_JOBS, 3), np.int64)
+        self._events: NDArray[np.uint8] = np.zeros(Epoll.STRIDE * Environment.MAX_EVENTS, np.uint8)
+        self._line = shared.processes[shared.worker_process(worker)]
         self.syncs: Words = SyncRow.table(partitions)
         self._delayed: Words = DelayedProduce.table(1)
         self._lists: Words = DelayedList.table(partitions + 1)
+        self.for_python = False
         self.env = self._environment()
         self._grow()
         self._clients: Words = Client.table(shared.sizes.clients)
+        self._address, self._client_rows = int(self.env.ctypes.data), int(self._clients.ctypes.data)
         for client in range(shared.sizes.clients):
             row = self._clients[client]
             row[Client.APPEND_RING] = shared.append_ring(client, worker)
@@ -119,6 +126,9 @@ class Drain:
         env[Environment.DELAYED_DUE_MS] = NEVER
         env[Environment.SYNC_JOBS] = env[Environment.SYNC_RESULTS] = -1
         env[Environment.SYNC_SCRATCH] = self._syncs_scratch.ctypes.data
+        env[Environment.EVENTS] = self._events.ctypes.data
+        env[Environment.PROCESS_LINE] = self._line.ctypes.data
+        env[Environment.EPOLL_FD] = env[Environment.EVENT_FD] = -1
         return env
 
     def _grow(self) -> None:
@@ -133,32 +143,55 @@ class Drain:
         free[-1] = self.env[Environment.DELAYED_FREE]
         self._delayed[first:, DelayedProduce.NEXT] = free
         self.env[Environment.DELAYED_FREE] = first
-        self._delayed_room = count - Batch.ROWS - 1
+        self.env[Environment.DELAYED_ROOM] = count - Batch.ROWS - 1
 
     def run(self) -> int:
-        """One kernel call; returns how many entries it took. ``out`` holds its other results."""
+        """One kernel call; returns how many entries it took. If `for_python` is set, ``out`` says
+        what it leaves to Python."""
         producers = self.producers
-        if producers.room <= 0:
-            producers.make_room(Batch.ROWS)
-        if self.env[Environment.DELAYED_COUNT] > self._delayed_room:
-            self._grow()
-        drain_kernel.drain(
+        rest = drain_kernel.drain(
             self.env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
             self._chains, self._touched, self._failed, self._delayed, self._lists, self.syncs, self.counters,
             self.out,
         )  # fmt: skip
+        self.for_python = rest & Rest.EVENTS != 0
+        if rest & Rest.ROOM:
+            self._make_room_for_next()
+        return rest >> Rest.COUNT_SHIFT
+
+    def _make_room_for_next(self) -> None:
+        producers = self.producers
         if added := int(self.out[Drained.PRODUCERS]):
             producers.claimed(added)
-        return int(self.out[Drained.COUNT])
+        if producers.room <= 0:
+            producers.make_room(Batch.ROWS)
+        if self.env[Environment.DELAYED_COUNT] > self.env[Environment.DELAYED_ROOM]:
+            self._grow()
 
     def make_room(self) -> None:
         """Grow the producer table: the kernel stopped because it was full."""
         self.producers.make_room(Batch.ROWS)
 
+    def waits_for(self, epoll_fd: int, event_fd: int) -> None:
+        """The descriptors of `wait`: the worker's epoll, and in it the eventfd that its peers
+        write."""
+        self.env[Environment.EPOLL_FD], self.env[Environment.EVENT_FD] = epoll_fd, event_fd
+
+    def wait(self, due_ms: int, until_ms: int) -> int:
+        """Wait for entries, a descriptor or a time (CLOCK_MONOTONIC); returns `Found`.
+
+        due_ms: other work is due. until_ms: the wait ends; AT_ONCE."""
+        return drain_kernel.wait(self._address, self._client_rows, len(self._clients), due_ms, until_ms)
+
     @property
     def waiting(self) -> int:
         """Entries in the append rings now."""
-        return int(drain_kernel.waiting_entries(self._clients))
+        return drain_kernel.waiting_entries(self._client_rows, len(self._clients))
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the last run took nothing because its clients have no room for answers."""
+        return bool(self.env[Environment.BLOCKED])
 
     def poll(self, time_ns: int) -> int:
         """Wait without sleeping until entries are in the append rings, for at most this time;
@@ -235,7 +268,7 @@ class Drain:
 
     def hold(self, held: HeldAppend) -> None:
         """Add a delayed produce for an append that Python handles."""
-        if self.env[Environment.DELAYED_COUNT] > self._delayed_room:
+        if self.env[Environment.DELAYED_COUNT] > self.env[Environment.DELAYED_ROOM]:
             self._grow()
         batch: Words = Batch.row()
         batch[Batch.CLIENT], batch[Batch.TOKEN], batch[Batch.SLOT] = (

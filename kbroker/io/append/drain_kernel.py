@@ -33,21 +33,35 @@ from kbroker.io.append.rows import (
     Drained,
     Environment,
     FollowUp,
+    Found,
     Held,
+    Rest,
     Stop,
 )
 from kbroker.io.append.write_kernel import index_batches, reserve_ahead, write_batches
-from kbroker.ipc.layout import AppendEntry, Completion, Counter, Operation, Slot, SlotFlag
+from kbroker.ipc.layout import AppendEntry, Completion, Counter, Operation, ProcessLine, Slot, SlotFlag
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import CLOCK_MONOTONIC, CLOCK_REALTIME, clock_ns, sched_yield
-from kbroker.kernels.memory import fence, load_i64, store_release
+from kbroker.kernels.libc import (
+    CLOCK_MONOTONIC,
+    CLOCK_REALTIME,
+    Epoll,
+    clock_ns,
+    epoll_wait,
+    sched_yield,
+)
+from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i64, store_release
+from kbroker.kernels.rows import get, put
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
+
+MAX_WITHOUT_EPOLL = 32  # calls in a row that do not ask epoll, because entries wait
+AT_ONCE = -1
+BLOCKED_MS = 1  # between two tries when a completion ring is full
 
 
 @inlined
@@ -68,7 +82,10 @@ def plan(
         ring = client[Client.APPEND_RING]
         # one place in the completion ring is reserved for each held or notified entry by taking
         # half of what is free
-        limit = min(ring_ready(ring), quota, ring_free(client[Client.COMPLETION_RING], capacity) >> 1)
+        ready = ring_ready(ring)
+        limit = min(ready, quota, ring_free(client[Client.COMPLETION_RING], capacity) >> 1)
+        if limit <= 0 and ready > 0:
+            env[Environment.BLOCKED] = 1
         tail = load_i64(ring + TAIL)
         for n in range(limit):
             entry = ring_entry(ring, capacity, tail + n)
@@ -191,19 +208,32 @@ def complete(
             store_release(ring + TAIL, load_i64(ring + TAIL) + clients[c, Client.CONSUMED])
 
 
+@inlined
+def rest_of(env: Words, out: Words) -> int:
+    rest = out[Drained.COUNT] << Rest.COUNT_SHIFT
+    events = out[Drained.STOP] | out[Drained.FAILED] | out[Drained.HELD]
+    if events | out[Drained.NOTIFY_AGAIN] | out[Drained.FOLLOW_UP]:
+        rest |= Rest.EVENTS
+    if out[Drained.PRODUCERS] > 0 or env[Environment.DELAYED_COUNT] > env[Environment.DELAYED_ROOM]:
+        rest |= Rest.ROOM
+    return rest
+
+
 @kernel(
-    "void(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64, int64[:, ::1], "
+    "int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64, int64[:, ::1], "
     "int64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[::1])"
 )
 def drain(
     env: Words, clients: Table, slots: Table, rows: Table, producers: Table, producer_room: int,
     batches: Table, chains: Table, touched: Words, failed: Table, delayed: Table, lists: Table, syncs: Table,
     counters: Table, out: Words,
-) -> None:  # fmt: skip
-    """Take, write, publish and complete; results in ``out`` (see Drained)."""
+) -> int:  # fmt: skip
+    """Take, write, publish and complete; results in ``out`` (see Drained). Returns `Rest` and, above
+    it, how many entries were taken."""
     out[:] = 0
     clock = env[Environment.CLOCK]
     out[Drained.NOW_MS] = clock_ns(CLOCK_REALTIME, clock) // 1_000_000
+    env[Environment.BLOCKED] = 0
     plan(env, clients, slots, rows, producers, producer_room, batches, chains, touched, out)
     began = clock_ns(CLOCK_MONOTONIC, clock) if out[Drained.COUNT] > 0 else 0
     needs_sync = False
@@ -245,21 +275,72 @@ def drain(
             out[Drained.NOTIFY_AGAIN] |= missed
     wake_clients(env, clients)
     if out[Drained.COUNT] > 0:  # no sender waits for this any more
+        env[Environment.BLOCKED] = 0
         for t in range(out[Drained.TOUCHED]):
             if touched[t] >= 0:
                 reserve_ahead(rows[touched[t]], out[Drained.NOW_MS])
         count_appends(env, batches, out)
         add(env[Environment.METRICS] + 8 * ml.DRAINS, 1)
         observe(env[Environment.METRICS] + 8 * ml.DRAIN_SECONDS, out[Drained.NOW_NS] - began)
+    return rest_of(env, out)
 
 
-@kernel("int64(int64[:, ::1])")
-def waiting_entries(clients: Table) -> int:
-    """Entries in all append rings."""
+@inlined
+def count_waiting(clients: int, count: int) -> int:
     total = 0
-    for c in range(clients.shape[0]):
-        total += ring_ready(clients[c, Client.APPEND_RING])
+    for c in range(count):
+        total += ring_ready(get(clients + c * Client.STRIDE, Client.APPEND_RING))
     return total
+
+
+@kernel("int64(int64, int64)")
+def waiting_entries(clients: int, count: int) -> int:
+    """Entries in all append rings. clients, count: the address of the Client rows, and how many."""
+    return count_waiting(clients, count)
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def wait(env: int, clients: int, count: int, due_ms: int, until_ms: int) -> int:
+    """Wait for entries, a descriptor or a time, and return `Found`; at once while entries wait, if
+    there is room for their answers, or if until_ms is AT_ONCE. CLOCK_MONOTONIC in due_ms: other
+    work is due; until_ms: the wait ends.
+
+    Where entries always wait, one of MAX_WITHOUT_EPOLL calls asks epoll.
+    """
+    blocked = get(env, Environment.BLOCKED) != 0
+    sleeps = until_ms >= 0 and (blocked or count_waiting(clients, count) == 0)
+    asked = get(env, Environment.WITHOUT_EPOLL) + 1
+    if not sleeps and asked < MAX_WITHOUT_EPOLL:
+        put(env, Environment.WITHOUT_EPOLL, asked)
+        return 0
+    put(env, Environment.WITHOUT_EPOLL, 0)
+    line = get(env, Environment.PROCESS_LINE)
+    clock = get(env, Environment.CLOCK)
+    began = clock_ns(CLOCK_MONOTONIC, clock)
+    due_ms = min(due_ms, get(env, Environment.DELAYED_DUE_MS))
+    timeout_ms = 0
+    if sleeps and until_ms > 0:
+        store_i64(line, 1)
+        fence()
+        waiting = count_waiting(clients, count)
+        if waiting == 0:
+            timeout_ms = max(0, min(due_ms, until_ms) - began // 1_000_000)
+        elif blocked:
+            timeout_ms = BLOCKED_MS
+    events = get(env, Environment.EVENTS)
+    ready = epoll_wait(get(env, Environment.EPOLL_FD), events, Environment.MAX_EVENTS, timeout_ms)
+    woken = clock_ns(CLOCK_MONOTONIC, clock)
+    exchange(line, 0)
+    add(get(env, Environment.METRICS) + 8 * ml.IDLE_NS, woken - began)
+    store_i64(line + 8 * ProcessLine.HEARTBEAT_NS, woken)
+    found = Found.OTHER if ready < 0 or woken // 1_000_000 >= due_ms else 0
+    for i in range(ready):
+        fd = load_i32(events + i * Epoll.STRIDE + Epoll.DATA)
+        if fd == get(env, Environment.SYNC_RESULTS):
+            found |= Found.SYNCED
+        elif fd != get(env, Environment.EVENT_FD):
+            found |= Found.OTHER
+    return found
 
 
 @kernel("int64(int64[:, ::1], int64[::1], int64)")

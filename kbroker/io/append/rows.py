@@ -82,10 +82,11 @@ class AppendState(Values):
     DISK_FULL = 2  # KAFKA_STORAGE_ERROR
 
 
-class Environment(Row, writer="io", words=16):
+class Environment(Row, writer="io", words=24):
     """Addresses and limits of the drain kernel."""
 
     MAX_IOV = 1000  # below Linux's IOV_MAX of 1024
+    MAX_EVENTS = 8  # of descriptors that one wait takes
 
     CAPACITY = word("count", "entries of a ring")
     ONE = word("address", "an int64 of 1 (what an eventfd write sends)")
@@ -96,10 +97,24 @@ class Environment(Row, writer="io", words=16):
     METRICS = word("address", "this process's row of metric slots, shared")
     DELAYED_FREE = word("number", "first free DelayedProduce")
     DELAYED_COUNT = word("count", "delayed produces")
+    DELAYED_ROOM = word("count", "above which Python makes more room before the next drain")
     DELAYED_DUE_MS = word("ms", "no delayed produce expires before; CLOCK_MONOTONIC")
     SYNC_JOBS = word("descriptor", "end of the pipe to the threads that sync, -1 while there are none")
     SYNC_RESULTS = word("descriptor", "end of the pipe from them")
     SYNC_SCRATCH = word("address", "MAX_JOBS of SyncJob")
+    EPOLL_FD = word("descriptor", "of the worker's epoll")
+    EVENT_FD = word("descriptor", "of the worker's eventfd, in that epoll")
+    EVENTS = word("address", "MAX_EVENTS of epoll's events")
+    PROCESS_LINE = word("address", "the worker's row of ProcessLine, shared")
+    WITHOUT_EPOLL = word("count", "waits since epoll was last asked")
+    BLOCKED = word("flag", "1: the last drain took nothing, because no completion ring had room")
+
+
+class Found(Values):
+    """Bits of what a wait found besides entries."""
+
+    OTHER = 1  # a message, an expired delayed produce, or other work that is due
+    SYNCED = 2  # a sync has ended
 
 
 class Client(Row, writer="io"):
@@ -210,6 +225,14 @@ class Drained(Row, writer="io", words=16):
     NOW_MS = word("ms", "wall clock of the call")
     NOW_NS = word("ns", "CLOCK_MONOTONIC of the call")
     PRODUCERS = word("count", "producers added to the table")
+
+
+class Rest(Values):
+    """Bits of what a drain leaves to Python, with the number of entries that it took."""
+
+    EVENTS = 1  # in Drained
+    ROOM = 2  # for further producers or delayed produces
+    COUNT_SHIFT = 2
 
 
 class FollowUp(Values):

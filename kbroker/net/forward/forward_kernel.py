@@ -78,6 +78,7 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     row = connection_row(cx, connection)
     if (
         get(cx, Context.FORWARDING) == 0
+        or get(cx, Context.QUOTAS) != 0
         or get(row, Connection.FLAGS) & Flag.AUTHENTICATED == 0
         or (get(row, Connection.PEER) == 0 and get(row, Connection.FLAGS) & Flag.PEER_DUE == 0)
     ):

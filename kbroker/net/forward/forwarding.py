@@ -1,9 +1,9 @@
 """Requests that control serves, without Python: one block of requests is sent per turn, and blocks
 of answers come back.
 
-Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the block while
-`Context.FORWARDING` is set: while there is a link to control and no quota is set. Every other request goes
-through `dispatch.py`.
+Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the block while there
+is a link to control (`Context.FORWARDING`) and no quota is set (`Context.QUOTAS`). Every other
+request goes through `dispatch.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -253,8 +253,8 @@ class Forwarding:
         """There is a new link to control, or none: then the requests that control has not answered
         get no answer."""
         self.link = link
+        self._words[Context.FORWARDING] = link is not None
         if link is not None:
             return
-        self._words[Context.FORWARDING] = 0
         for row in np.flatnonzero(self._tables.connections[:, ConnectionRow.CALL]).tolist():
             self._close(self._connections[row], "control went away before it answered")

@@ -8,8 +8,6 @@ continues in the next round, after all others. A single request may cost MAX_REQ
 rest of its batches is checked one by one, when Python has time for it.
 """
 
-import platform
-
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import (
     EAGAIN,
@@ -27,9 +25,6 @@ from kbroker.kernels.memory import store_i32, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.rows import Connection, Context, Event, EventKind, Flag
 
-PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
-EPOLL_DATA = 4 if PACKED else 8
-EPOLL_STRIDE = 12 if PACKED else 16
 MAX_TURN_BYTES = 2 << 20
 MAX_REQUEST_BYTES = 4 << 20
 GZIP_WEIGHT = 4  # decompresses at a quarter of the speed of the check of records
@@ -70,7 +65,7 @@ def arm(cx: int, connection: int, mask: int) -> None:
         put(row, Connection.ARMED, mask)
         event = get(cx, Context.SCRATCH)
         store_i32(event, mask)
-        store_i64(event + EPOLL_DATA, connection)
+        store_i64(event + Epoll.DATA, connection)
         epoll_ctl(get(cx, Context.EPOLL_FD), Epoll.MODIFY, get(row, Connection.FD), event)
 
 

@@ -71,6 +71,7 @@ class Context(Row, writer="network"):
     NOW_MS = word("ms", "wall clock of this turn")
     NOW_NS = word("ns", "CLOCK_MONOTONIC of this turn")
     MORE = word("flag", "1: the turn ended with work left")
+    LEFT = word("flag", "1: more than events is left to Python: a block for control, or another turn")
 
     OUT = word("address", "scratch for answers")
     OUT_BYTES = word("bytes", "size of the scratch")
@@ -135,9 +136,8 @@ class Context(Row, writer="network"):
     SENT = word("descriptor", "pipe from them")
     BACK = word("address", "Box.BACK_BYTES for what senders give back")
 
-    FORWARDING = word(
-        "flag", "1: requests for control go into its block; 0: through Python (no link, quotas)"
-    )
+    FORWARDING = word("flag", "1: requests for control go into its block; 0: through Python, without a link")
+    QUOTAS = word("flag", "1: quotas are set, so that requests for control go through Python")
     FORWARDED = word("address", "rows of ForwardedApi, by API key")
     LINK_OUT = word("address", "the block for control")
     LINK_BYTES = word("bytes", "size of that block")

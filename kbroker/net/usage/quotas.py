@@ -30,7 +30,7 @@ from kbroker.metrics.slots import bind
 from kbroker.net.connections.connection import Connection, FilePart, Part, State
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Flag
+from kbroker.net.rows import Context, Flag
 from kbroker.net.usage.quota_use import QuotaUse
 from kbroker.net.usage.throttled_answer import throttle_time_ms, with_throttle_time
 from kbroker.protocol.api_keys import ApiKey
@@ -85,6 +85,7 @@ class Quotas:
         self._table.merge(changed)
         self._known.clear()
         self.active = self._table.has(*KEYS.values())
+        self._tables.words[Context.QUOTAS] = self.active
         for connection in connections:
             self.start(connection)
 

@@ -23,7 +23,7 @@ from kbroker.ipc.client_messages import Throttled
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.net.connections.connection import FilePart, Part, State
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Flag
+from kbroker.net.rows import Context, Flag
 from kbroker.net.usage import quotas
 from kbroker.net.usage.quotas import THROTTLED, Quotas
 from kbroker.net.usage.throttled_answer import throttle_time_ms
@@ -50,10 +50,12 @@ class Scene:
         self.let_go: list[int] = []
         self.rows = ConnectionRow.table(2)
         self.throttled: Counter[int] = Counter()
+        self.words = Context.row()
         tables: Any = SimpleNamespace(
             shared=Shared(Sizes(1, 1, 1, 8, 4096, quota_samples=4)),
             client=0,
             connections=self.rows,
+            words=self.words,
             metrics=SimpleNamespace(words=self.throttled),
         )
         config: Any = SimpleNamespace(get_int=lambda name: 1)
@@ -353,9 +355,11 @@ def test_new_quotas_hold_at_once_and_removed_ones_no_more(scene: Make) -> None:
     assert kbroker.produced(10_000) == 0
     kbroker.change(**{PRODUCER_BYTE_RATE: 100})
     assert kbroker.quotas.active
+    assert kbroker.words[Context.QUOTAS] == 1, "kernels leave requests for control to Python"
     assert kbroker.produced(10_000) > 0
     kbroker.change()
     assert not kbroker.quotas.active
+    assert kbroker.words[Context.QUOTAS] == 0
     assert kbroker.produced(10_000) == 0
 
 
