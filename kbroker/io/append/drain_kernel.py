@@ -51,7 +51,15 @@ from kbroker.kernels.libc import (
     epoll_wait,
     sched_yield,
 )
-from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i64, store_release
+from kbroker.kernels.memory import (
+    INT32_MAX,
+    exchange,
+    fence,
+    load_i32,
+    load_i64,
+    store_i64,
+    store_release,
+)
 from kbroker.kernels.rows import get, put
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe
@@ -324,7 +332,7 @@ def wait(env: int, clients: int, count: int, due_ms: int, until_ms: int) -> int:
         fence()
         waiting = count_waiting(clients, count)
         if waiting == 0:
-            timeout_ms = max(0, min(due_ms, until_ms) - began // 1_000_000)
+            timeout_ms = min(INT32_MAX, max(0, min(due_ms, until_ms) - began // 1_000_000))
         elif blocked:
             timeout_ms = BLOCKED_MS
     events = get(env, Environment.EVENTS)
