@@ -183,7 +183,8 @@ def _empty(batch: RecordBatch) -> bytes:
 
 
 def _seal(batch: RecordBatch, fields: tuple[int, int, int, int], count: int, packed: bytes) -> bytes:
-    """A batch with the header of the original. fields:  attributes, last offset delta, base and largest timestamp."""
+    """A batch with the header of the original. fields: attributes, last offset delta, base and
+    maximum timestamp. count: of its records."""
     producer = batch.producer_id, batch.producer_epoch, batch.base_sequence
     head = batch.base_offset, b.HEADER_BYTES - b.LENGTH_OVERHEAD + len(packed), batch.partition_leader_epoch
     out = bytearray(HEADER.pack(*head, b.MAGIC_V2, 0, *fields, *producer, count) + packed)

@@ -24,7 +24,8 @@ MAX_BYTES = 64 << 20
 PATIENCE_S = 10.0
 BAD_LOGIN = "not a valid URL; in a password write / as %2F, ? as %3F and # as %23"
 BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-"""Answers to a login or a connection too many, and while the broker cannot check a login."""
+"""Answers while there are too many logins or connections, and while the broker cannot check a
+login."""
 AS_JSON = {"Content-Type": "application/json"}
 SPEAKS_TLS = b"this port speaks https"
 """The answer of a port with kbroker.http.ssl.listener to plain HTTP."""
@@ -79,8 +80,8 @@ class ConsoleLink:
         return answer.status, body
 
     def get_json(self, path: str, member: str) -> Any:
-        """An answer of the console's API. member: one that it has. Raises Unreachable (also while
-        the broker starts), CommandFailed, UsageFailed."""
+        """An answer of the console's API. member: a name that it must have. Raises Unreachable
+        (also while the broker starts), CommandFailed, UsageFailed."""
         code, data = self._api(path)
         if code == HTTPStatus.UNAUTHORIZED and self._login:
             self._log_in(*self._login)
@@ -109,7 +110,7 @@ class ConsoleLink:
         return answer.status, self._parsed(answer, body)
 
     def _parsed(self, answer: http.client.HTTPResponse, body: bytes) -> dict[str, Any]:
-        if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and not body:  # as to a connection too many
+        if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and not body:  # there are too many connections
             raise Unreachable(f"{self.shown}: {HTTPStatus(answer.status).phrase}")
         try:
             data = json.loads(body)
@@ -207,7 +208,7 @@ def _is_readable_on_the_way(url: str) -> bool:
 
 
 def _origin(url: str) -> dict[str, str]:
-    """Headers as of a page of this server: the console takes no login of another."""
+    """The headers that a page of this server sends: the console refuses logins from other pages."""
     parts = urlsplit(_whole(url))
     host = parts.netloc.rpartition("@")[2]
     return {"Host": host, "Origin": f"{parts.scheme}://{host}"}

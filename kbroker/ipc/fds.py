@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-_HEAD = struct.Struct("<qHHHB")  # ..., bytes of the host that follows
+_HEAD = struct.Struct("<qHHHB")  # connection id, listener, port, site, bytes of the host that follows
 _ID = struct.Struct("<q")
 CONNECTIONS_PER_MESSAGE = 16
 CONNECTION_BYTES = _HEAD.size + 255
@@ -32,7 +32,7 @@ RESTARTED = -1  # among the ids: a new network process; its predecessor's connec
 
 class Accepted(NamedTuple):
     """A client's connection: id unique within the broker's run, index of its listener, the peer's
-    address, number of the replica site whose port it came to."""
+    address, number of the replica site whose port it has connected to."""
 
     connection_id: int
     listener: int
@@ -53,9 +53,10 @@ def send_connections(channel: socket.socket, connections: Sequence[tuple[int, Ac
     """Pass descriptors on, CONNECTIONS_PER_MESSAGE at most; the caller then closes its own. False:
     the channel is full. OSError: it is broken."""
     body = bytearray()
-    for _, came in connections:
-        host = came.host.encode()
-        body += _HEAD.pack(came.connection_id, came.listener, came.port, came.site, len(host)) + host
+    for _, accepted in connections:
+        host = accepted.host.encode()
+        head = accepted.connection_id, accepted.listener, accepted.port, accepted.site, len(host)
+        body += _HEAD.pack(*head) + host
     rights = array.array("i", [fd for fd, _ in connections])
     try:
         channel.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
@@ -65,8 +66,8 @@ def send_connections(channel: socket.socket, connections: Sequence[tuple[int, Ac
 
 
 def receive_connections(channel: socket.socket) -> list[tuple[Accepted, int]]:
-    """The next connections with their descriptors, or LOST; none when there is none now. EOFError:
-    the acceptor has ended."""
+    """The next connections, each with its descriptor or LOST; empty if none was sent. EOFError: the
+    acceptor has ended."""
     room = CONNECTIONS_PER_MESSAGE * CONNECTION_BYTES
     space = socket.CMSG_SPACE(4 * CONNECTIONS_PER_MESSAGE)
     try:

@@ -58,9 +58,8 @@ class CodecLibraries:
         self._find_zlib()
 
     def _find_zstd(self) -> None:
-        spec = find_spec(
-            "zstandard._cffi"
-        )  # the build of zstandard's extension that shows zstd's own functions
+        # this build of zstandard's extension exports zstd's own functions
+        spec = find_spec("zstandard._cffi")
         if spec is None or spec.origin is None:
             return
         try:
@@ -75,9 +74,8 @@ class CodecLibraries:
 
     def _find_zlib(self) -> None:
         try:
-            library = ctypes.CDLL(
-                getattr(zlib, "__file__", None)
-            )  # built into the interpreter: its own symbols
+            # without a file zlib is built into the interpreter, which exports its functions
+            library = ctypes.CDLL(getattr(zlib, "__file__", None))
             found = _address(library.inflate), _address(library.inflateReset2)
             stream = int(self._stream.ctypes.data)
             version = zlib.ZLIB_VERSION.encode()

@@ -3,9 +3,9 @@ compiler.
 
 Importing numba and loading each cached kernel with it takes a third of a second and tens of
 megabytes, in a process that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own
-results into an image beside numba's cache. A process that says `use` before it imports the first
-kernel gets the functions from there; every other one (tests, tools that compile kernels of their
-own) gets them from numba.
+results into an image beside numba's cache. A process that calls `use` before it imports the first
+kernel gets the functions from there; all others (tests, tools that compile kernels of their own)
+get them from numba.
 
 The image holds linked code, which processes map and share (`linking/shared_image.py`). For
 processors and code that the linker does not know it holds object files, which LLVM links in each

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 from kbroker.metrics import layout as ml
 
-SUB_BUCKETS = 1 << ml.SUB_BUCKET_BITS
-
 
 def upper_bound_ns(bucket: int) -> float:
     """Maximum time in the bucket; infinity for the last one."""
     if bucket >= ml.HISTOGRAM_BUCKETS - 1:
         return float("inf")
-    shift = max(0, bucket // SUB_BUCKETS - 1)
+    shift = max(0, bucket // ml.SUB_BUCKETS - 1)
     units = (bucket - (shift << ml.SUB_BUCKET_BITS) + 1) << shift
     return units * ml.UNIT_DENOMINATOR / ml.UNIT_NUMERATOR
 

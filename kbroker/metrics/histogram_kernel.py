@@ -6,7 +6,6 @@ from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.metrics import layout as ml
 
 LAST = ml.HISTOGRAM_BUCKETS - 1
-SUB_BUCKETS = 1 << ml.SUB_BUCKET_BITS
 
 
 @intrinsic(lambda value: 64 - int(value).bit_length())
@@ -25,7 +24,7 @@ def bucket(nanoseconds: int) -> int:
     if nanoseconds <= 1:
         return 0
     units = (min(nanoseconds, 1 << 40) - 1) * ml.UNIT_NUMERATOR // ml.UNIT_DENOMINATOR
-    if units < SUB_BUCKETS:
+    if units < ml.SUB_BUCKETS:
         return units
     shift = 63 - leading_zeros(units) - ml.SUB_BUCKET_BITS
     return min(LAST, (shift << ml.SUB_BUCKET_BITS) + (units >> shift))

@@ -1,7 +1,7 @@
-"""Requests for ApiVersions, by which nearly every connection begins.
+"""ApiVersions, the first request of nearly every connection.
 
 Clients of the same software and client id send the same bytes, but for the correlation id. So an
-answer is cached for the bytes, and a new connection costs no decoding.
+answer is cached by the bytes of its request, and a new connection costs no decoding.
 """
 
 from collections.abc import Callable

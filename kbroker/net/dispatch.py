@@ -210,7 +210,7 @@ class Dispatch:
         return self.fetches.reads.source(fd)
 
     def divide_descriptors(self) -> None:
-        """Connections have come: keep no more files open than they leave descriptors for."""
+        """There are more connections: close cached files if they leave too few descriptors."""
         self.fetches.divide_descriptors()
 
     def on_read_ahead(self, token: int) -> None:

@@ -60,9 +60,9 @@ def _sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:
                 f"sasl.enabled.mechanisms to some of {', '.join(SUPPORTED)}"
             )
     if OAUTHBEARER in enabled:
-        from kbroker.net.security.oauth import usable  # few brokers use it
+        from kbroker.net.security.oauth import why_unusable  # few brokers use it
 
-        if (why := usable(config, endpoint.listener)) is not None:
+        if (why := why_unusable(config, endpoint.listener)) is not None:
             yield f"listener {endpoint.listener}: {why}"
     if PLAIN in enabled:
         key = f"listener.name.{endpoint.listener.lower()}.plain.sasl.jaas.config"

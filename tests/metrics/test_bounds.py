@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from kbroker.metrics.bounds import EXPORTED, SUB_BUCKETS, UPPER_NS, quantile_ns, upper_bound_ns
-from kbroker.metrics.layout import HISTOGRAM_BUCKETS
+from kbroker.metrics.bounds import EXPORTED, UPPER_NS, quantile_ns, upper_bound_ns
+from kbroker.metrics.layout import HISTOGRAM_BUCKETS, SUB_BUCKETS
 
 UNIT_NS = 3125 / 32
 

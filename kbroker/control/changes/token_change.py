@@ -1,7 +1,7 @@
 """Changing delegation tokens: checked, stored, then valid for every login after the answer (KIP-48,
 KIP-373).
 
-Kafka's DelegationTokenControlManager. Whether the client may ask at all is checked by the APIs.
+Kafka's DelegationTokenControlManager. The APIs check whether the client may make the request.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""Deletion of records from a partition with several replicas: complete when all available replicas
-have deleted them. Otherwise they would reappear under the next leader. Source: Kafka's
+"""DeleteRecords of a partition with several replicas: answered when all available replicas have
+deleted the records. Otherwise the records would reappear under the next leader. Source: Kafka's
 DelayedDeleteRecords and Partition.lowWatermarkIfLeader.
 """
 
@@ -18,9 +18,9 @@ CHECK_S = 0.01
 def deleted_everywhere(
     replication: Replication, partition: Partition, log_start: int, timeout_ms: int
 ) -> Deferred:
-    """The lowest log start when it is there in each replica, from the leader's reply on. Or a
-    KafkaError: REQUEST_TIMED_OUT, and NOT_LEADER_OR_FOLLOWER when another one leads, which may not
-    have it."""
+    """The log start of the leader's reply, once all available replicas have reached it. Or a
+    KafkaError: REQUEST_TIMED_OUT, or NOT_LEADER_OR_FOLLOWER when another replica leads, which may
+    still have the records."""
     answer, broker = Deferred(), replication.broker
     leader, epoch = partition.leader, partition.leader_epoch
     deadline = time.monotonic() + timeout_ms / 1000

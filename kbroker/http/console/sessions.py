@@ -1,4 +1,4 @@
-"""Sessions of logged-in users, and the limits of logins: of failed ones, and of those at a time."""
+"""Sessions of logged-in users; the limits of failed logins, and of logins at the same time."""
 
 import hmac
 import secrets
@@ -23,12 +23,12 @@ TRIES = 5
 TRIES_ALL = 60
 PER_S = 60.0
 RESERVE_S = 2.0
-"""After too many failures of all addresses together, an address without one may still try once, and
-in all one of them in this time."""
+"""After too many failures of all addresses together, one login in this time is still allowed, from
+an address without a failure."""
 ADDRESSES = 1024
 LOGINS, LOGINS_OF_AN_ADDRESS = 16, 2
-"""Logins that the broker checks at a time. It lets one of an address with many wrong guesses wait
-up to ten seconds: TRIES_ALL of them a minute never take all places."""
+"""Logins that the broker checks at the same time. It delays those of an address with many wrong
+guesses by up to ten seconds each; even TRIES_ALL of these a minute do not take all places."""
 
 
 class Session:
@@ -100,9 +100,9 @@ class Sessions:
 class Attempts:
     """Limits failed logins per minute, by address and in total. Thread-safe.
 
-    Failures of other addresses never exclude an address from which a user has logged in, and
-    exclude one without failures only while others try as well. The addresses of an IPv6 network
-    (/64) count as one, because each host has as many as it likes.
+    Too many failures in total exclude all addresses, except those from which a user has logged in
+    before, and one address without a failure each RESERVE_S. The addresses of an IPv6 network (/64)
+    count as one, because each host has as many as it likes.
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class Attempts:
 
 
 class LoginPlaces:
-    """Places of logins until the broker has answered. Thread-safe. Those of one address do not take
-    the places of others; the addresses of an IPv6 network count as one."""
+    """Logins that wait for the broker's answer: a limited number, in total and of each address. The
+    addresses of an IPv6 network count as one. Thread-safe."""
 
     def __init__(self) -> None:
         self._taken: Counter[str] = Counter()

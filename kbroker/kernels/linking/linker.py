@@ -205,7 +205,7 @@ class Linker:
         """An address of 64 bits: in an instruction, or in a table."""
         area, offset = location
         if target is None and addend:
-            raise CannotLink(f"an address {addend} bytes behind {name}")
+            raise CannotLink(f"an address {addend} bytes after {name}")
         if area is Area.CODE:
             found = (Area.FIXED, self._pointers[name]) if target is None else target
             first = area, offset - 2

@@ -1,5 +1,5 @@
-"""C functions for plain kernels: called by ctypes, after the memory that they will touch was
-checked."""
+"""C functions for plain kernels: called by ctypes, after a check of the memory that they read or
+write."""
 
 import ctypes
 from collections.abc import Callable
@@ -26,18 +26,19 @@ def _iovecs(arguments: tuple[int, ...]) -> None:
         MEMORY.check(load_word(entry), load_word(entry + 8), "read")
 
 
-def _sizes(action: str, *reaches: tuple[int, int]) -> Callable[[tuple[int, ...]], None]:
-    """Checks (address, size) pairs, given which arguments they are."""
+def _sizes(action: str, *pairs: tuple[int, int]) -> Callable[[tuple[int, ...]], None]:
+    """A check of buffers. pairs: the numbers of the arguments with a buffer's address and size."""
 
     def check(arguments: tuple[int, ...]) -> None:
-        for address, size in reaches:
+        for address, size in pairs:
             MEMORY.check(arguments[address], arguments[size], action)
 
     return check
 
 
 def _fixed(action: str, argument: int, size: int) -> Callable[[tuple[int, ...]], None]:
-    """Checks a pointer to so many bytes, which may be null."""
+    """A check of a pointer that may be null. argument: its number; size: bytes that it points
+    to."""
 
     def check(arguments: tuple[int, ...]) -> None:
         if arguments[argument]:

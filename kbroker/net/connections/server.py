@@ -34,4 +34,4 @@ class Server(Protocol):
         """A range has been read into the page cache."""
 
     def divide_descriptors(self) -> None:
-        """Connections have come: keep no more files open than they leave descriptors for."""
+        """There are more connections: close cached files if they leave too few descriptors."""

@@ -200,7 +200,7 @@ def _check_scopes(claim: str, value: object) -> None:
         seen.add(text)
 
 
-def usable(config: BrokerConfig, listener: str) -> str | None:
+def why_unusable(config: BrokerConfig, listener: str) -> str | None:
     """The reason why a listener cannot offer this mechanism, None when it can."""
     url = config.of_listener(listener, f"{PREFIX}jwks.endpoint.url")
     if not isinstance(url, str) or not url.startswith(SCHEMES):

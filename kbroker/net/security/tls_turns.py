@@ -1,9 +1,9 @@
-"""TLS handshakes take turns: a key exchange costs a millisecond, and thousands of clients may greet
-at once.
+"""TLS handshakes take turns: a key exchange costs a millisecond, and thousands of clients may
+connect at once.
 
-A handshake begins when the client's whole first message is there: the kernel wakes the loop no
-earlier (SO_RCVLOWAT), so a client that sends it byte by byte costs nothing. In each turn of the
-loop one begins.
+A handshake begins when the client's whole first message has arrived: the kernel wakes the loop no
+earlier (SO_RCVLOWAT), so a client that sends it byte by byte costs nothing. One handshake begins in
+each turn of the loop.
 """
 
 import asyncio
@@ -38,32 +38,31 @@ class HandshakeTurns:
 
 
 async def _first_message(outer: socket.socket) -> None:
-    """It is there already with most clients: then nothing waits, and the loop has no reader of this
-    socket."""
+    """Wait for a client's first message, or for its end. The message of most clients has arrived
+    already: then nothing waits, and the loop gets no reader of this socket."""
     head = _peek(outer, RECORD_HEAD)
     if head is None or 0 < len(head) < RECORD_HEAD:
-        await _holding(outer, RECORD_HEAD)
+        await _received(outer, RECORD_HEAD)
         head = _peek(outer, RECORD_HEAD)
     if head is None or len(head) < RECORD_HEAD or not head.startswith(HANDSHAKE):
         return
     size = RECORD_HEAD + min(_LENGTH.unpack_from(head, 3)[0], MAX_FIRST_BYTES)
     if len(_peek(outer, size) or b"") < size:
-        await _holding(outer, size)
+        await _received(outer, size)
 
 
 def _peek(outer: socket.socket, size: int) -> bytes | None:
-    """Up to so many bytes, which stay there; none at the client's end, None if none has come yet.
-
-    Whether the socket itself would wait is not known here: `dup` of a Python socket without a
-    timeout makes it wait."""
+    """Up to `size` bytes, which stay in the socket; empty at the client's end, None if nothing has
+    arrived. Never waits, even if the socket blocks: `dup` of a Python socket without a timeout
+    makes it block."""
     try:
         return outer.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
         return None
 
 
-async def _holding(outer: socket.socket, size: int) -> None:
-    """Wait until so many bytes are there, or the client has ended."""
+async def _received(outer: socket.socket, size: int) -> None:
+    """Wait until `size` bytes have arrived, or the client has ended."""
     outer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
     try:
         await _readable(outer)

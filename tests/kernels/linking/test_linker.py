@@ -108,7 +108,7 @@ def test_an_address_after_a_symbol_of_the_process_is_refused() -> None:
     entry = struct.pack("<QQq", one.offset, one.symbol << 32 | one.kind, 0)
     assert code.count(entry) == 1
     changed = code.replace(entry, struct.pack("<QQq", one.offset, one.symbol << 32 | one.kind, 3))
-    with pytest.raises(CannotLink, match="an address 3 bytes behind e"):
+    with pytest.raises(CannotLink, match="an address 3 bytes after e"):
         linked([CompiledKernel("module", "f", changed, "f", "f")])
 
 

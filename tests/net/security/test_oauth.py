@@ -11,7 +11,14 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.net.rate_limited_log import BURST, RateLimitedLog
-from kbroker.net.security.oauth import BadToken, OAuthExchange, TokenChecks, first_message, log, usable
+from kbroker.net.security.oauth import (
+    BadToken,
+    OAuthExchange,
+    TokenChecks,
+    first_message,
+    log,
+    why_unusable,
+)
 from kbroker.net.security.sasl_exchange import Refused
 from tests.net.security.oauth_tokens import KEY, OTHER, claims, jwks, made, token
 
@@ -235,6 +242,6 @@ def test_first_messages_are_read_with_extensions_and_nothing_else_is() -> None:
 @pytest.mark.parametrize("url", ["", "http://issuer/keys", "ftp://x", "file://host/x"])
 def test_a_listener_without_an_address_of_keys_is_refused(url: str) -> None:
     settings = {"log.dirs": "/d"} | ({"sasl.oauthbearer.jwks.endpoint.url": url} if url else {})
-    assert usable(BrokerConfig(settings), "SASL") is not None
+    assert why_unusable(BrokerConfig(settings), "SASL") is not None
     good = BrokerConfig({"log.dirs": "/d", "sasl.oauthbearer.jwks.endpoint.url": "file:///x"})
-    assert usable(good, "SASL") is None
+    assert why_unusable(good, "SASL") is None
