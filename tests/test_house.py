@@ -29,14 +29,14 @@ ARRAYS = "one loop over arrays that share most of its local words"
 CALLS = "a part would take and return all of its positions"
 LONG_FUNCTIONS: dict[str, str] = {
     "kbroker/cleaner/retain_kernel.py::_decide": ARRAYS,
+    "kbroker/io/append/append_kernel.py::plan": ARRAYS,
     "kbroker/io/append/append_kernel.py::plan_append": "one decision, in Kafka's order, over six arrays",
     "kbroker/io/append/drain_kernel.py::drain": "four passes over the same thirteen arrays",
-    "kbroker/io/append/drain_kernel.py::plan": ARRAYS,
     "kbroker/io/append/group_commit_kernel.py::take_synced": ARRAYS,
     "kbroker/io/replication/copy_kernel.py::copy_batches": ARRAYS,
     "kbroker/kernels/batches.py::scan": ARRAYS,
     "kbroker/net/produce/admit_kernel.py::admit": CALLS,
-    "kbroker/net/produce/wire_kernel.py::scan": CALLS,
+    "kbroker/net/produce/admit_kernel.py::scan": CALLS,
     "spark_validation/scale/batch_kernel.py::write_batches": ARRAYS,
     "spark_validation/segments/record_kernels.py::decode": ARRAYS,
 }

@@ -265,7 +265,8 @@ class Durability:
 
     def expire(self, now_ms: int) -> None:
         """Answer the delayed produces that have expired."""
-        if now_ms >= self._drain.next_expiry_ms and (expired := self._drain.expire(now_ms)):
+        due_ms = self._drain.env[Environment.DELAYED_DUE_MS]
+        if now_ms >= due_ms and (expired := self._drain.expire(now_ms)):
             self._drain.metrics.words[EXPIRED] += expired
 
     def measure(self) -> None:

@@ -9,11 +9,13 @@ import errno
 import logging
 import os
 import select
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbroker.io.append.drain import AT_ONCE, Drain
+from kbroker.io.append.drain import Drain
 from kbroker.io.append.rows import Drained, FollowUp, Found, Stop
+from kbroker.io.append.wait_kernel import AT_ONCE
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands, DeletionCalls, LogCommands
 from kbroker.io.control_link import ControlLink
@@ -40,6 +42,7 @@ from kbroker.ipc.messages import (
 )
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.ipc.scheduling import let_threads_give_way
+from kbroker.metrics import layout as ml
 
 if TYPE_CHECKING:
     from kbroker.io.busy_poll import BusyPoll
@@ -60,7 +63,8 @@ class Worker:
         self.shared = context.shared
         self._line = context.shared.processes[context.process]
         self._notify_again: set[int] = set()
-        self.drain = Drain(self.shared, context.index)
+        armed = is_armed(BEFORE_WRITE, WRITTEN)
+        self.drain = (DrainWithCrashPoints if armed else Drain)(self.shared, context.index)
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.interrupt)
         self.cleaning = Cleaning(
@@ -98,8 +102,6 @@ class Worker:
         )
         self.log_start_replies = LogStartReplies(self.logs, self.housekeeping.retain_soon)
         self.stopping = False
-        if is_armed(BEFORE_WRITE, WRITTEN):
-            self.drain.run = _with_crash_points(self.drain)  # type: ignore[method-assign]
         self._busy_poll = self._new_busy_poll(context.config.get_int("kbroker.busy.poll.io.us"))
         self._due_ms = self._moves_due_ms = 0
         self._appended = False
@@ -184,7 +186,7 @@ class Worker:
             due.append(self._moves_due_ms)
         if not self.link.connected:
             due.append(now + RECONNECT_MS)
-        elif self._notify_again or self._unanswered or self.drain.waiting:
+        elif self._notify_again or self._unanswered or self.drain.waiting():
             due.append(now + 1)
         return min(due)
 
@@ -260,7 +262,7 @@ class Worker:
         """Drain once and handle the entries that the kernel leaves to Python; returns whether there
         may be more."""
         self._appended = self.drain.run() > 0
-        if self.drain.for_python:
+        if self.drain.out[Drained.LEFT]:
             self._take_drained()
         return self._appended
 
@@ -278,7 +280,7 @@ class Worker:
         if out[Drained.NOTIFY_AGAIN]:
             self._notify_again.update(self.drain.touched_slots())
             self._due_ms = 0
-        if out[Drained.STOP] in (Stop.ROLL, Stop.FILES, Stop.PRODUCERS):
+        if out[Drained.STOP] in (Stop.ROLL, Stop.FILES, Stop.ROOM):
             self._resume(int(out[Drained.STOP]), int(out[Drained.STOP_SLOT]))
             self._appended = True
 
@@ -324,19 +326,22 @@ class Worker:
             raise SystemExit(1)
 
 
-def _with_crash_points(drain: Drain) -> Callable[[], int]:
-    """The drain with crash points, which count the calls that append something."""
-    run = drain.run
+class DrainWithCrashPoints(Drain):
+    """Its crash points count the calls that append something."""
 
-    def wrapped() -> int:
-        if drain.waiting:
-            crash_point(BEFORE_WRITE)
-        taken = run()
-        if taken:
-            crash_point(WRITTEN)
-        return taken
+    def bind(self) -> None:
+        super().bind()
+        run = self.run
 
-    return wrapped
+        def with_crash_points() -> int:
+            if self.waiting():
+                crash_point(BEFORE_WRITE)
+            taken = run()
+            if taken:
+                crash_point(WRITTEN)
+            return taken
+
+        self.run = with_crash_points
 
 
 def main(context: ChildContext) -> None:

@@ -17,6 +17,7 @@ class Slot(Row, writer="io", shared="all", words=32):
     """
 
     NOT_LED = 1 << 62
+    ANY_CODEC = -1  # COMPRESSION of a topic that keeps what producers chose
 
     SEQUENCE = word(
         "count", "odd while being written; readers retry until they see the same even value twice"
@@ -50,7 +51,7 @@ class Slot(Row, writer="io", shared="all", words=32):
     MAX_MESSAGE_BYTES = word("bytes", "max.message.bytes", writer="control")
     TIMESTAMP_BEFORE_MAX_MS = word("ms", "message.timestamp.before.max.ms", writer="control")
     TIMESTAMP_AFTER_MAX_MS = word("ms", "message.timestamp.after.max.ms", writer="control")
-    COMPRESSION = word("value", "codec that every batch must have, -1 for `producer`", writer="control")
+    COMPRESSION = word("value", "codec that every batch must have, or ANY_CODEC", writer="control")
     MIN_IN_SYNC_REPLICAS = word("count", "min.insync.replicas", writer="control")
     WAITERS = word("bits", "p: process p wants a wake-up when this slot advances", writer="all", line=3)
     LAST_ABORTED = word(

@@ -1,9 +1,9 @@
 """The schemas that the keys and values of a topic's records must name, in one word of its slots.
 
-The word is Slot.COMPRESSION: the codec that every batch must have, or -1. For a topic whose records
-are checked against the schema registry the word is below -1. No batch has such a codec, so all
-batches of the topic reach the code that checks records one by one. Topics without such checks pay
-nothing.
+The word is Slot.COMPRESSION: the codec that every batch must have, or ANY_CODEC. For a topic whose
+records are checked against the schema registry the word is below -1. No batch has such a codec, so
+all batches of the topic reach the code that checks records one by one. Topics without such checks
+pay nothing.
 """
 
 import re
@@ -11,8 +11,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kbroker.config.topic import SUBJECTS, TopicConfig
+from kbroker.ipc.layout import Slot
 
-ANY_CODEC: Final = -1
 MIN_RULES: Final = 8
 """Offset of packed words: a packed word without rules would be less."""
 
@@ -49,7 +49,7 @@ class SchemaRules(NamedTuple):
 
 
 def packed(codec: int, rules: SchemaRules) -> int:
-    """The word of a slot. codec: of its batches, or ANY_CODEC."""
+    """The word of a slot. codec: of its batches, or Slot.ANY_CODEC."""
     if rules == (None, None):
         return codec
     key, value = (0 if one is None else one + 1 for one in rules)
@@ -58,7 +58,7 @@ def packed(codec: int, rules: SchemaRules) -> int:
 
 def unpacked(word: int) -> tuple[int, SchemaRules | None]:
     """(codec, rules) of the word of a slot; None: nothing is checked."""
-    if word >= ANY_CODEC:
+    if word >= Slot.ANY_CODEC:
         return word, None
     rest, codec = divmod(-2 - word, MIN_RULES)
     value, key = divmod(rest, 4)

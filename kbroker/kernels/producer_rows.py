@@ -29,7 +29,10 @@ class Producer(Row, writer="io", words=32):
     COORDINATOR_EPOCH = word("epoch", "of the last marker")
     LAST_TIMESTAMP = word("ms", "of the last batch")
     TXN_FIRST_OFFSET = word("offset", "of the open transaction; below 0 outside of one: -1, or see ENDED")
-    BATCH_COUNT = word("count", "remembered batches, oldest first")
+    BATCH_COUNT = word("count", "remembered batches, oldest first; of the last row, see ROOM")
+    # Of the last row: producers that may be added before the table grows, or fewer: it stays at
+    # most half full, and a deleted row that is claimed again counts twice.
+    ROOM = BATCH_COUNT
     BATCHES = word("rows of ProducerBatch", "the last batches", count=MAX_BATCHES * ProducerBatch.WORDS)
 
 

@@ -3,8 +3,8 @@ updates.
 
 Open addressing over (slot, producer id) in one int64 array ``[capacity + 1, Producer.WORDS]``,
 capacity a power of two, linear probing, at most half full (Python grows it). The last row has only
-the key of the hash: clients choose producer ids. The rules are Kafka's ProducerStateManager and
-ProducerAppendInfo.
+the key of the hash, because clients choose producer ids, and the room that is left. The rules are
+Kafka's ProducerStateManager and ProducerAppendInfo.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -26,7 +26,14 @@ def new_table(capacity: int) -> Table:
     """An empty table. capacity: a power of two."""
     table = Producer.table(capacity + 1)
     table[capacity, Producer.HASH_KEY] = _KEY
+    table[capacity, Producer.ROOM] = capacity // 2
     return table
+
+
+@inlined
+def room_of(table: Table) -> int:
+    """Producers that may be claimed before the table has to grow."""
+    return table[table.shape[0] - 1, Producer.ROOM]
 
 
 @inlined
@@ -50,11 +57,12 @@ def find_producer(table: Table, slot: int, producer_id: int) -> int:
 
 @inlined
 def claim_producer(table: Table, slot: int, producer_id: int) -> int:
-    """Row for a producer that is not in the table; the caller keeps the table at most half full."""
+    """Row for a producer that is not in the table, in which there is room."""
     mask = table.shape[0] - 2
     row = _place(table, slot, producer_id)
     while table[row, Producer.KEY] > 0:
         row = (row + 1) & mask
+    table[mask + 1, Producer.ROOM] -= 1
     table[row, :] = 0
     table[row, Producer.KEY] = slot + 1
     table[row, Producer.ID] = producer_id

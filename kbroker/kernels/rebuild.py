@@ -66,16 +66,13 @@ def index_entries(
         carry[IndexCarry.SINCE_INDEX] += row[ScannedBatch.SIZE]
 
 
-@kernel("int64(int64[:, ::1], int64, int64, int64, int64[:, ::1], int64, int64[::1])")
-def replay_producers(
-    rows: Words, start: int, count: int, from_offset: int, table: Words, room: int, added: Words
-) -> int:
+@kernel("int64(int64[:, ::1], int64, int64, int64, int64[:, ::1])")
+def replay_producers(rows: Words, start: int, count: int, from_offset: int, table: Words) -> int:
     """Enter rows[start:count] of data batches into a producer table (as slot 0); returns the next
     row to check.
 
-    Stops at a control batch of a producer, which Python replays, and when ``room`` new producers
-    were added. Batches wholly below from_offset are passed over. added[0]: new producers."""
-    added[0] = 0
+    Stops at a control batch of a producer, which Python replays, and when the table has no room.
+    Batches wholly below from_offset are passed over."""
     for n in range(start, count):
         row = rows[n]
         producer_id = row[ScannedBatch.PRODUCER_ID]
@@ -86,9 +83,8 @@ def replay_producers(
         epoch = row[ScannedBatch.PRODUCER_EPOCH]
         found = pr.find_producer(table, 0, producer_id)
         if found < 0:
-            if added[0] >= room:
+            if pr.room_of(table) <= 0:
                 return n
-            added[0] += 1
             found = pr.claim_producer(table, 0, producer_id)
             table[found, Producer.EPOCH] = epoch
         first = row[ScannedBatch.BASE_SEQUENCE]

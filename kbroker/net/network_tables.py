@@ -34,7 +34,6 @@ from kbroker.net.rows import (
     Worker,
     signed,
 )
-from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 from kbroker.net.rows.connection_kernel import begin_row
 
 Words = NDArray[np.int64]
@@ -65,7 +64,7 @@ def chunks_of(config: BrokerConfig, arena_bytes: int) -> int:
         return all_chunks
     share = queued // config.get_int("num.network.threads") // CHUNK_BYTES
     largest = -(-config.get_int("socket.request.max.bytes") // CHUNK_BYTES) + RUN_CHUNKS
-    minimum = -(-largest * RESERVED_SHARE // (RESERVED_SHARE - 1))
+    minimum = -(-largest * Chunk.RESERVED_SHARE // (Chunk.RESERVED_SHARE - 1))
     return min(all_chunks, max(share, minimum))
 
 
@@ -208,7 +207,7 @@ class NetworkTables:
         return {
             Context.MAX_FRAME: min(
                 config.get_int("socket.request.max.bytes"),
-                (len(self.chunks) - RUN_CHUNKS - len(self.chunks) // RESERVED_SHARE) * CHUNK_BYTES,
+                (len(self.chunks) - RUN_CHUNKS - len(self.chunks) // Chunk.RESERVED_SHARE) * CHUNK_BYTES,
             ),
             Context.MAX_FIRST_FRAME: min(
                 config.get_int("sasl.server.max.receive.size"), config.get_int("socket.request.max.bytes")

@@ -25,14 +25,9 @@ from kbroker.kernels.memory import (
     store_release,
 )
 from kbroker.kernels.rows import get, put
-from kbroker.net.fetch.send_kernel import continue_sending, forget_box, take_returned
-from kbroker.net.produce.queue_kernel import answer_dirty, take_completion
-from kbroker.net.receive_kernel import (
-    drop_region,
-    forget_requests,
-    handle_region,
-    receive,
-)
+from kbroker.net.fetch.outbox_kernel import continue_sending, forget_box, take_returned
+from kbroker.net.produce.queue_kernel import answer_dirty, forget_requests, take_completion
+from kbroker.net.receive_kernel import drop_region, handle_region, receive
 from kbroker.net.rows import Connection, Context, EventKind, Flag, Request, Token, Worker
 from kbroker.net.rows.connection_kernel import (
     arm,

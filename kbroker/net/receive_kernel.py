@@ -13,9 +13,15 @@ from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.fetch.fetch_kernel import serve
 from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, WAITS, forward
-from kbroker.net.produce.admit_kernel import admit, has_several_producers, rings_have_room
+from kbroker.net.produce.admit_kernel import (
+    MALFORMED,
+    TOO_MANY,
+    admit,
+    has_several_producers,
+    rings_have_room,
+    scan,
+)
 from kbroker.net.produce.queue_kernel import request_done
-from kbroker.net.produce.wire_kernel import MALFORMED, max_partitions, scan
 from kbroker.net.rows import (
     AnswerBy,
     Connection,
@@ -48,13 +54,12 @@ UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
 MAX_FETCH = 1 << 16  # bytes; longer ones are served by Python, in slices
 
 
-# outcomes of a frame
+# outcomes of a frame; TOO_MANY is one, too
 NEXT = 0
 STOP = 1  # the connection waits for Python or for its queue; the frame was taken
 LATER = 2  # no room: the frame stays in the arena
 CLOSE = 3
 NEXT_ROUND = 4  # other connections have their turn first: the frame stays
-TOO_MANY = 5  # a Produce with more partitions than the tables have rows for: Python's
 
 
 @inlined
@@ -102,7 +107,10 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     version = load_i16_be(frame + 2)
     end = frame + length
     body = skip_request_header(frame, end, version >= ProduceVersion.FLEXIBLE)
-    if body < 0 or scan(cx, body, end, version) == MALFORMED:
+    scanned = scan(cx, body, end, version) if body >= 0 else MALFORMED
+    if scanned == TOO_MANY:
+        return TOO_MANY
+    if scanned == MALFORMED:
         _push_frame(cx, EventKind.BAD_REQUEST, connection, frame, length, chunk)
         return CLOSE
     if get(cx, Context.SCAN_ID) != 0:
@@ -115,8 +123,6 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         if allowed == 0:
             put(cx, Context.SCAN_REFUSED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     count = get(cx, Context.SCAN_COUNT)
-    if count > max_partitions(cx):
-        return TOO_MANY
     full = (
         get(cx, Context.FREE_REQUESTS) < 1
         or get(cx, Context.FREE_RESULTS) < count
@@ -379,20 +385,3 @@ def receive(cx: int, connection: int) -> None:
         put(row, Connection.LIMIT, offset + count)
         put(cx, Context.BUMP, offset + count)
     handle_region(cx, connection)
-
-
-@inlined
-def forget_requests(cx: int, connection: int) -> None:
-    """The connection is closed: free its requests when their appends have completed."""
-    row = connection_row(cx, connection)
-    number = get(row, Connection.HEAD)
-    while number >= 0:
-        request = get(cx, Context.REQUESTS) + number * Request.STRIDE
-        following = get(request, Request.NEXT)
-        put(request, Request.CONNECTION, -1)
-        if get(request, Request.PENDING) == 0:
-            request_done(cx, number)
-        number = following
-    put(row, Connection.HEAD, -1)
-    put(row, Connection.TAIL, -1)
-    put(row, Connection.QUEUED, 0)

@@ -9,16 +9,17 @@ client that sends slowly on many connections does not stop other clients.
 from collections import deque
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.config.client_network import network_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.net.connections.connection import Connection
-from kbroker.net.network_tables import Words
 from kbroker.net.process import NetworkProcess
+from kbroker.net.rows import Chunk, Context, Flag
 from kbroker.net.rows import Connection as ConnectionRow
-from kbroker.net.rows import Context, Flag
-from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 from kbroker.net.usage.request_counts import SHORT
+
+Words = NDArray[np.int64]
 
 GRACE_NS = 2_000_000_000  # a request that is sent at once never gets this old
 EMPTY_GRACE_NS = 900_000_000  # when there is no room for small requests either
@@ -57,7 +58,7 @@ class UnfinishedRequests:
         many."""
         words = self._tables.words
         free, count = int(words[Context.FREE_CHUNK_COUNT]), int(words[Context.CHUNK_COUNT])
-        if words[Context.STALLED] < 0 or free > count // RESERVED_SHARE:
+        if words[Context.STALLED] < 0 or free > count // Chunk.RESERVED_SHARE:
             return 0
         waiting = self._by_owner(now_ns - (GRACE_NS if free else EMPTY_GRACE_NS), now_ns - STALLED_GRACE_NS)
         closed = 0

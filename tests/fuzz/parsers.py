@@ -14,6 +14,7 @@ from kbroker.net.fetch.session_table import SessionTable
 from kbroker.net.network_tables import NetworkTables
 from kbroker.net.receive_kernel import _produce
 from kbroker.net.rows import Context, Flag
+from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.topics import Topics
 from tests.net.doubles import NetNode
 
@@ -27,10 +28,10 @@ def take_produce(cx: int, connection: int, frame: int, length: int, chunk: int) 
     return _produce(cx, connection, frame, length, chunk)
 
 
-@kernel("int64(int64, int64, int64)")
-def take_fetch(cx: int, frame: int, length: int) -> int:
+@kernel("int64(int64, int64, int64, int64)")
+def take_fetch(cx: int, connection: int, frame: int, length: int) -> int:
     """What a Fetch frame at an address comes to: READY or TO_PYTHON."""
-    return plan_request(cx, frame, length)
+    return plan_request(cx, connection_row(cx, connection), frame, length)
 
 
 class Parsers:
@@ -66,7 +67,7 @@ class Parsers:
 
     def fetch(self, address: int, length: int) -> tuple[int, int]:
         """(READY or TO_PYTHON, partitions planned) of the frame at an address."""
-        outcome = int(take_fetch(self.tables.address, address, length))
+        outcome = int(take_fetch(self.tables.address, self.row, address, length))
         planned = int(self.tables.words[Context.PLAN_COUNT])
         self._restore()
         return outcome, planned

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.drain import HeldAppend
-from kbroker.io.append.rows import AppendRow, SyncRow, SyncState
+from kbroker.io.append.rows import AppendRow, Environment, SyncRow, SyncState
 from kbroker.io.durability import DELAYED, EXPIRED, FLUSH_ERRORS, WATCHED
 from kbroker.io.group_commit import RECORD
 from kbroker.ipc.layout import Completion, Counter, ProcessLine, Slot, SlotFlag
@@ -280,7 +280,7 @@ def test_an_append_that_a_sync_has_covered_meanwhile_is_answered_without_another
 
 def test_a_delayed_produce_expires_at_its_time_and_not_before(scene: Scene) -> None:
     scene.durability.hold(held_append(scene))
-    expiry_ms = scene.case.drain.next_expiry_ms
+    expiry_ms = scene.case.drain.env[Environment.DELAYED_DUE_MS]
     scene.durability.expire(expiry_ms - 1)
     assert scene.case.outcomes() == []
     scene.durability.expire(expiry_ms)
@@ -293,7 +293,7 @@ def test_delayed_and_expired_produces_are_counted(scene: Scene) -> None:
         scene.durability.hold(held_append(scene))
     scene.durability.measure()
     assert [words[DELAYED], words[WATCHED], words[EXPIRED]] == [2, 2, 0]
-    scene.durability.expire(scene.case.drain.next_expiry_ms - 1)
+    scene.durability.expire(scene.case.drain.env[Environment.DELAYED_DUE_MS] - 1)
     assert words[EXPIRED] == 0
     scene.durability.expire(time.monotonic_ns() // 1_000_000 + 1001)
     assert words[EXPIRED] == 2

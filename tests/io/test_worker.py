@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from kbroker.io import worker
-from kbroker.io.append.drain import AT_ONCE
 from kbroker.io.append.rows import FollowUp, Found, Stop
+from kbroker.io.append.wait_kernel import AT_ONCE
 from kbroker.io.worker import MOVES_MS, RECONNECT_MS
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, ProcessLine, Ring
 from kbroker.ipc.messages import ClosePartition, DeleteRecords, Follow, OpenPartition, Reply, SetLeaderEpoch
 from kbroker.ipc.ring import ring_push, ring_take
 from kbroker.protocol.errors import ErrorCode
+from tests.io.append import drain_case
 from tests.io.append.plain_append import topic_config
 from tests.io.worker_scene import LATER, NOW_MS, RING, SLOT, Scene
 
@@ -36,7 +37,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         ({}, [], False),
         ({"STOP": Stop.ROLL}, [("logs.roll", SLOT), ("housekeeping.rolled", NOW_MS)], True),
         ({"STOP": Stop.FILES}, [("logs.open_files", SLOT)], True),
-        ({"STOP": Stop.PRODUCERS}, [("drain.make_room",)], True),
+        ({"STOP": Stop.ROOM}, [("drain.make_room",)], True),
         ({"STOP": Stop.MARKER, "HELD": 1}, [("held.take",)], False),
         ({"FOLLOW_UP": FollowUp.FLUSH}, [("drain.touched_slots",), ("durability.flush", [SLOT])], False),
         ({"FOLLOW_UP": FollowUp.REPLICAS}, [("drain.touched_slots",), ("leading.appended", [SLOT])], False),
@@ -143,7 +144,7 @@ def test_moves_are_reported_at_their_interval(scene: Scene) -> None:
         ("link", {"connected": False}, NOW_MS + RECONNECT_MS),
         ("durability", {"unanswered": True}, NOW_MS + 1),
         ("held", {"unanswered": True}, NOW_MS + 1),
-        ("drain", {"waiting": 1}, NOW_MS + 1),
+        ("drain", {"waiting": lambda: 1}, NOW_MS + 1),
     ],
 )
 def test_other_work_is_due_by_its_first_part(
@@ -352,3 +353,20 @@ def test_threads_give_way_to_the_loop_soon(monkeypatch: pytest.MonkeyPatch) -> N
     switch_s, ran = found
     assert ran == -1, "before the threads start"
     assert 0 < switch_s < sys.getswitchinterval() / 5
+
+
+def test_crash_points_are_reached_around_each_append_also_after_a_table_has_grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[str] = []
+    monkeypatch.setattr(worker, "crash_point", reached.append)
+    monkeypatch.setattr(drain_case, "Drain", worker.DrainWithCrashPoints)
+    case = drain_case.DrainCase(tmp_path)
+    for _ in range(2):
+        case.push(drain_case.batch())
+        assert case.drain.run() == 1
+        assert reached == [worker.BEFORE_WRITE, worker.WRITTEN]
+        reached.clear()
+        case.drain.producers.make_room(case.drain.producers.room + 1)
+    assert case.drain.run() == 0
+    assert reached == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.drain import AT_ONCE
+from kbroker.io.append.wait_kernel import AT_ONCE
 from kbroker.io.busy_poll import BusyPoll
 from tests.io.worker_scene import LATER, NOW_MS, Scene
 

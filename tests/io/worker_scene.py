@@ -57,7 +57,7 @@ class Scene:
         self.worker = Worker(context)
         self.real_drain, self.real_durability = self.worker.drain, self.worker.durability
         self.out = Drained.row()
-        self.drain = self._part("drain", waiting=0, blocked=False, for_python=False, out=self.out)
+        self.drain = self._part("drain", waiting=lambda: 0, blocked=False, out=self.out)
         self.drain.answers = {"run": 0, "wait": 0, "touched_slots": [SLOT], "failures": [], "notify": 0}
         self.replicas = self._part("replicas", active=False, begin=None)
         self.replicas.leading = Part("leading", self.calls)
@@ -90,7 +90,7 @@ class Scene:
         """One drain with this result; returns whether there may be more."""
         for name, value in words.items():
             self.out[getattr(Drained, name)] = value
-        self.drain.for_python = bool(words)
+        self.out[Drained.LEFT] = bool(words)
         self.drain.answers["run"] = taken
         return self.worker._append()
 

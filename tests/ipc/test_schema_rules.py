@@ -7,7 +7,8 @@ import pytest
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import SUBJECTS, TopicConfig
-from kbroker.ipc.schema_rules import ANY_CODEC, SchemaRules, Strategy, packed, unpacked
+from kbroker.ipc.layout import Slot
+from kbroker.ipc.schema_rules import SchemaRules, Strategy, packed, unpacked
 
 
 def test_every_codec_and_rule_comes_back_and_looks_like_no_codec() -> None:
@@ -20,7 +21,7 @@ def test_every_codec_and_rule_comes_back_and_looks_like_no_codec() -> None:
             assert word == codec
             assert unpacked(word) == (codec, None)
         else:
-            assert word < ANY_CODEC
+            assert word < Slot.ANY_CODEC
             assert unpacked(word) == (codec, requested)
     assert len(words) == 6 * 4 * 4
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from kbroker.config.principals import ANONYMOUS
-from kbroker.net.rows import Connection, Context, Flag
-from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
+from kbroker.net.rows import Chunk, Connection, Context, Flag
 from kbroker.net.unfinished_requests import (
     EMPTY_GRACE_NS,
     FREE_SHARE,
@@ -80,7 +79,7 @@ def test_no_request_is_closed_while_none_waits_for_room() -> None:
 @pytest.mark.parametrize(("more", "closed"), [(0, True), (1, False)])
 def test_requests_are_closed_when_no_more_than_the_reserve_is_free(more: int, closed: bool) -> None:
     scene = Scene()
-    scene.words[Context.FREE_CHUNK_COUNT] = CHUNKS // RESERVED_SHARE + more
+    scene.words[Context.FREE_CHUNK_COUNT] = CHUNKS // Chunk.RESERVED_SHARE + more
     scene.connection()
     scene.requests.update(BEGAN_NS)
     assert bool(scene.close_after(GRACE_NS)) is closed

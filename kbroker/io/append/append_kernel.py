@@ -1,4 +1,5 @@
-"""Decides each append: refused, recognised as a retry, or given offsets. Part of the drain kernel.
+"""Takes entries from the rings and decides each append: refused, recognised as a retry, or given
+offsets. The first pass of the drain kernel.
 
 Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll and
 ProducerAppendInfo.
@@ -9,9 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.publish_kernel import acknowledged_below, waits_for_sync
-from kbroker.io.append.rows import AppendRow, AppendState, Batch, Chain, Drained, Held, Stop
+from kbroker.io.append.rows import (
+    AppendRow,
+    AppendState,
+    Batch,
+    Chain,
+    Client,
+    Drained,
+    Environment,
+    Held,
+    Stop,
+)
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag, SlotState
-from kbroker.ipc.ring import acks_of
+from kbroker.ipc.ring import TAIL, acks_of, ring_entry, ring_free, ring_ready
 from kbroker.kernels import producers as pr
 from kbroker.kernels.codes import Code
 from kbroker.kernels.crc32c import crc32c_at
@@ -20,6 +31,7 @@ from kbroker.kernels.memory import (
     INT32_MAX,
     load_i16_be,
     load_i32_be,
+    load_i64,
     load_i64_be,
     store_i16_be,
     store_i32_be,
@@ -174,14 +186,12 @@ def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
 
 
 @inlined
-def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
-    """Enter an accepted batch into the producer table; 1 when it adds a producer."""
+def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> None:
+    """Enter an accepted batch into the producer table."""
     address = batch[Batch.ADDRESS]
     producer = batch[Batch.PRODUCER_ROW]
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
-    added = 0
     if producer < 0:
-        added = 1
         producer = pr.claim_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
         producers[producer, Producer.EPOCH] = epoch
     first = load_i32_be(address + rb.BASE_SEQUENCE)
@@ -208,7 +218,6 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
         row[AppendRow.OPENED] = opened + 1
         if row[AppendRow.FIRST_UNSTABLE] < 0:
             row[AppendRow.FIRST_UNSTABLE] = base_offset
-    return added
 
 
 @inlined
@@ -278,10 +287,88 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     if position == 0:
         row[AppendRow.FIRST_TIMESTAMP] = batch[Batch.MAX_TIMESTAMP]
     if idempotent:
-        out[Drained.PRODUCERS] += remember(producers, batch, row, transactional)
+        remember(producers, batch, row, transactional)
     row[AppendRow.UNFLUSHED_RECORDS] += batch[Batch.RECORDS]
     if row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS] and acks != 0 and not control:
         batch[Batch.HELD] = Held.APPEND
     chain[Chain.POSITION] = position + length
     chain[Chain.NEXT_OFFSET] = batch[Batch.LAST_OFFSET] + 1
     return Stop.NONE
+
+
+@inlined
+def plan(
+    env: Words, clients: Table, slots: Table, rows: Table, producers: Table, batches: Table, chains: Table,
+    touched: Words, out: Words,
+) -> None:  # fmt: skip
+    """Pass 1: ring entries become rows of ``batches``; accepted ones are chained by slot."""
+    capacity = env[Environment.CAPACITY]
+    quota = max(1, batches.shape[0] // clients.shape[0])
+    count = 0
+    for c in range(clients.shape[0]):
+        client = clients[c]
+        client[Client.CONSUMED] = 0
+        client[Client.COMPLETED] = 0
+        if out[Drained.STOP] != Stop.NONE:
+            continue
+        ring = client[Client.APPEND_RING]
+        # one place in the completion ring is reserved for each held or notified entry by taking
+        # half of what is free
+        ready = ring_ready(ring)
+        limit = min(ready, quota, ring_free(client[Client.COMPLETION_RING], capacity) >> 1)
+        if limit <= 0 and ready > 0:
+            env[Environment.BLOCKED] = 1
+        tail = load_i64(ring + TAIL)
+        for n in range(limit):
+            entry = ring_entry(ring, capacity, tail + n)
+            batch = batches[count]
+            batch[:] = 0
+            batch[Batch.CLIENT] = c
+            batch[Batch.OPERATION] = load_i64(entry + 8 * AppendEntry.OPERATION)
+            batch[Batch.SLOT] = load_i64(entry + 8 * AppendEntry.SLOT)
+            batch[Batch.GENERATION] = load_i64(entry + 8 * AppendEntry.GENERATION)
+            batch[Batch.LENGTH] = load_i64(entry + 8 * AppendEntry.LENGTH)
+            batch[Batch.TOKEN] = load_i64(entry + 8 * AppendEntry.TOKEN)
+            batch[Batch.ACKS] = load_i64(entry + 8 * AppendEntry.ACKS)
+            batch[Batch.ENQUEUED_NS] = load_i64(entry + 8 * AppendEntry.NANOSECONDS)
+            batch[Batch.BASE_OFFSET] = -1
+            batch[Batch.LAST_OFFSET] = -1
+            batch[Batch.NEXT] = -1
+            batch[Batch.APPEND_TIME] = -1
+            batch[Batch.PRODUCER_ROW] = -1
+            address = load_i64(entry + 8 * AppendEntry.ADDRESS)
+            if batch[Batch.OPERATION] == Operation.READ_AHEAD:
+                batch[Batch.ADDRESS] = address
+                batch[Batch.HELD] = Held.READ_AHEAD
+                count += 1
+                client[Client.CONSUMED] += 1
+                continue
+            batch[Batch.ADDRESS] = client[Client.ARENA] + address
+            if c == clients.shape[0] - 1:
+                batch[Batch.OPERATION] = Operation.APPEND_BY_CONTROL
+            if pr.room_of(producers) <= 0:
+                out[Drained.STOP] = Stop.ROOM
+                break
+            slot = batch[Batch.SLOT]
+            if chains[slot, Chain.MARKED] == 1:
+                out[Drained.STOP] = Stop.MARKER
+                break
+            stop = plan_append(slots, rows, producers, chains, batch, out)
+            if stop != Stop.NONE:
+                out[Drained.STOP] = stop
+                out[Drained.STOP_SLOT] = slot
+                break
+            if batch[Batch.RECORDS] > 0:
+                chain = chains[slot]
+                if chain[Chain.HEAD] < 0:
+                    chain[Chain.HEAD] = count
+                    touched[out[Drained.TOUCHED]] = slot
+                    out[Drained.TOUCHED] += 1
+                else:
+                    batches[chain[Chain.TAIL], Batch.NEXT] = count
+                chain[Chain.TAIL] = count
+            count += 1
+            client[Client.CONSUMED] += 1
+            if batch[Batch.HELD] == Held.CONTROL:
+                chains[slot, Chain.MARKED] = 1
+    out[Drained.COUNT] = count

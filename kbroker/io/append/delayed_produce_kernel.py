@@ -144,7 +144,7 @@ def fail_slot(
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64)")
 def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, now_ms: int) -> int:
     """Answer the delayed produces that have expired (CLOCK_MONOTONIC); returns how many. It reads
-    every row, so it is called once per shortest timeout."""
+    every row; DELAYED_DUE_MS is the time of the next call."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
     due = DelayedProduce.NEVER
@@ -174,12 +174,12 @@ def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: 
 def answer_late(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table) -> int:
     """Retry the answers whose client's ring was full; returns how many still wait."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
-    which = lists.shape[0] - 1
-    last = lists[which, DelayedList.TAIL]
-    number = lists[which, DelayedList.HEAD]
+    late = lists.shape[0] - 1
+    last = lists[late, DelayedList.TAIL]
+    number = lists[late, DelayedList.HEAD]
     left = 0
     while number > 0:
-        following = unwatch(delayed, lists, which, 0, number)
+        following = unwatch(delayed, lists, late, 0, number)
         finish(env, clients, slots, delayed, lists, number, delayed[number, DelayedProduce.ERROR], now_ns)
         if delayed[number, DelayedProduce.SLOT] >= 0:
             left += 1

@@ -4,13 +4,15 @@ Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbroker.io.append import delayed_produce_kernel as delayed_kernel
-from kbroker.io.append import drain_kernel, group_commit_kernel, publish_kernel
+from kbroker.io.append import drain_kernel, group_commit_kernel, publish_kernel, wait_kernel
 from kbroker.io.append.producer_table import EndTxnMarker, ProducerTable
 from kbroker.io.append.rows import (
     AppendRow,
@@ -20,7 +22,6 @@ from kbroker.io.append.rows import (
     Drained,
     Environment,
     Held,
-    Rest,
     SyncJob,
     SyncRow,
 )
@@ -34,7 +35,6 @@ from kbroker.protocol.schema import ProtocolError
 from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 
 Words = NDArray[np.int64]
-AT_ONCE = drain_kernel.AT_ONCE
 NEVER = AppendRow.NEVER
 
 
@@ -78,7 +78,7 @@ class Drain:
     def __init__(self, shared: Shared, worker: int, producers: int = 1024) -> None:
         partitions = shared.sizes.max_partitions
         self.shared = shared
-        self.producers = ProducerTable(producers)
+        self.producers = ProducerTable(producers, self.bind)
         self.rows: Words = AppendRow.table(partitions)
         self.counters = shared.counters[shared.worker_process(worker)]
         self.metrics = Slots(shared.metrics[shared.worker_process(worker)])
@@ -94,16 +94,13 @@ class Drain:
         )
         self._syncs_scratch: NDArray[np.uint8] = np.zeros(SyncJob.STRIDE * SyncJob.MAX_JOBS, np.uint8)
         self._sync_results: Words = np.zeros((3 * SyncJob.MAX_JOBS, 3), np.int64)
-        self._events: NDArray[np.uint8] = np.zeros(Epoll.STRIDE * Environment.MAX_EVENTS, np.uint8)
-        self._line = shared.processes[shared.worker_process(worker)]
         self.syncs: Words = SyncRow.table(partitions)
         self._delayed: Words = DelayedProduce.table(1)
         self._lists: Words = DelayedList.table(partitions + 1)
-        self.for_python = False
+        self._events: NDArray[np.uint8] = np.zeros(Epoll.STRIDE * Environment.MAX_EVENTS, np.uint8)
+        self._line = shared.processes[shared.worker_process(worker)]
         self.env = self._environment()
-        self._grow()
         self._clients: Words = Client.table(shared.sizes.clients)
-        self._address, self._client_rows = int(self.env.ctypes.data), int(self._clients.ctypes.data)
         for client in range(shared.sizes.clients):
             row = self._clients[client]
             row[Client.APPEND_RING] = shared.append_ring(client, worker)
@@ -112,6 +109,25 @@ class Drain:
             row[Client.ARENA_BYTES] = shared.arenas[client].size
             row[Client.PROCESS_LINE] = shared.processes[client].ctypes.data
             row[Client.EVENT_FD] = shared.event_fds[client]
+        env, clients = int(self.env.ctypes.data), (int(self._clients.ctypes.data), len(self._clients))
+        self.waiting: Callable[[], int] = partial(wait_kernel.waiting_entries, *clients)
+        """Entries in the append rings now."""
+        self.wait: Callable[[int, int], int] = partial(wait_kernel.wait, env, *clients)
+        """wait(due_ms, until_ms): sleep until there are entries or other work; returns `Found`."""
+        self.poll: Callable[[int], int] = partial(wait_kernel.poll_entries, env, *clients)
+        """poll(time_ns): look for entries without sleeping; returns how many there are."""
+        self.run: Callable[[], int]
+        """One kernel call; returns how many entries it took. ``out`` holds its other results."""
+        self._grow()
+
+    def bind(self) -> None:
+        """Give the kernel its tables; again when one of them has grown."""
+        self.run = partial(
+            drain_kernel.drain,
+            *(self.env, self._clients, self.shared.slots, self.rows, self.producers.rows, self._batches),
+            *(self._chains, self._touched, self._failed, self._delayed, self._lists, self.syncs),
+            *(self.counters, self.out),
+        )
 
     def _environment(self) -> Words:
         env: Words = Environment.row()
@@ -143,60 +159,24 @@ class Drain:
         free[-1] = self.env[Environment.DELAYED_FREE]
         self._delayed[first:, DelayedProduce.NEXT] = free
         self.env[Environment.DELAYED_FREE] = first
-        self.env[Environment.DELAYED_ROOM] = count - Batch.ROWS - 1
-
-    def run(self) -> int:
-        """One kernel call; returns how many entries it took. If `for_python` is set, ``out`` says
-        what it leaves to Python."""
-        producers = self.producers
-        rest = drain_kernel.drain(
-            self.env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
-            self._chains, self._touched, self._failed, self._delayed, self._lists, self.syncs, self.counters,
-            self.out,
-        )  # fmt: skip
-        self.for_python = rest & Rest.EVENTS != 0
-        if rest & Rest.ROOM:
-            self._make_room_for_next()
-        return rest >> Rest.COUNT_SHIFT
-
-    def _make_room_for_next(self) -> None:
-        producers = self.producers
-        if added := int(self.out[Drained.PRODUCERS]):
-            producers.claimed(added)
-        if producers.room <= 0:
-            producers.make_room(Batch.ROWS)
-        if self.env[Environment.DELAYED_COUNT] > self.env[Environment.DELAYED_ROOM]:
-            self._grow()
+        self.env[Environment.DELAYED_MAX] = count - Batch.ROWS - 1
+        self.bind()
 
     def make_room(self) -> None:
-        """Grow the producer table: the kernel stopped because it was full."""
+        """Let the tables grow that have no room for another call."""
         self.producers.make_room(Batch.ROWS)
+        if self.env[Environment.DELAYED_COUNT] > self.env[Environment.DELAYED_MAX]:
+            self._grow()
 
     def waits_for(self, epoll_fd: int, event_fd: int) -> None:
         """The descriptors of `wait`: the worker's epoll, and in it the eventfd that its peers
         write."""
         self.env[Environment.EPOLL_FD], self.env[Environment.EVENT_FD] = epoll_fd, event_fd
 
-    def wait(self, due_ms: int, until_ms: int) -> int:
-        """Wait for entries, a descriptor or a time (CLOCK_MONOTONIC); returns `Found`.
-
-        due_ms: other work is due. until_ms: the wait ends; AT_ONCE."""
-        return drain_kernel.wait(self._address, self._client_rows, len(self._clients), due_ms, until_ms)
-
-    @property
-    def waiting(self) -> int:
-        """Entries in the append rings now."""
-        return drain_kernel.waiting_entries(self._client_rows, len(self._clients))
-
     @property
     def blocked(self) -> bool:
         """Whether the last run took nothing because its clients have no room for answers."""
         return bool(self.env[Environment.BLOCKED])
-
-    def poll(self, time_ns: int) -> int:
-        """Wait without sleeping until entries are in the append rings, for at most this time;
-        returns how many."""
-        return int(drain_kernel.poll_entries(self._clients, self.env, time_ns))
 
     def touched_slots(self) -> list[int]:
         """Slots that the last run appended to."""
@@ -257,18 +237,13 @@ class Drain:
         return int(self.env[Environment.DELAYED_COUNT])
 
     @property
-    def next_expiry_ms(self) -> int:
-        """The time (CLOCK_MONOTONIC) before which no delayed produce expires."""
-        return int(self.env[Environment.DELAYED_DUE_MS])
-
-    @property
     def unanswered(self) -> bool:
         """Whether delayed produces have their answer, but no room for it in their client's ring."""
         return bool(self._lists[-1, DelayedList.HEAD])
 
     def hold(self, held: HeldAppend) -> None:
         """Add a delayed produce for an append that Python handles."""
-        if self.env[Environment.DELAYED_COUNT] > self.env[Environment.DELAYED_ROOM]:
+        if self.env[Environment.DELAYED_COUNT] > self.env[Environment.DELAYED_MAX]:
             self._grow()
         batch: Words = Batch.row()
         batch[Batch.CLIENT], batch[Batch.TOKEN], batch[Batch.SLOT] = (

@@ -3,19 +3,26 @@ them.
 
 Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and
 offsets (append_kernel.py); ``write_batches`` gathers the accepted batches of each partition into
-few pwritev and adds index entries (write_kernel.py); ``publish`` makes the new ends visible;
-``complete`` answers the senders. An entry that waits for a sync or for replicas becomes a delayed
-produce (delayed_produce_kernel.py), and the kernel requests the sync (group_commit_kernel.py).
-Python runs between calls only for rare events: a roll, a full producer table, a control batch, a
-failed write. Ring tails move last, so a crash leaves unanswered entries in the rings. Arrays:
-``rows.py``.
+few pwritev, and ``index_batches`` adds index entries; ``publish`` makes the new ends visible
+(publish_kernel.py); ``complete`` answers the senders. An entry that waits for a sync or for
+replicas becomes a delayed produce (delayed_produce_kernel.py), and the kernel requests the sync
+(group_commit_kernel.py). Python runs between calls only for rare events: a roll, a full producer
+table, a control batch, a failed write. Ring tails move last, so a crash leaves unanswered entries
+in the rings. Arrays: ``rows.py``.
+
+Rules of writing: Kafka's LogSegment.append, OffsetIndex.append and TimeIndex.maybeAppend.
+
+Last, ``reserve_ahead`` reserves blocks beyond the end of a log that grows fast (docs/adr/0019). A
+log is checked each time it has grown by a stretch. If the stretch took at most KEEP_MS, the next
+chunk is reserved without making the file longer. So the recent rate of appends bounds the reserved
+blocks, and a quiet log has none. `reservations.py` frees them.
 """
 # mypy: disable-error-code="no-untyped-call"
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.append_kernel import plan_append
+from kbroker.io.append.append_kernel import plan
 from kbroker.io.append.delayed_produce_kernel import hold
 from kbroker.io.append.group_commit_kernel import request_syncs
 from kbroker.io.append.publish_kernel import (
@@ -33,121 +40,161 @@ from kbroker.io.append.rows import (
     Drained,
     Environment,
     FollowUp,
-    Found,
     Held,
-    Rest,
     Stop,
 )
-from kbroker.io.append.write_kernel import index_batches, reserve_ahead, write_batches
-from kbroker.ipc.layout import AppendEntry, Completion, Counter, Operation, ProcessLine, Slot, SlotFlag
-from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
+from kbroker.ipc.layout import Completion, Counter, Slot, SlotFlag
+from kbroker.ipc.ring import TAIL
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import (
     CLOCK_MONOTONIC,
     CLOCK_REALTIME,
-    Epoll,
+    EINTR,
+    FALLOC_FL_KEEP_SIZE,
     clock_ns,
-    epoll_wait,
-    sched_yield,
+    errno,
+    fallocate,
+    ftruncate,
+    pwrite,
+    pwritev,
 )
-from kbroker.kernels.memory import (
-    INT32_MAX,
-    exchange,
-    fence,
-    load_i32,
-    load_i64,
-    store_i64,
-    store_release,
-)
-from kbroker.kernels.rows import get, put
+from kbroker.kernels.memory import fence, load_i64, store_i32_be, store_i64, store_i64_be, store_release
+from kbroker.kernels.search import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
-MAX_WITHOUT_EPOLL = 32  # calls in a row that do not ask epoll, because entries wait
-AT_ONCE = -1
-BLOCKED_MS = 1  # between two tries when a completion ring is full
+MIN_CHUNK_BYTES = 2 << 20
+BLOCK_BYTES = 4096
 
 
 @inlined
-def plan(
-    env: Words, clients: Table, slots: Table, rows: Table, producers: Table, producer_room: int,
-    batches: Table, chains: Table, touched: Words, out: Words,
-) -> None:  # fmt: skip
-    """Pass 1: ring entries become rows of ``batches``; accepted ones are chained by slot."""
-    capacity = env[Environment.CAPACITY]
-    quota = max(1, batches.shape[0] // clients.shape[0])
-    count = 0
-    for c in range(clients.shape[0]):
-        client = clients[c]
-        client[Client.CONSUMED] = 0
-        client[Client.COMPLETED] = 0
-        if out[Drained.STOP] != Stop.NONE:
-            continue
-        ring = client[Client.APPEND_RING]
-        # one place in the completion ring is reserved for each held or notified entry by taking
-        # half of what is free
-        ready = ring_ready(ring)
-        limit = min(ready, quota, ring_free(client[Client.COMPLETION_RING], capacity) >> 1)
-        if limit <= 0 and ready > 0:
-            env[Environment.BLOCKED] = 1
-        tail = load_i64(ring + TAIL)
-        for n in range(limit):
-            entry = ring_entry(ring, capacity, tail + n)
-            batch = batches[count]
-            batch[:] = 0
-            batch[Batch.CLIENT] = c
-            batch[Batch.OPERATION] = load_i64(entry + 8 * AppendEntry.OPERATION)
-            batch[Batch.SLOT] = load_i64(entry + 8 * AppendEntry.SLOT)
-            batch[Batch.GENERATION] = load_i64(entry + 8 * AppendEntry.GENERATION)
-            batch[Batch.LENGTH] = load_i64(entry + 8 * AppendEntry.LENGTH)
-            batch[Batch.TOKEN] = load_i64(entry + 8 * AppendEntry.TOKEN)
-            batch[Batch.ACKS] = load_i64(entry + 8 * AppendEntry.ACKS)
-            batch[Batch.ENQUEUED_NS] = load_i64(entry + 8 * AppendEntry.NANOSECONDS)
-            batch[Batch.BASE_OFFSET] = -1
-            batch[Batch.LAST_OFFSET] = -1
-            batch[Batch.NEXT] = -1
-            batch[Batch.APPEND_TIME] = -1
-            batch[Batch.PRODUCER_ROW] = -1
-            address = load_i64(entry + 8 * AppendEntry.ADDRESS)
-            if batch[Batch.OPERATION] == Operation.READ_AHEAD:
-                batch[Batch.ADDRESS] = address
-                batch[Batch.HELD] = Held.READ_AHEAD
-                count += 1
-                client[Client.CONSUMED] += 1
+def write_all(fd: int, iov: int, pieces: int, position: int, total: int) -> int:
+    """pwritev that continues after short writes and signals; 0, or the errno."""
+    written = 0
+    while written < total:
+        done = pwritev(fd, iov, pieces, position + written)
+        if done < 0:
+            error = errno()
+            if error == EINTR:
                 continue
-            batch[Batch.ADDRESS] = client[Client.ARENA] + address
-            if c == clients.shape[0] - 1:
-                batch[Batch.OPERATION] = Operation.APPEND_BY_CONTROL
-            if out[Drained.PRODUCERS] >= producer_room:
-                out[Drained.STOP] = Stop.PRODUCERS
-                break
-            slot = batch[Batch.SLOT]
-            if chains[slot, Chain.MARKED] == 1:
-                out[Drained.STOP] = Stop.MARKER
-                break
-            stop = plan_append(slots, rows, producers, chains, batch, out)
-            if stop != Stop.NONE:
-                out[Drained.STOP] = stop
-                out[Drained.STOP_SLOT] = slot
-                break
-            if batch[Batch.RECORDS] > 0:
-                chain = chains[slot]
-                if chain[Chain.HEAD] < 0:
-                    chain[Chain.HEAD] = count
-                    touched[out[Drained.TOUCHED]] = slot
-                    out[Drained.TOUCHED] += 1
-                else:
-                    batches[chain[Chain.TAIL], Batch.NEXT] = count
-                chain[Chain.TAIL] = count
-            count += 1
-            client[Client.CONSUMED] += 1
-            if batch[Batch.HELD] == Held.CONTROL:
-                chains[slot, Chain.MARKED] = 1
-    out[Drained.COUNT] = count
+            return error
+        written += done
+        while pieces > 0 and done >= load_i64(iov + 8):
+            done -= load_i64(iov + 8)
+            iov += 16
+            pieces -= 1
+        if pieces > 0:
+            store_i64(iov, load_i64(iov) + done)
+            store_i64(iov + 8, load_i64(iov + 8) - done)
+    return 0
+
+
+@inlined
+def write_batches(env: Words, row: Words, batches: Table, head: int) -> int:
+    """Write one slot's chain at the end of its active segment; 0, or the errno."""
+    iov = env[Environment.IOV]
+    position = row[AppendRow.POSITION]
+    pieces = 0
+    total = 0
+    n = head
+    while n >= 0:
+        address = batches[n, Batch.ADDRESS]
+        length = batches[n, Batch.LENGTH]
+        last = iov + 16 * (pieces - 1)
+        if pieces > 0 and load_i64(last) + load_i64(last + 8) == address:
+            store_i64(last + 8, load_i64(last + 8) + length)
+        else:
+            if pieces == Environment.MAX_IOV:
+                error = write_all(row[AppendRow.LOG_FD], iov, pieces, position, total)
+                if error != 0:
+                    return error
+                position += total
+                pieces = 0
+                total = 0
+            store_i64(iov + 16 * pieces, address)
+            store_i64(iov + 16 * pieces + 8, length)
+            pieces += 1
+        total += length
+        n = batches[n, Batch.NEXT]
+    return write_all(row[AppendRow.LOG_FD], iov, pieces, position, total)
+
+
+@inlined
+def index_batches(env: Words, row: Words, batches: Table, head: int, counters: Words) -> None:
+    """LogSegment.append's bookkeeping for a written chain: index entries, times, position, next
+    offset."""
+    entries = env[Environment.INDEX_BYTES]
+    times = env[Environment.TIME_INDEX_BYTES]
+    index_bytes = 0
+    time_bytes = 0
+    base = row[AppendRow.BASE_OFFSET]
+    indexed = row[AppendRow.LAST_INDEXED_TIMESTAMP]
+    n = head
+    while n >= 0:
+        batch = batches[n]
+        if batch[Batch.MAX_TIMESTAMP] > row[AppendRow.MAX_TIMESTAMP]:
+            row[AppendRow.MAX_TIMESTAMP] = batch[Batch.MAX_TIMESTAMP]
+            row[AppendRow.MAX_TIMESTAMP_OFFSET] = batch[Batch.LAST_OFFSET]
+        if row[AppendRow.SINCE_INDEX] > row[AppendRow.INDEX_INTERVAL]:
+            store_i32_be(entries + index_bytes, batch[Batch.LAST_OFFSET] - base)
+            store_i32_be(entries + index_bytes + 4, row[AppendRow.POSITION])
+            index_bytes += OFFSET_ENTRY_BYTES
+            if row[AppendRow.MAX_TIMESTAMP] > row[AppendRow.LAST_INDEXED_TIMESTAMP]:
+                store_i64_be(times + time_bytes, row[AppendRow.MAX_TIMESTAMP])
+                store_i32_be(times + time_bytes + 8, row[AppendRow.MAX_TIMESTAMP_OFFSET] - base)
+                time_bytes += TIME_ENTRY_BYTES
+                row[AppendRow.LAST_INDEXED_TIMESTAMP] = row[AppendRow.MAX_TIMESTAMP]
+            row[AppendRow.SINCE_INDEX] = 0
+        row[AppendRow.SINCE_INDEX] += batch[Batch.LENGTH]
+        row[AppendRow.POSITION] += batch[Batch.LENGTH]
+        row[AppendRow.NEXT_OFFSET] = batch[Batch.LAST_OFFSET] + 1
+        counters[Counter.BYTES_IN] += batch[Batch.LENGTH]
+        counters[Counter.RECORDS_IN] += batch[Batch.RECORDS]
+        counters[Counter.BATCHES_IN] += 1
+        n = batch[Batch.NEXT]
+    # an index can be rebuilt, so entries that could not be written are left out
+    if index_bytes > 0:
+        if pwrite(row[AppendRow.INDEX_FD], entries, index_bytes, row[AppendRow.INDEX_BYTES]) == index_bytes:
+            row[AppendRow.INDEX_BYTES] += index_bytes
+    if time_bytes > 0:
+        if (
+            pwrite(row[AppendRow.TIME_INDEX_FD], times, time_bytes, row[AppendRow.TIME_INDEX_BYTES])
+            == time_bytes
+        ):
+            row[AppendRow.TIME_INDEX_BYTES] += time_bytes
+        else:  # the next entry, or the segment's last one, stands for them
+            row[AppendRow.LAST_INDEXED_TIMESTAMP] = indexed
+
+
+@inlined
+def reserve_ahead(row: Words, now_ms: int) -> None:
+    """Reserve a log's next chunk if it is time for it. If the reservation fails (a full disk, a
+    file system without fallocate), the log goes without until its next segment: writes do not need
+    it."""
+    position = row[AppendRow.POSITION]
+    if position < row[AppendRow.RESERVE_AT]:
+        return
+    chunk = min(max(position >> 1, MIN_CHUNK_BYTES), row[AppendRow.RESERVE_MAX])
+    slow = now_ms - row[AppendRow.RESERVED_MS] > AppendRow.KEEP_MS
+    row[AppendRow.RESERVED_MS] = now_ms
+    if slow:
+        row[AppendRow.RESERVE_AT] = position + chunk
+        return
+    end = min(position + chunk, row[AppendRow.SEGMENT_BYTES])
+    start = max((position + BLOCK_BYTES - 1) & ~(BLOCK_BYTES - 1), row[AppendRow.RESERVED])
+    row[AppendRow.RESERVE_AT] = (position + end) >> 1 if position + chunk == end else AppendRow.NEVER
+    if end <= start:
+        return
+    if fallocate(row[AppendRow.LOG_FD], FALLOC_FL_KEEP_SIZE, start, end - start) == 0:
+        row[AppendRow.RESERVED] = end
+    else:
+        ftruncate(row[AppendRow.LOG_FD], position)  # a part may have been reserved
+        row[AppendRow.RESERVED] = 0
+        row[AppendRow.RESERVE_AT] = AppendRow.NEVER
 
 
 @inlined
@@ -216,33 +263,23 @@ def complete(
             store_release(ring + TAIL, load_i64(ring + TAIL) + clients[c, Client.CONSUMED])
 
 
-@inlined
-def rest_of(env: Words, out: Words) -> int:
-    rest = out[Drained.COUNT] << Rest.COUNT_SHIFT
-    events = out[Drained.STOP] | out[Drained.FAILED] | out[Drained.HELD]
-    if events | out[Drained.NOTIFY_AGAIN] | out[Drained.FOLLOW_UP]:
-        rest |= Rest.EVENTS
-    if out[Drained.PRODUCERS] > 0 or env[Environment.DELAYED_COUNT] > env[Environment.DELAYED_ROOM]:
-        rest |= Rest.ROOM
-    return rest
-
-
 @kernel(
-    "int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64, int64[:, ::1], "
+    "int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], "
     "int64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[::1])"
 )
 def drain(
-    env: Words, clients: Table, slots: Table, rows: Table, producers: Table, producer_room: int,
-    batches: Table, chains: Table, touched: Words, failed: Table, delayed: Table, lists: Table, syncs: Table,
-    counters: Table, out: Words,
+    env: Words, clients: Table, slots: Table, rows: Table, producers: Table, batches: Table, chains: Table,
+    touched: Words, failed: Table, delayed: Table, lists: Table, syncs: Table, counters: Table, out: Words,
 ) -> int:  # fmt: skip
-    """Take, write, publish and complete; results in ``out`` (see Drained). Returns `Rest` and, above
-    it, how many entries were taken."""
+    """Take, write, publish and complete. Returns how many entries it took; other results in ``out``
+    (see Drained)."""
     out[:] = 0
+    env[Environment.BLOCKED] = 0
+    if env[Environment.DELAYED_COUNT] > env[Environment.DELAYED_MAX]:
+        out[Drained.STOP] = Stop.ROOM
     clock = env[Environment.CLOCK]
     out[Drained.NOW_MS] = clock_ns(CLOCK_REALTIME, clock) // 1_000_000
-    env[Environment.BLOCKED] = 0
-    plan(env, clients, slots, rows, producers, producer_room, batches, chains, touched, out)
+    plan(env, clients, slots, rows, producers, batches, chains, touched, out)
     began = clock_ns(CLOCK_MONOTONIC, clock) if out[Drained.COUNT] > 0 else 0
     needs_sync = False
     for t in range(out[Drained.TOUCHED]):
@@ -290,76 +327,6 @@ def drain(
         count_appends(env, batches, out)
         add(env[Environment.METRICS] + 8 * ml.DRAINS, 1)
         observe(env[Environment.METRICS] + 8 * ml.DRAIN_SECONDS, out[Drained.NOW_NS] - began)
-    return rest_of(env, out)
-
-
-@inlined
-def count_waiting(clients: int, count: int) -> int:
-    total = 0
-    for c in range(count):
-        total += ring_ready(get(clients + c * Client.STRIDE, Client.APPEND_RING))
-    return total
-
-
-@kernel("int64(int64, int64)")
-def waiting_entries(clients: int, count: int) -> int:
-    """Entries in all append rings. clients, count: the address of the Client rows, and how many."""
-    return count_waiting(clients, count)
-
-
-@kernel("int64(int64, int64, int64, int64, int64)")
-def wait(env: int, clients: int, count: int, due_ms: int, until_ms: int) -> int:
-    """Wait for entries, a descriptor or a time, and return `Found`; at once while entries wait, if
-    there is room for their answers, or if until_ms is AT_ONCE. CLOCK_MONOTONIC in due_ms: other
-    work is due; until_ms: the wait ends.
-
-    Where entries always wait, one of MAX_WITHOUT_EPOLL calls asks epoll.
-    """
-    blocked = get(env, Environment.BLOCKED) != 0
-    sleeps = until_ms >= 0 and (blocked or count_waiting(clients, count) == 0)
-    asked = get(env, Environment.WITHOUT_EPOLL) + 1
-    if not sleeps and asked < MAX_WITHOUT_EPOLL:
-        put(env, Environment.WITHOUT_EPOLL, asked)
-        return 0
-    put(env, Environment.WITHOUT_EPOLL, 0)
-    line = get(env, Environment.PROCESS_LINE)
-    clock = get(env, Environment.CLOCK)
-    began = clock_ns(CLOCK_MONOTONIC, clock)
-    due_ms = min(due_ms, get(env, Environment.DELAYED_DUE_MS))
-    timeout_ms = 0
-    if sleeps and until_ms > 0:
-        store_i64(line, 1)
-        fence()
-        waiting = count_waiting(clients, count)
-        if waiting == 0:
-            timeout_ms = min(INT32_MAX, max(0, min(due_ms, until_ms) - began // 1_000_000))
-        elif blocked:
-            timeout_ms = BLOCKED_MS
-    events = get(env, Environment.EVENTS)
-    ready = epoll_wait(get(env, Environment.EPOLL_FD), events, Environment.MAX_EVENTS, timeout_ms)
-    woken = clock_ns(CLOCK_MONOTONIC, clock)
-    exchange(line, 0)
-    add(get(env, Environment.METRICS) + 8 * ml.IDLE_NS, woken - began)
-    store_i64(line + 8 * ProcessLine.HEARTBEAT_NS, woken)
-    found = Found.OTHER if ready < 0 or woken // 1_000_000 >= due_ms else 0
-    for i in range(ready):
-        fd = load_i32(events + i * Epoll.STRIDE + Epoll.DATA)
-        if fd == get(env, Environment.SYNC_RESULTS):
-            found |= Found.SYNCED
-        elif fd != get(env, Environment.EVENT_FD):
-            found |= Found.OTHER
-    return found
-
-
-@kernel("int64(int64[:, ::1], int64[::1], int64)")
-def poll_entries(clients: Table, env: Words, time_ns: int) -> int:
-    """Look into the append rings until there are entries, for at most this time; returns how
-    many."""
-    began = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
-    while True:
-        total = 0
-        for c in range(clients.shape[0]):
-            total += ring_ready(clients[c, Client.APPEND_RING])
-        if total > 0 or clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK]) - began >= time_ns:
-            return total
-        sched_yield()  # to another process that can run on this core, such as a client
+    work = out[Drained.STOP] | out[Drained.FAILED] | out[Drained.HELD]
+    out[Drained.LEFT] = 1 if work | out[Drained.NOTIFY_AGAIN] | out[Drained.FOLLOW_UP] else 0
+    return out[Drained.COUNT]

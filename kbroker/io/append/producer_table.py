@@ -4,6 +4,8 @@ directly.
 Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -26,49 +28,51 @@ class EndTxnMarker(Struct, frozen=True):
 
 
 class ProducerTable:
-    """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows.
+    """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows;
+    ``on_growth`` is called then.
 
     expiration_ms: the current producer.id.expiration.ms: loading a log also removes idle producers.
     """
 
-    def __init__(self, capacity: int = 1024) -> None:
+    def __init__(self, capacity: int = 1024, on_growth: Callable[[], None] | None = None) -> None:
         self.expiration_ms = 86_400_000
         self.rows: NDArray[np.int64] = kernel.new_table(capacity)
-        self.room = capacity // 2
-        """Producers that may be added before ``make_room`` is due, or fewer: the table stays at
-        most half full, and a deleted row that is claimed again counts twice."""
-        self._live = 0
+        self._on_growth = on_growth
+        self._count_and_room = self.room
+        """Their sum, which no added producer changes."""
         # keys and their rows, and whether they were requested since the last change: see `states`
         self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._is_listed = False
+        self._listed_room = self.room
 
-    def claimed(self, count: int) -> None:
-        """A kernel added this many producers."""
-        self.room -= count
-        self._live += count
-        if count:
-            self._changed()
+    @property
+    def room(self) -> int:
+        """Producers that may be added before ``make_room`` is due, or fewer. Kernels that add one
+        count it there."""
+        return int(self.rows[-1, Producer.ROOM])
 
     @property
     def count(self) -> int:
         """Producers remembered; read every second, so the rows are not counted: clients may
         make millions."""
-        return self._live
+        return self._count_and_room - self.room
 
     def make_room(self, needed: int) -> None:
         """Grow the table (or sweep deleted rows) until there is room for ``needed`` more
         producers."""
         if self.room >= needed:
             return
-        live = self._live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
+        live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
         capacity = len(self.rows) - 1
         while 2 * (live + needed) > capacity:
             capacity *= 2
         grown = kernel.new_table(capacity)
         kernel.rehash(self.rows, grown)
         self.rows = grown
-        self.room = capacity // 2 - live
+        self._count_and_room = live + self.room
         self._changed()
+        if self._on_growth is not None:
+            self._on_growth()
 
     def entries(self, slot: int) -> list[ProducerEntry]:
         """Every producer of a partition, ordered by producer id."""
@@ -78,6 +82,8 @@ class ProducerTable:
         """The fields of ProducerState of a partition's producers with ids above `after`, by
         producer id; at most `limit` of them. From the second call on, an index replaces the scan of
         all rows, until a row is added or removed."""
+        if self.room != self._listed_room:  # producers were added
+            self._changed()
         if self._by_slot is None and self._is_listed:
             keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)
@@ -93,7 +99,7 @@ class ProducerTable:
         return producer_columns.snapshot(self.rows, self._rows_of(slot))
 
     def _rows_of(self, slot: int) -> NDArray[np.int64]:
-        if self._by_slot is not None:
+        if self._by_slot is not None and self.room == self._listed_room:
             keys, rows = self._by_slot
             return rows[np.searchsorted(keys, slot + 1) : np.searchsorted(keys, slot + 2)]
         rows = np.flatnonzero(self.rows[:, Producer.KEY] == slot + 1)
@@ -103,6 +109,7 @@ class ProducerTable:
         """A row was added or removed: the index of `states` is outdated."""
         self._by_slot = None
         self._is_listed = False
+        self._listed_room = self.room
 
     def get(self, slot: int, producer_id: int) -> ProducerEntry | None:
         """One producer's entry."""
@@ -112,8 +119,6 @@ class ProducerTable:
     def put(self, slot: int, entry: ProducerEntry) -> None:
         """Add or replace an entry."""
         self.make_room(1)
-        if kernel.find(self.rows, slot, entry.producer_id) < 0:
-            self.claimed(1)
         row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
         row[Producer.EPOCH] = entry.producer_epoch
         row[Producer.COORDINATOR_EPOCH] = entry.coordinator_epoch
@@ -135,11 +140,7 @@ class ProducerTable:
 
         The producer keeps its batches unless the epoch is newer: then its sequences start again."""
         self.make_room(1)
-        found = kernel.find(self.rows, slot, marker.producer_id)
-        if found < 0:
-            found = kernel.claim(self.rows, slot, marker.producer_id)
-            self.claimed(1)
-        row = self.rows[found]
+        row = self.rows[kernel.claim(self.rows, slot, marker.producer_id)]
         first_offset = _open_since(int(row[Producer.TXN_FIRST_OFFSET]))
         if marker.producer_epoch != row[Producer.EPOCH]:
             row[Producer.EPOCH] = marker.producer_epoch
@@ -171,14 +172,14 @@ class ProducerTable:
         row = kernel.find(self.rows, slot, producer_id)
         if row >= 0:
             self.rows[row, Producer.KEY] = -1
-            self._live -= 1
+            self._count_and_room -= 1
             self._changed()
 
     def drop(self, slot: int) -> None:
         """Forget every producer of a partition."""
         own = self.rows[:, Producer.KEY] == slot + 1
         self.rows[own, Producer.KEY] = -1
-        self._live -= int(np.count_nonzero(own))
+        self._count_and_room -= int(np.count_nonzero(own))
         self._changed()
 
     def expire(self, before_ms: int) -> list[int]:
@@ -192,7 +193,7 @@ class ProducerTable:
         )
         slots: list[int] = (np.unique(keys[idle]) - 1).tolist()
         self.rows[idle, Producer.KEY] = -1
-        self._live -= int(np.count_nonzero(idle))
+        self._count_and_room -= int(np.count_nonzero(idle))
         self._changed()
         return slots
 

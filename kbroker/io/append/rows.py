@@ -14,6 +14,7 @@ class AppendRow(Row, writer="io", words=64):
     MAX_OPENED = 8
     NEVER = 1 << 62  # a limit that nothing reaches
     NO_FD = -1  # the files are not open now
+    KEEP_MS = 30_000  # reserved blocks that are unused for this long are freed
 
     STATE = word("value", "AppendState")
     LOG_FD = word("descriptor", "of the active .log")
@@ -53,7 +54,7 @@ class AppendRow(Row, writer="io", words=64):
     )
     CUTS = word("count", "truncations so far: a sync that began before the last one does not count")
     LAST_ABORTED = word("offset", "no aborted transaction ends after it; -1: none was aborted")
-    RESERVED = word("bytes", "end of the blocks that write_kernel has reserved; below POSITION: all are used")
+    RESERVED = word("bytes", "end of the blocks that the drain has reserved; below POSITION: all are used")
     RESERVE_AT = word(
         "bytes", "position at which the next reservation is considered, NEVER: not in this segment any more"
     )
@@ -83,7 +84,7 @@ class AppendState(Values):
 
 
 class Environment(Row, writer="io", words=24):
-    """Addresses and limits of the drain kernel."""
+    """Addresses and limits of the kernels that wait and drain."""
 
     MAX_IOV = 1000  # below Linux's IOV_MAX of 1024
     MAX_EVENTS = 8  # of descriptors that one wait takes
@@ -97,7 +98,7 @@ class Environment(Row, writer="io", words=24):
     METRICS = word("address", "this process's row of metric slots, shared")
     DELAYED_FREE = word("number", "first free DelayedProduce")
     DELAYED_COUNT = word("count", "delayed produces")
-    DELAYED_ROOM = word("count", "above which Python makes more room before the next drain")
+    DELAYED_MAX = word("count", "with more of them there may be no room for those of another call")
     DELAYED_DUE_MS = word("ms", "no delayed produce expires before; CLOCK_MONOTONIC")
     SYNC_JOBS = word("descriptor", "end of the pipe to the threads that sync, -1 while there are none")
     SYNC_RESULTS = word("descriptor", "end of the pipe from them")
@@ -224,15 +225,7 @@ class Drained(Row, writer="io", words=16):
     FOLLOW_UP = word("bits", "FollowUp: some touched slot needs a flush now, or is replicated")
     NOW_MS = word("ms", "wall clock of the call")
     NOW_NS = word("ns", "CLOCK_MONOTONIC of the call")
-    PRODUCERS = word("count", "producers added to the table")
-
-
-class Rest(Values):
-    """Bits of what a drain leaves to Python, with the number of entries that it took."""
-
-    EVENTS = 1  # in Drained
-    ROOM = 2  # for further producers or delayed produces
-    COUNT_SHIFT = 2
+    LEFT = word("flag", "1: STOP, FAILED, HELD, NOTIFY_AGAIN or FOLLOW_UP leave work to Python")
 
 
 class FollowUp(Values):
@@ -247,6 +240,6 @@ class Stop(Values):
 
     NONE = 0
     ROLL = 1  # STOP_SLOT needs a new segment; its batch is still in the ring
-    PRODUCERS = 2  # the producer table has no room
+    ROOM = 2  # the table of producers, or that of delayed produces, has to grow
     MARKER = 3  # an entry would follow a transaction marker: Python ends its transaction first
     FILES = 4  # the files of STOP_SLOT are not open; its batch is still in the ring

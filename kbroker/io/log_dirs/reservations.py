@@ -1,4 +1,4 @@
-"""Blocks that logs have reserved beyond their ends (`append/write_kernel.py`): which logs may
+"""Blocks that logs have reserved beyond their ends (`append/drain_kernel.py`): which logs may
 reserve, and when blocks are freed.
 """
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
@@ -70,7 +69,7 @@ class Reservations:
                 continue
             if files.log_dir_of(partition.folder) in low:
                 self._free(partition, max_bytes=0)
-            elif now_ms - self._rows()[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
+            elif now_ms - self._rows()[partition.slot, AppendRow.RESERVED_MS] > AppendRow.KEEP_MS:
                 self._free(partition, partition.active.reserve_max_bytes)
 
     def free(self, log_dir: str) -> None:

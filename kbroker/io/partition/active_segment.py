@@ -19,7 +19,7 @@ class ActiveSegment:
     """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is authoritative
     for the segment.
 
-    row: an AppendRow. reserve_max_bytes: bytes of the largest chunk that `write_kernel` reserves, 0
+    row: an AppendRow. reserve_max_bytes: bytes of the largest chunk that the drain reserves, 0
     for none.
     """
 
@@ -285,7 +285,7 @@ class ActiveSegment:
 
 def begin_reserving(row: Words, max_bytes: int) -> None:
     """No blocks are reserved after the end; the next append reserves the first chunk, of at most
-    max_bytes (`write_kernel`). 0: none is reserved."""
+    max_bytes (`reserve_ahead`). 0: none is reserved."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
     row[AppendRow.RESERVE_MAX] = max_bytes
     row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if max_bytes else AppendRow.NEVER

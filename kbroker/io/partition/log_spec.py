@@ -13,7 +13,7 @@ class LogSpec(Struct, frozen=True):
     """slot: its number; words: the shared Slot; row: the worker's AppendRow.
 
     leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run
-    published. reserve_max_bytes: see `write_kernel`. first_dirty: everything below was compacted;
+    published. reserve_max_bytes: see `reserve_ahead`. first_dirty: everything below was compacted;
     -1 when nothing was.
     """
 

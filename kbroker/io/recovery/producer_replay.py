@@ -52,7 +52,6 @@ class ProducerReplay:
         self.offset = first_base
         self._expired_before_ms = expired_before_ms
         self._table = ProducerTable(64)
-        self._added = np.zeros(1, np.int64)
 
     def load_snapshot(self, at_most: int, offsets: list[int] | None = None) -> None:
         """Start from the newest whole snapshot at or below an offset; later ones and damaged ones
@@ -83,10 +82,7 @@ class ProducerReplay:
         start = 0
         while start < count:
             table = self._table
-            start = rebuild.replay_producers(
-                rows, start, count, self.offset, table.rows, max(table.room, 0), self._added
-            )
-            table.claimed(int(self._added[0]))
+            start = rebuild.replay_producers(rows, start, count, self.offset, table.rows)
             if start < count:
                 if rows[start, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL:
                     aborted = self._end_transaction(rows[start].tolist())

@@ -75,10 +75,9 @@ class Copier:
         producers.make_room(Batch.ROWS)
         out = self._out
         ck.copy_batches(
-            self._drain.env, partition.active.row, producers.rows, producers.room, self._batches, self._counters,
-            partition.slot, self._buffer.ctypes.data + start, length, wall_clock_ms(), out,
+            self._drain.env, partition.active.row, producers.rows, self._batches, self._counters, partition.slot,
+            self._buffer.ctypes.data + start, length, wall_clock_ms(), out,
         )  # fmt: skip
-        producers.claimed(int(out[Copied.PRODUCERS]))
         if out[Copied.ERROR]:
             error = int(out[Copied.ERROR])
             partition.active.stop_appends()

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.append_kernel import must_roll, remember
+from kbroker.io.append.drain_kernel import index_batches, reserve_ahead, write_batches
 from kbroker.io.append.rows import AppendRow, Batch
-from kbroker.io.append.write_kernel import index_batches, reserve_ahead, write_batches
 from kbroker.ipc.layout import Slot
 from kbroker.kernels import producers as pr
 from kbroker.kernels.batch_header import NO_BATCH, last_offset, whole_batch
@@ -41,7 +41,6 @@ class Copied(Row, writer="io", words=8):
     STOP = word("value", "CopyStop")
     ERROR = word("errno", "of a failed write")
     MARKER = word("bytes", "position in the buffer of a written transaction marker, -1: none")
-    PRODUCERS = word("count", "producers added to the table")
     RECORDS = word("count", "records that were written")
     LAST_OFFSET = word("offset", "of the marker")
 
@@ -71,8 +70,8 @@ def valid_batch(address: int, left: int) -> int:
 
 
 @inlined
-def enter(row: Words, producers: Table, batch: Words, slot: int, address: int, size: int) -> int:
-    """Fill a row of the batch array; 1 when its producer is new in the table."""
+def enter(row: Words, producers: Table, batch: Words, slot: int, address: int, size: int) -> None:
+    """Fill a row of the batch array, and enter the batch into the producer table."""
     batch[:] = 0
     batch[Batch.SLOT] = slot
     batch[Batch.ADDRESS] = address
@@ -85,18 +84,18 @@ def enter(row: Words, producers: Table, batch: Words, slot: int, address: int, s
     attributes = load_i16_be(address + rb.ATTRIBUTES)
     producer_id = load_i64_be(address + rb.PRODUCER_ID)
     if producer_id < 0 or attributes & rb.ATTRIBUTE_CONTROL:
-        return 0
+        return
     batch[Batch.PRODUCER_ROW] = pr.find_producer(producers, slot, producer_id)
-    return remember(producers, batch, row, (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0)
+    remember(producers, batch, row, (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0)
 
 
 @kernel(
-    "void(int64[::1], int64[::1], int64[:, ::1], int64, int64[:, ::1], int64[::1], int64, int64, int64, int64, "
+    "void(int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64, int64, int64, int64, "
     "int64[::1])"
 )
 def copy_batches(
-    env: Words, row: Words, producers: Table, room: int, batches: Table, counters: Words, slot: int,
-    buffer: int, length: int, now_ms: int, out: Words,
+    env: Words, row: Words, producers: Table, batches: Table, counters: Words, slot: int, buffer: int,
+    length: int, now_ms: int, out: Words,
 ) -> None:  # fmt: skip
     """Write the whole batches of buffer[0:length] that fit the active segment; results in ``out``
     (Copied).
@@ -128,11 +127,11 @@ def copy_batches(
         if must_roll(row, position, base, address, size, largest_ms, now_ms):
             out[Copied.STOP] = CopyStop.ROLL
             break
-        if count == batches.shape[0] or out[Copied.PRODUCERS] >= room:
+        if count == batches.shape[0] or pr.room_of(producers) <= 0:
             out[Copied.STOP] = CopyStop.FULL if count == batches.shape[0] else CopyStop.PRODUCERS
             break
         batch = batches[count]
-        out[Copied.PRODUCERS] += enter(row, producers, batch, slot, address, size)
+        enter(row, producers, batch, slot, address, size)
         if position == 0:
             row[AppendRow.FIRST_TIMESTAMP] = batch[Batch.MAX_TIMESTAMP]
         if count > 0:

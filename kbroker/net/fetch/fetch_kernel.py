@@ -1,10 +1,11 @@
 """Fetch in one compiled call: plan, select the partitions of the answer, build their headers around
-file ranges, send. Uncommon requests go to Python unchanged."""
+file ranges, send. Uncommon requests go to Python unchanged.
+
+What the socket does not take now, and answers with large file ranges, go into an outbox."""
 
 from kbroker.ipc.layout import Counter
-from kbroker.kernels.batch_header import last_offset, whole_batch
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import pread
+from kbroker.kernels.libc import MSG_MORE, Epoll, pread
 from kbroker.kernels.memory import (
     copy,
     load_i16_be,
@@ -17,27 +18,34 @@ from kbroker.kernels.memory import (
 )
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import write_count, write_no_tags, write_uvarint
-from kbroker.net.fetch.read_kernel import last_read, plan_reads, segment_row
+from kbroker.net.fetch.outbox_kernel import fill_box, keep, send_on
+from kbroker.net.fetch.read_kernel import plan_reads, remember, remember_end, segment_row
 from kbroker.net.fetch.request_kernel import plan_request, plan_row, update_session
-from kbroker.net.fetch.send_kernel import send_parts
 from kbroker.net.rows import (
     Connection,
     Context,
+    Event,
+    EventKind,
     FetchVersion,
-    May,
+    Flag,
     Outcome,
     Part,
     Plan,
-    ReadEnd,
     Segment,
     Session,
     SessionEntry,
     Topic,
 )
-from kbroker.net.rows.connection_kernel import connection_row, events_left
-from kbroker.net.rows.count_kernel import count_fetch, fetch_built, fetch_waits, monotonic_ns
-from kbroker.net.rows.topic_kernel import may_use
-from kbroker.protocol import batch_layout as rb
+from kbroker.net.rows.connection_kernel import (
+    arm,
+    connection_row,
+    events_left,
+    mark_closing,
+    note_sent,
+    push_event,
+    send_part,
+)
+from kbroker.net.rows.count_kernel import count_fetch, fetch_built, fetch_sent, fetch_waits, monotonic_ns
 
 HEADER_BOUND = 64
 TOPIC_BOUND = 300
@@ -166,30 +174,6 @@ def _write_partition(out: int, row: int, version: int, committed: int) -> int:
 
 
 @inlined
-def _remember(cx: int, row: int, client_row: int, next_offset: int, position: int) -> None:
-    end = last_read(row, client_row)
-    put(end, ReadEnd.SLOT, get(row, Plan.SLOT) + 1)
-    put(end, ReadEnd.OFFSET, next_offset)
-    put(end, ReadEnd.SEGMENT, get(row, Plan.SEGMENT))
-    put(end, ReadEnd.POSITION, position)
-    put(end, ReadEnd.VERSION, get(row, Plan.VERSION))
-
-
-@inlined
-def _walk_end(cx: int, row: int, client_row: int, data: int, length: int) -> None:
-    """Remember where the last whole batch of the bytes at an address ends."""
-    at = 0
-    next_offset = -1
-    size = whole_batch(data, length, rb.HEADER_BYTES)
-    while size > 0:
-        next_offset = last_offset(data + at) + 1
-        at += size
-        size = whole_batch(data + at, length - at, rb.HEADER_BYTES)
-    if next_offset >= 0:
-        _remember(cx, row, client_row, next_offset, get(row, Plan.POSITION) + at)
-
-
-@inlined
 def _write_head(cx: int, start: int, correlation: int, version: int) -> int:
     """Write the answer up to its first topic, all but its size."""
     compact = version >= FetchVersion.FLEXIBLE
@@ -234,11 +218,11 @@ def _build(cx: int, client_row: int, start: int, correlation: int, version: int)
             if length < small:
                 if pread(fd, out, length, get(row, Plan.POSITION)) < length:
                     return 0
-                _walk_end(cx, row, client_row, out, length)
+                remember_end(row, client_row, out, length)
                 out += length
             else:
                 if get(row, Plan.TO_END) != 0:
-                    _remember(cx, row, client_row, get(row, Plan.END), get(row, Plan.POSITION) + length)
+                    remember(row, client_row, get(row, Plan.END), get(row, Plan.POSITION) + length)
                 _add_part(cx, -1, memory, out - memory, -1, -1)
                 _add_part(
                     cx, get(row, Plan.SEGMENT), get(row, Plan.POSITION), length, fd, get(row, Plan.SLOT)
@@ -252,6 +236,72 @@ def _build(cx: int, client_row: int, start: int, correlation: int, version: int)
     _add_part(cx, -1, memory, out - memory, -1, -1)
     store_i32_be(start, out - start + files - 4)
     return out
+
+
+# --- sending -------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _leave_to_python(cx: int, connection: int, first: int, end: int) -> None:
+    """Leave the parts from ``first`` on to Python. end: address after the scratch's memory
+    parts."""
+    put(cx, Context.OUT_USED, end - get(cx, Context.OUT))
+    for number in range(first, get(cx, Context.PART_COUNT)):
+        part = get(cx, Context.PARTS) + number * Part.STRIDE
+        length = get(part, Part.LENGTH)
+        if length > 0 and get(part, Part.SEGMENT) < 0:
+            push_event(cx, EventKind.UNSENT, connection, get(part, Part.START), length)
+        elif length > 0:
+            put(get(cx, Context.EVENTS) + get(cx, Context.EVENT_COUNT) * Event.STRIDE, Event.C, length)
+            push_event(cx, EventKind.UNSENT_FILE, connection, get(part, Part.FD), get(part, Part.START))
+
+
+@inlined
+def _send_parts(cx: int, connection: int, end: int, file_bytes: int) -> None:
+    """Send every part, or have a sender do it. Unsent parts go to an outbox or to Python, in order.
+    end: as for `_leave_to_python`; file_bytes: of all parts that are ranges of files."""
+    row = connection_row(cx, connection)
+    fd = get(row, Connection.FD)
+    if file_bytes >= get(cx, Context.SENDER_MIN_BYTES):
+        box = fill_box(cx, connection, fd, 0)
+        if box != 0:
+            keep(row, box)
+            send_on(cx, connection, box)
+            return
+    count = get(cx, Context.PART_COUNT)
+    total = 0
+    for number in range(count):
+        part = get(cx, Context.PARTS) + number * Part.STRIDE
+        length = get(part, Part.LENGTH)
+        start = get(part, Part.START)
+        more = MSG_MORE if number + 1 < count else 0
+        sent = 0
+        while sent < length:
+            now = send_part(
+                fd, get(part, Part.FD), start + sent, length - sent, more, get(cx, Context.SCRATCH)
+            )
+            if now < 0:
+                fetch_sent(cx, row)
+                mark_closing(cx, connection, -now)
+                return
+            if now == 0:
+                break
+            sent += now
+        total += sent
+        if sent < length:
+            put(part, Part.START, start + sent)
+            put(part, Part.LENGTH, length - sent)
+            box = fill_box(cx, connection, fd, number)
+            if box != 0:
+                keep(row, box)
+                arm(cx, connection, Epoll.OUT)
+            else:
+                put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.OUT_BLOCKED)
+                _leave_to_python(cx, connection, number, end)
+            break
+    note_sent(cx, row, total)
+    if get(row, Connection.FLAGS) & Flag.SENDING == 0:
+        fetch_sent(cx, row)
 
 
 # --- serving -------------------------------------------------------------------------------------------------------
@@ -282,16 +332,6 @@ def _count_sent(cx: int) -> tuple[int, int, int, int]:
 
 
 @inlined
-def _may_read_all(cx: int, client_row: int) -> bool:
-    if get(client_row, Connection.ACCESS) == 0:
-        return True
-    for number in range(get(cx, Context.PLAN_COUNT)):
-        if not may_use(cx, client_row, get(plan_row(cx, number), Plan.TOPIC), May.READ):
-            return False
-    return True
-
-
-@inlined
 def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int:
     """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or
     TO_PYTHON.
@@ -301,7 +341,7 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
     """
     client_row = connection_row(cx, connection)
     began_ns = monotonic_ns(cx)
-    if plan_request(cx, frame, length) != Outcome.READY or not _may_read_all(cx, client_row):
+    if plan_request(cx, client_row, frame, length) != Outcome.READY:
         return Outcome.TO_PYTHON
     state = plan_reads(cx, client_row)
     if state == Outcome.WAITING and not force:
@@ -320,7 +360,7 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
     answer, records, by_sendfile, partitions = _count_sent(cx)
     count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions)
     fetch_built(cx, client_row, began_ns, force)
-    send_parts(cx, connection, end)
+    _send_parts(cx, connection, end, by_sendfile)
     return Outcome.SERVED
 
 
@@ -334,6 +374,6 @@ def serve_fetch(cx: int, connection: int, frame: int, length: int, force: int) -
 def plan_fetch(cx: int, connection: int, frame: int, length: int) -> int:
     """Fill the plan: READY, WAITING or TO_PYTHON."""
     client_row = connection_row(cx, connection)
-    if plan_request(cx, frame, length) != Outcome.READY or not _may_read_all(cx, client_row):
+    if plan_request(cx, client_row, frame, length) != Outcome.READY:
         return Outcome.TO_PYTHON
     return plan_reads(cx, client_row)

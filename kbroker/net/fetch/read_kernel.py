@@ -1,10 +1,11 @@
-"""Turns the plan of a fetch into file ranges: reads slots, finds positions, applies limits."""
+"""Turns the plan of a fetch into file ranges: reads slots, finds positions, applies limits. The
+place where a reader's last read ended is remembered, so that its next one needs no search."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.layout import Slot, SlotState
-from kbroker.kernels.batch_header import batch_bytes
+from kbroker.kernels.batch_header import batch_bytes, last_offset, whole_batch
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import CACHESTAT, SEEK_END, lseek, pread, syscall
 from kbroker.kernels.memory import load_i64_be
@@ -36,6 +37,31 @@ def last_read(row: int, connection_row: int) -> int:
     """Address of the reader's ReadEnd: in the entry of its session, or in the connection."""
     entry = get(row, Plan.ENTRY)
     return entry + 8 * SessionEntry.LAST_READ if entry != 0 else connection_row + 8 * Connection.LAST_READ
+
+
+@inlined
+def remember(row: int, client_row: int, next_offset: int, position: int) -> None:
+    """Note where the read of a plan row ends: its reader's next one begins there."""
+    end = last_read(row, client_row)
+    put(end, ReadEnd.SLOT, get(row, Plan.SLOT) + 1)
+    put(end, ReadEnd.OFFSET, next_offset)
+    put(end, ReadEnd.SEGMENT, get(row, Plan.SEGMENT))
+    put(end, ReadEnd.POSITION, position)
+    put(end, ReadEnd.VERSION, get(row, Plan.VERSION))
+
+
+@inlined
+def remember_end(row: int, client_row: int, data: int, length: int) -> None:
+    """Remember where the last whole batch of the bytes at an address ends."""
+    at = 0
+    next_offset = -1
+    size = whole_batch(data, length, rb.HEADER_BYTES)
+    while size > 0:
+        next_offset = last_offset(data + at) + 1
+        at += size
+        size = whole_batch(data + at, length - at, rb.HEADER_BYTES)
+    if next_offset >= 0:
+        remember(row, client_row, next_offset, get(row, Plan.POSITION) + at)
 
 
 @inlined

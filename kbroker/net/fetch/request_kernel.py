@@ -13,9 +13,20 @@ from kbroker.kernels.memory import (
 )
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, read_uvarint, skip_request_header, skip_tags
-from kbroker.net.rows import Context, FetchVersion, Outcome, Partition, Plan, Session, SessionEntry, Topic
-from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
-from kbroker.net.rows.versions import Isolation
+from kbroker.net.rows import (
+    Connection,
+    Context,
+    FetchVersion,
+    Isolation,
+    May,
+    Outcome,
+    Partition,
+    Plan,
+    Session,
+    SessionEntry,
+    Topic,
+)
+from kbroker.net.rows.topic_kernel import may_use, topic_by_id, topic_by_name
 
 NO_SESSION_EPOCH = -1
 
@@ -181,9 +192,20 @@ def _plan_topics(cx: int, position: int, end: int, version: int, in_session: boo
 
 
 @inlined
-def plan_request(cx: int, frame: int, length: int) -> int:
+def _may_read_all(cx: int, client_row: int) -> bool:
+    """Whether the client may read every partition of the plan."""
+    if get(client_row, Connection.ACCESS) == 0:
+        return True
+    for number in range(get(cx, Context.PLAN_COUNT)):
+        if not may_use(cx, client_row, get(plan_row(cx, number), Plan.TOPIC), May.READ):
+            return False
+    return True
+
+
+@inlined
+def plan_request(cx: int, client_row: int, frame: int, length: int) -> int:
     """Read a request (address of its header) into the plan: READY, or TO_PYTHON for what is not
-    common."""
+    common, or not allowed."""
     version = load_i16_be(frame + 2)
     end = frame + length
     compact = version >= FetchVersion.FLEXIBLE
@@ -230,7 +252,9 @@ def plan_request(cx: int, frame: int, length: int) -> int:
         tags, position = read_uvarint(position, end)
         if position < 0 or tags != 0:  # of a replica
             return Outcome.TO_PYTHON
-    return Outcome.READY if get(cx, Context.PLAN_COUNT) > 0 else Outcome.TO_PYTHON
+    if get(cx, Context.PLAN_COUNT) == 0 or not _may_read_all(cx, client_row):
+        return Outcome.TO_PYTHON
+    return Outcome.READY
 
 
 # --- after the answer is built --------------------------------------------------------------------

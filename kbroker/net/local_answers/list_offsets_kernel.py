@@ -21,10 +21,9 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get
 from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count, write_string
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
-from kbroker.net.rows import Context, ListOffsetsVersion, May, Partition, Topic
+from kbroker.net.rows import Context, Isolation, ListOffsetsVersion, May, Partition, Topic
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.topic_kernel import may_use, snapshot, topic_by_name
-from kbroker.net.rows.versions import Isolation
 
 LATEST = -1
 EARLIEST = -2

@@ -1,9 +1,15 @@
-"""Admits a scanned Produce request, v3 to v13, in the arena: checks each batch and pushes append
-entries."""
+"""Reads a Produce request, v3 to v13, in the arena, has each of its batches checked, and pushes
+append entries.
 
-from kbroker.ipc.layout import AppendEntry, Counter, Operation, Slot
+`scan` reads the structure: it checks every length before anything is done, and changes nothing. It
+ends at the first sign of more topics or partitions than one request may have: Python reads such a
+request in slices. A malformed request closes the connection; a request that does not fit into the
+rings and tables now stays where it is and is retried.
+"""
+
+from kbroker.ipc.layout import AppendEntry, Counter, Slot
 from kbroker.ipc.ring import HEAD, pack_acks, ring_entry, ring_free
-from kbroker.kernels.batch_header import batch_bytes
+from kbroker.kernels.batch_header import batch_bytes, whole_batch_of_any_format
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
@@ -14,7 +20,7 @@ from kbroker.kernels.memory import (
     store_i64,
     store_release,
 )
-from kbroker.kernels.rows import get, link_free, next_free, put
+from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.net.produce.check_kernel import (
     NEEDS_PYTHON,
@@ -23,8 +29,10 @@ from kbroker.net.produce.check_kernel import (
     check_single,
     check_slot,
     is_of_transactional_producer,
+    is_transactional,
     is_without_log_start,
 )
+from kbroker.net.produce.queue_kernel import take_result
 from kbroker.net.rows import (
     Connection,
     Context,
@@ -43,7 +51,104 @@ from kbroker.net.rows.connection_kernel import connection_row, push_event
 from kbroker.net.rows.topic_kernel import may_use, topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb
 
+MALFORMED = 0
+READY = 1
+TOO_MANY = 5  # more topics or partitions than kernels serve: Python's
+BYTES_PER_RESULT = 48
+BYTES_PER_TOPIC = 24
+
 _pack_acks = inlined(pack_acks)
+
+
+@inlined
+def scan(cx: int, position: int, end: int, version: int) -> int:
+    """Read a body's structure into the Context.SCAN words: READY, MALFORMED unless every length
+    fits, or TOO_MANY, with which the words do not count. Context.SCAN_REFUSED may be
+    INVALID_PRODUCER_ID_MAPPING for partitions that do not count: see `has_several_producers`."""
+    compact = version >= ProduceVersion.FLEXIBLE
+    length, position = read_length(position, end, compact, False)
+    if position < 0 or length > end - position:
+        return MALFORMED
+    transactional_id = position if length >= 0 else 0
+    id_bytes = length
+    position += max(length, 0)
+    if end - position < 6:
+        return MALFORMED
+    put(cx, Context.SCAN_ACKS, load_i16_be(position))
+    put(cx, Context.SCAN_TIMEOUT, load_i32_be(position + 2))
+    position += 6
+    put(cx, Context.SCAN_TOPICS, position)
+    topics, position = read_length(position, end, compact, True)
+    if position < 0 or topics < 0 or topics > end - position:
+        return MALFORMED
+    count = 0
+    limit = get(cx, Context.EVENT_CAPACITY) // 2
+    if topics > limit:
+        return TOO_MANY
+    bound = 32
+    transactional = several = False
+    producer = epoch = -1
+    empty = 0
+    # Kafka looks for transactions first, and a batch that it cannot skip fails the whole request
+    corrupt = False
+    for _ in range(topics):
+        if version >= ProduceVersion.TOPIC_IDS:
+            length = 16
+        else:
+            length, position = read_length(position, end, compact, False)
+        if position < 0 or length < 0 or length > end - position:
+            return MALFORMED
+        position += length
+        partitions, position = read_length(position, end, compact, True)
+        if position < 0 or partitions < 0 or partitions > end - position:
+            return MALFORMED
+        if partitions == 0:
+            empty = 1
+        count += partitions
+        if count > limit:
+            return TOO_MANY
+        bound += BYTES_PER_TOPIC + length + partitions * BYTES_PER_RESULT
+        for _ in range(partitions):
+            if end - position < 4:
+                return MALFORMED
+            length, position = read_length(position + 4, end, compact, True)
+            if position < 0 or length < -1 or length > end - position:
+                return MALFORMED
+            if length >= 0 and not corrupt:
+                size = whole_batch_of_any_format(position, length)
+                corrupt = size < 0 and not transactional
+                if is_transactional(position, size):
+                    transactional = True
+                    other = load_i64_be(position + rb.PRODUCER_ID)
+                    other_epoch = load_i16_be(position + rb.PRODUCER_EPOCH)
+                    several = several or (producer >= 0 and (other != producer or other_epoch != epoch))
+                    producer = other
+                    epoch = other_epoch
+            position += max(length, 0)
+            if compact:
+                position = skip_tags(position, end)
+                if position < 0:
+                    return MALFORMED
+        if compact:
+            position = skip_tags(position, end)
+            if position < 0:
+                return MALFORMED
+    if compact:
+        position = skip_tags(position, end)
+    if position < 0:  # bytes after the end are legal, some clients send them
+        return MALFORMED
+    refused = Code.CORRUPT_MESSAGE if corrupt else Code.NONE
+    if several:
+        refused = Code.INVALID_PRODUCER_ID_MAPPING
+    if transactional and transactional_id == 0:
+        refused = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    put(cx, Context.SCAN_ID, transactional_id if transactional else 0)
+    put(cx, Context.SCAN_ID_BYTES, id_bytes)
+    put(cx, Context.SCAN_REFUSED, refused)
+    put(cx, Context.SCAN_EMPTY, empty)
+    put(cx, Context.SCAN_COUNT, count)
+    put(cx, Context.SCAN_BOUND, bound)
+    return READY
 
 
 @inlined
@@ -63,39 +168,6 @@ def ring_has_room(cx: int, worker: int) -> bool:
     """Whether a worker's append ring takes one more entry."""
     row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
     return ring_free(get(row, Worker.APPEND), get(cx, Context.RING_ENTRIES)) > 0
-
-
-@inlined
-def take_result(cx: int, request: int) -> int:
-    """Number of a fresh result row of a request (an index); the caller has made sure that there is
-    one."""
-    result = get(cx, Context.FREE_RESULT)
-    row = get(cx, Context.RESULTS) + result * Result.STRIDE
-    put(cx, Context.FREE_RESULT, next_free(row, Result.NEXT, result))
-    put(cx, Context.FREE_RESULTS, get(cx, Context.FREE_RESULTS) - 1)
-    put(row, Result.REQUEST, request)
-    put(row, Result.NEXT, -1)
-    put(row, Result.STATE, ResultState.DONE)
-    put(row, Result.ERROR, Code.NONE)
-    put(row, Result.BASE_OFFSET, -1)
-    put(row, Result.APPEND_TIME, -1)
-    put(row, Result.LOG_START, -1)
-    put(row, Result.CHUNK, -1)
-    put(row, Result.OPERATION, Operation.APPEND)
-    put(row, Result.TRIES, 0)
-    return result
-
-
-@inlined
-def free_result(cx: int, result: int) -> int:
-    """Free a result row; returns the next of its request."""
-    row = get(cx, Context.RESULTS) + result * Result.STRIDE
-    following = get(row, Result.NEXT)
-    put(row, Result.STATE, ResultState.FREE)
-    link_free(row, Result.NEXT, result, get(cx, Context.FREE_RESULT))
-    put(cx, Context.FREE_RESULT, result)
-    put(cx, Context.FREE_RESULTS, get(cx, Context.FREE_RESULTS) + 1)
-    return following
 
 
 @inlined

@@ -35,7 +35,6 @@ REFUSED = 1 << 21  # Python asks control about the transaction first, and then r
 UNKNOWN_TOPIC = 1 << 22  # Python checks whether the producer may learn that the topic does not exist
 CHECK_LATER = 1 << 23  # Python checks the batch after other connections had their turn
 
-ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 LAST_CODEC = 4
 LONG_BYTES = 2 << 20  # a batch of more is walked through by a thread, piece by piece
 FOREVER = (1 << 63) - 1
@@ -107,7 +106,7 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
     if load_i64_be(address + rb.PRODUCER_ID) >= 0 and load_i32_be(address + rb.BASE_SEQUENCE) < 0:
         return Code.INVALID_RECORD
     target = get(slot, Slot.COMPRESSION)
-    rewritten = (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME
+    rewritten = (target != Slot.ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME
     if rewritten or size > LONG_BYTES:
         return NEEDS_PYTHON
     return _check_records(cx, slot, address, size, codec)

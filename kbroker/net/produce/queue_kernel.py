@@ -1,21 +1,30 @@
-"""The queue of produce requests of each connection: completions settle requests, and answers are
-sent in order, once a turn. Entries that an IO worker held when it died are answered, too.
+"""The queue of produce requests of each connection: completions settle the results of a request,
+and answers, v3 to v13, are built from its frame and results, and sent in order, once a turn.
+Entries that an IO worker held when it died are answered, too.
 """
 
-from kbroker.ipc.layout import Completion, Ring
+from kbroker.ipc.layout import Completion, Operation, Ring
 from kbroker.ipc.ring import ring_ready
 from kbroker.kernels.codes import ApiKey, Code
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.memory import load_acquire
-from kbroker.kernels.rows import get, link_free, put
-from kbroker.net.produce.admit_kernel import free_result
-from kbroker.net.produce.wire_kernel import write_answer
+from kbroker.kernels.memory import (
+    copy,
+    load_acquire,
+    load_i32_be,
+    store_i16_be,
+    store_i32_be,
+    store_i64_be,
+    store_u8,
+)
+from kbroker.kernels.rows import get, link_free, next_free, put
+from kbroker.kernels.wire import read_length, skip_tags, write_count, write_no_tags
 from kbroker.net.rows import (
     AnswerBy,
     Connection,
     Context,
     EventKind,
     Flag,
+    ProduceVersion,
     Request,
     Result,
     ResultState,
@@ -32,6 +41,41 @@ from kbroker.net.rows.connection_kernel import (
     send_once,
 )
 from kbroker.net.rows.count_kernel import count_completion, count_produce, count_response
+
+ANYWHERE = 1 << 62  # the request was scanned: every length in it fits
+
+
+@inlined
+def take_result(cx: int, request: int) -> int:
+    """Number of a fresh result row of a request (an index); the caller has made sure that there is
+    one."""
+    result = get(cx, Context.FREE_RESULT)
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
+    put(cx, Context.FREE_RESULT, next_free(row, Result.NEXT, result))
+    put(cx, Context.FREE_RESULTS, get(cx, Context.FREE_RESULTS) - 1)
+    put(row, Result.REQUEST, request)
+    put(row, Result.NEXT, -1)
+    put(row, Result.STATE, ResultState.DONE)
+    put(row, Result.ERROR, Code.NONE)
+    put(row, Result.BASE_OFFSET, -1)
+    put(row, Result.APPEND_TIME, -1)
+    put(row, Result.LOG_START, -1)
+    put(row, Result.CHUNK, -1)
+    put(row, Result.OPERATION, Operation.APPEND)
+    put(row, Result.TRIES, 0)
+    return result
+
+
+@inlined
+def free_result(cx: int, result: int) -> int:
+    """Free a result row; returns the next of its request."""
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
+    following = get(row, Result.NEXT)
+    put(row, Result.STATE, ResultState.FREE)
+    link_free(row, Result.NEXT, result, get(cx, Context.FREE_RESULT))
+    put(cx, Context.FREE_RESULT, result)
+    put(cx, Context.FREE_RESULTS, get(cx, Context.FREE_RESULTS) + 1)
+    return following
 
 
 @inlined
@@ -121,6 +165,72 @@ def _hold_unverified(cx: int, token: int, result: int, verified_at: int) -> None
 
 
 @inlined
+def _write_partition(out: int, row: int, index: int, version: int) -> int:
+    store_i32_be(out, index)
+    store_i16_be(out + 4, get(row, Result.ERROR))
+    store_i64_be(out + 6, get(row, Result.BASE_OFFSET))
+    store_i64_be(out + 14, get(row, Result.APPEND_TIME))
+    out += 22
+    if version >= ProduceVersion.LOG_START_OFFSET:
+        store_i64_be(out, get(row, Result.LOG_START))
+        out += 8
+    if version >= ProduceVersion.FLEXIBLE:
+        store_u8(out, 1)  # no record errors
+        store_u8(out + 1, 0)  # no message
+        store_u8(out + 2, 0)  # no tags
+        out += 3
+    elif version >= ProduceVersion.RECORD_ERRORS:
+        store_i32_be(out, 0)
+        store_i16_be(out + 4, -1)
+        out += 6
+    return out
+
+
+@inlined
+def write_answer(cx: int, number: int, out: int) -> int:
+    """Build the framed answer to request row ``number`` at an address; returns its bytes (<=
+    Request.BOUND)."""
+    request = get(cx, Context.REQUESTS) + number * Request.STRIDE
+    version = get(request, Request.VERSION)
+    compact = version >= ProduceVersion.FLEXIBLE
+    start = out
+    store_i32_be(out + 4, get(request, Request.CORRELATION))
+    out += 8
+    out = write_no_tags(out, compact)
+    topics, position = read_length(get(request, Request.TOPICS), ANYWHERE, compact, True)
+    out = write_count(out, topics, compact)
+    result = get(request, Request.RESULT)
+    for _ in range(topics):
+        begin = position
+        if version >= ProduceVersion.TOPIC_IDS:
+            position += 16
+        else:
+            length, position = read_length(position, ANYWHERE, compact, False)
+            position += length
+        copy(out, begin, position - begin)
+        out += position - begin
+        partitions, position = read_length(position, ANYWHERE, compact, True)
+        out = write_count(out, partitions, compact)
+        for _ in range(partitions):
+            index = load_i32_be(position)
+            length, position = read_length(position + 4, ANYWHERE, compact, True)
+            position += max(length, 0)
+            if compact:
+                position = skip_tags(position, ANYWHERE)
+            row = get(cx, Context.RESULTS) + result * Result.STRIDE
+            out = _write_partition(out, row, index, version)
+            result = get(row, Result.NEXT)
+        if compact:
+            position = skip_tags(position, ANYWHERE)
+            out = write_no_tags(out, compact)
+    store_i32_be(out, get(cx, Context.THROTTLE_MS))
+    out += 4
+    out = write_no_tags(out, compact)
+    store_i32_be(start, out - start - 4)
+    return out - start
+
+
+@inlined
 def pop_head(cx: int, connection: int) -> None:
     """The request at the head has been answered."""
     row = connection_row(cx, connection)
@@ -132,6 +242,23 @@ def pop_head(cx: int, connection: int) -> None:
     put(row, Connection.QUEUED, get(row, Connection.QUEUED) - 1)
     count_produce(cx, number)
     free_request(cx, number)
+
+
+@inlined
+def forget_requests(cx: int, connection: int) -> None:
+    """The connection is closed: free its requests when their appends have completed."""
+    row = connection_row(cx, connection)
+    number = get(row, Connection.HEAD)
+    while number >= 0:
+        request = get(cx, Context.REQUESTS) + number * Request.STRIDE
+        following = get(request, Request.NEXT)
+        put(request, Request.CONNECTION, -1)
+        if get(request, Request.PENDING) == 0:
+            request_done(cx, number)
+        number = following
+    put(row, Connection.HEAD, -1)
+    put(row, Connection.TAIL, -1)
+    put(row, Connection.QUEUED, 0)
 
 
 @inlined

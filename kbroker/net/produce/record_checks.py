@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.schema_rules import SchemaRules, unpacked
 from kbroker.kernels.crc32c import crc32c
-from kbroker.net.produce.check_kernel import ANY_CODEC, FOREVER
+from kbroker.kernels.memory import INT64_MAX
 from kbroker.net.produce.record_stream import Head, counted, heads, sizes
 from kbroker.net.produce.record_walk import ANY_LENGTH, AT_ONCE_BYTES, Demands, Found, TooLong, walk
 from kbroker.net.produce.schema_checks import SchemaDemand, faults
@@ -34,8 +34,8 @@ MAX_RECORDS = 1_000_000  # that are checked for errors of their own
 
 
 class Rules(Struct, frozen=True):
-    """Rules of the partition, from its slot. target: the codec of all batches, or ANY_CODEC; level:
-    the codec's level; schemas: those that records must name."""
+    """Rules of the partition, from its slot. target: the codec of all batches, or Slot.ANY_CODEC;
+    level: the codec's level; schemas: those that records must name."""
 
     partition: str
     compacted: bool
@@ -66,7 +66,7 @@ class Rules(Struct, frozen=True):
 
     def codec_for(self, batch: RecordBatch) -> int:
         """The codec that a batch is stored in."""
-        return batch.codec if self.target == ANY_CODEC else self.target
+        return batch.codec if self.target == Slot.ANY_CODEC else self.target
 
 
 class ValidationResult(Struct, frozen=True):
@@ -120,8 +120,8 @@ def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
     codec = rules.codec_for(batch)
     any_time = rules.log_append_time or batch.has_log_append_time
     return Demands(
-        oldest=-FOREVER if any_time else max(now_ms - rules.before_max_ms, -FOREVER),
-        newest=FOREVER if any_time else min(now_ms + rules.after_max_ms, FOREVER),
+        oldest=-INT64_MAX if any_time else max(now_ms - rules.before_max_ms, -INT64_MAX),
+        newest=INT64_MAX if any_time else min(now_ms + rules.after_max_ms, INT64_MAX),
         need_keys=rules.compacted,
         ordered=batch.codec == codec != Codec.NONE,
         sized=batch.codec == Codec.NONE or codec != batch.codec or rules.schemas is not None,

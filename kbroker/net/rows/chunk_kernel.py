@@ -12,7 +12,6 @@ from kbroker.kernels.rows import get, put
 from kbroker.net.rows import Chunk, Context
 
 ALIGNMENT = 64
-RESERVED_SHARE = 16  # one chunk in this many is reserved for small requests
 SMALL_BYTES = 65536
 
 
@@ -126,7 +125,7 @@ def reserve(cx: int, size: int) -> int:
 def is_short(cx: int, size: int) -> bool:
     """Whether a request of this size would take chunks that are reserved for small requests."""
     left = get(cx, Context.FREE_CHUNK_COUNT) - -(-size // get(cx, Context.CHUNK_BYTES))
-    return size > SMALL_BYTES and left < get(cx, Context.CHUNK_COUNT) // RESERVED_SHARE
+    return size > SMALL_BYTES and left < get(cx, Context.CHUNK_COUNT) // Chunk.RESERVED_SHARE
 
 
 @inlined

@@ -147,6 +147,8 @@ class ResultState(Values):
 class Chunk(Row, writer="network", words=4):
     """A chunk of the arena."""
 
+    RESERVED_SHARE = 16  # one chunk in this many is reserved for small requests
+
     REFS = word("count", "connections, requests and rewritten batches that hold it")
     RUN = word("count", "chunks of a contiguous run that starts here; 0 inside a run or free")
     TOUCHED = word("flag", "1: its pages may be in memory")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.io.append.drain import HeldAppend
-from kbroker.io.append.rows import AppendRow, Batch
+from kbroker.io.append.rows import AppendRow, Batch, Drained, Environment, Stop
 from kbroker.ipc.layout import Slot, SlotFlag
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch
 
@@ -145,18 +145,18 @@ def test_thousands_wait_at_a_time_and_each_is_answered(case: DrainCase) -> None:
 
 
 def test_the_next_expiry_is_the_shortest_timeout(case: DrainCase) -> None:
-    assert case.drain.next_expiry_ms == AppendRow.NEVER
+    assert case.drain.env[Environment.DELAYED_DUE_MS] == AppendRow.NEVER
     before = now_ms()
     case.drain.hold(held(1, case.slot, 0, timeout_ms=60_000))
     case.drain.hold(held(2, case.slot, 1, timeout_ms=20_000))
-    assert before + 20_000 <= case.drain.next_expiry_ms <= now_ms() + 20_000
+    assert before + 20_000 <= case.drain.env[Environment.DELAYED_DUE_MS] <= now_ms() + 20_000
     assert case.drain.expire(before + 40_000) == 1
-    assert case.drain.next_expiry_ms >= before + 60_000
+    assert case.drain.env[Environment.DELAYED_DUE_MS] >= before + 60_000
 
 
 def test_a_batch_waits_until_its_timeout_and_no_longer(case: DrainCase) -> None:
     case.drain.hold(held(1, case.slot, 0, timeout_ms=20_000))
-    due = case.drain.next_expiry_ms
+    due = case.drain.env[Environment.DELAYED_DUE_MS]
     assert case.drain.expire(due - 1) == 0
     assert (case.drain.expire(due), case.drain.delayed) == (1, 0)
 
@@ -199,3 +199,18 @@ def test_a_closed_segment_does_not_look_like_too_few_replicas(case: DrainCase) -
     case.drain.release(case.slot)
     assert case.outcomes() == [(1, 0, 0)]
     assert np.all(case.drain.rows[: case.slot] == 0)
+
+
+def test_a_drain_stops_until_all_its_entries_have_room_to_wait(case: DrainCase) -> None:
+    case.push(batch(), acks=-1)
+    assert case.drain.run() == 1
+    case.drain.env[Environment.DELAYED_MAX] = 0
+    case.push(batch(), acks=-1)
+    assert case.drain.run() == 0
+    assert case.drain.out[Drained.STOP] == Stop.ROOM
+    case.drain.make_room()
+    assert case.drain.run() == 1
+    assert case.drain.delayed == 2
+    case.words[Slot.DURABLE] = 2
+    case.drain.release(case.slot)
+    assert [outcome[2] for outcome in case.outcomes()] == [0, 1]

@@ -58,7 +58,7 @@ def test_batches_of_several_clients_share_a_partition(case: DrainCase) -> None:
 def test_more_batches_than_one_call_takes_stay_in_order(case: DrainCase) -> None:
     tokens = [case.push(batch()) for _ in range(CAPACITY)]
     seen: list[tuple[int, int, int]] = []
-    while case.drain.waiting:
+    while case.drain.waiting():
         assert case.drain.run() > 0
         seen += case.outcomes()
     assert seen == [(token, 0, offset) for offset, token in enumerate(tokens)]
@@ -69,7 +69,7 @@ def test_full_completion_ring_leaves_entries_in_the_ring(case: DrainCase) -> Non
         case.push(batch())
     while case.drain.run():
         pass
-    answered = CAPACITY - case.drain.waiting
+    answered = CAPACITY - case.drain.waiting()
     assert 0 < answered < CAPACITY
     assert len(case.outcomes()) == answered
     assert case.drain.run() > 0
@@ -174,12 +174,26 @@ def test_the_sequence_after_the_largest_is_zero(
 
 
 def test_producer_table_grows_without_losing_anyone(case: DrainCase) -> None:
+    grown = 0
     for producer in range(50):
         case.push(batch(producer=(producer, 0, 0)))
-        case.drain.run()
-    while case.drain.waiting:
-        case.drain.run()
+        if not case.drain.run():
+            assert case.drain.out[Drained.STOP] == Stop.ROOM
+            case.drain.make_room()
+            grown += 1
+            assert case.drain.run() == 1
+    assert grown == 1
     assert [entry.producer_id for entry in case.drain.producers.entries(case.slot)] == list(range(50))
+    assert case.drain.producers.count == 50
+
+
+def test_a_drain_uses_the_producer_table_that_has_grown_meanwhile(case: DrainCase) -> None:
+    """It grows when a log is opened, too."""
+    table = case.drain.producers
+    table.make_room(table.room + 1)
+    case.push(batch(producer=(7, 0, 0)))
+    assert case.drain.run() == 1
+    assert [entry.producer_id for entry in table.entries(case.slot)] == [7]
 
 
 def test_full_segment_stops_before_the_batch_that_does_not_fit(tmp_path: Path) -> None:
@@ -190,7 +204,7 @@ def test_full_segment_stops_before_the_batch_that_does_not_fit(tmp_path: Path) -
         case.push(batch())
     assert case.drain.run() == 2
     assert (case.drain.out[Drained.STOP], case.drain.out[Drained.STOP_SLOT]) == (Stop.ROLL, case.slot)
-    assert case.drain.waiting == 1
+    assert case.drain.waiting() == 1
     assert len(case.file("log")) == 2 * size
 
 

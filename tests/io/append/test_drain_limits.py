@@ -86,7 +86,7 @@ def test_batches_from_all_over_the_arena_are_written_in_order(case: DrainCase) -
         case.push(batch(payload=b"%03d" % n, records=1 + n % 3))
         if n % 4:
             case._arena_used[0] += 64
-    while case.drain.waiting:
+    while case.drain.waiting():
         case.drain.run()
         case.answers()
     log, position, offset = case.file("log"), 0, 0

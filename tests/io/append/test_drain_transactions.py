@@ -104,7 +104,7 @@ def test_nothing_is_appended_after_a_marker_before_its_transaction_has_ended(cas
     push(case, batch(), client=CONTROL_CLIENT)
     assert case.drain.run() == 1
     assert case.drain.out[Drained.STOP] == Stop.MARKER
-    assert case.drain.waiting == 1
+    assert case.drain.waiting() == 1
     finish(case)
     assert case.drain.run() == 1
     assert case.words[Slot.LOG_END] == 3
@@ -174,6 +174,7 @@ def test_last_stable_offset_stays_at_the_first_of_several_open_transactions(case
 
 def test_transactions_that_begin_are_noted_in_the_row(case: DrainCase) -> None:
     """With their first offsets and producers; of more than the row has room for, the number."""
+    case.drain.producers.make_room(AppendRow.MAX_OPENED + 1)
     row = case.drain.rows[case.slot]
     begin(case)
     assert row[AppendRow.OPENED] == 1

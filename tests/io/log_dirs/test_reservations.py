@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.append.write_kernel import KEEP_MS
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import reserve
 from kbroker.io.log_dirs import reservations as module
@@ -83,10 +82,10 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_reserved_blocks_that_are_not_used_in_time_are_released(scene: Scene) -> None:
-    scene.reservations.free_unused(NOW + KEEP_MS)
+    scene.reservations.free_unused(NOW + AppendRow.KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
     scene.partition(1).active.row[AppendRow.RESERVED_MS] += 1
-    scene.reservations.free_unused(NOW + KEEP_MS + 1)
+    scene.reservations.free_unused(NOW + AppendRow.KEEP_MS + 1)
     assert scene.taken(0) < MIB
     assert scene.taken(1) == 4 * MIB
     row = scene.partition(0).active.row
@@ -97,7 +96,7 @@ def test_reserved_blocks_that_are_not_used_in_time_are_released(scene: Scene) ->
 def test_used_blocks_are_not_checked(scene: Scene) -> None:
     for slot in (0, 1):
         scene.partition(slot).active.row[AppendRow.POSITION] = 4 * MIB
-    scene.reservations.free_unused(NOW + 10 * KEEP_MS)
+    scene.reservations.free_unused(NOW + 10 * AppendRow.KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
 
 
@@ -148,7 +147,7 @@ def test_an_error_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(errno.EIO, "broken")
 
     monkeypatch.setattr(os, "ftruncate", broken)
-    scene.reservations.free_unused(NOW + KEEP_MS + 1)
+    scene.reservations.free_unused(NOW + AppendRow.KEEP_MS + 1)
     assert [(slot, error.errno) for slot, error in scene.failures] == [(0, errno.EIO), (1, errno.EIO)]
 
 
@@ -166,7 +165,7 @@ def test_a_log_whose_log_dir_fails_meanwhile_is_left_alone(
 
     monkeypatch.setattr(os, "ftruncate", broken)
     monkeypatch.setattr(scene.reservations, "_failed", failed)
-    scene.reservations.free_unused(NOW + KEEP_MS + 1)
+    scene.reservations.free_unused(NOW + AppendRow.KEEP_MS + 1)
     assert [slot for slot, _ in scene.failures] == [0]
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append.drain import AT_ONCE
-from kbroker.io.append.drain_kernel import BLOCKED_MS, MAX_WITHOUT_EPOLL
 from kbroker.io.append.rows import Environment, Found
+from kbroker.io.append.wait_kernel import AT_ONCE, BLOCKED_MS, MAX_WITHOUT_EPOLL
 from kbroker.ipc.layout import ProcessLine, Ring
 from kbroker.ipc.ring import wake_process
 from kbroker.metrics import layout as ml

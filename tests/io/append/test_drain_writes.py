@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append import write_kernel
+from kbroker.io.append import drain_kernel
+from kbroker.io.append.drain_kernel import MIN_CHUNK_BYTES
 from kbroker.io.append.rows import AppendRow, Environment
-from kbroker.io.append.write_kernel import KEEP_MS, MIN_CHUNK_BYTES
 from kbroker.io.partition.active_segment import begin_reserving
 from kbroker.kernels import plain
 from kbroker.kernels.memory import load_i64
@@ -72,7 +72,7 @@ def test_each_stretch_of_a_fast_log_reserves_half_of_it_again(case: DrainCase) -
 def test_a_slow_log_reserves_nothing(case: DrainCase) -> None:
     append_at(case, 0)
     for position in (8 * MIB, 16 * MIB, 32 * MIB):
-        case.row[AppendRow.RESERVED_MS] -= KEEP_MS + 1000
+        case.row[AppendRow.RESERVED_MS] -= AppendRow.KEEP_MS + 1000
         append_at(case, position)
         assert case.row[AppendRow.RESERVED] == 0
     append_at(case, 64 * MIB)
@@ -148,7 +148,7 @@ def test_a_short_write_continues_where_it_stopped(case: DrainCase, monkeypatch: 
         )
         return os.pwrite(fd, data[:50], position)
 
-    monkeypatch.setattr(write_kernel, "pwritev", a_few_bytes)
+    monkeypatch.setattr(drain_kernel, "pwritev", a_few_bytes)
     sent = [batch(payload=bytes([65 + number]) * 30) for number in range(5)]
     for number, each in enumerate(sent):
         case.push(each, client=number % 2)  # of two arenas, so that they are several pieces
