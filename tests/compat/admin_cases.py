@@ -138,6 +138,9 @@ LIST_OFFSETS: list[Case] = [
     case(f"offset at {at}", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, at), ("one", 1, at)))
     for at in (-1, -2, -3, -4, -5, -6, -7, 0, 5, 1000, 2000, 2001, 1 << 60)
 ] + [
+    case(f"offset at {at} of empty logs", K.LIST_OFFSETS, (1, 11), offsets(("two", 0, at), ("compacted", 0, at)))
+    for at in (-1, -2, -3, -4, -5, -6, 0, 1)
+] + [
     case("read committed", K.LIST_OFFSETS, (2, 11), offsets(("one", 0, -1), isolation=1)),
     case("unknown", K.LIST_OFFSETS, (1, 11), offsets(("one", 9, -1), ("absent", 0, -1), ("one", -1, -1))),
     case("twice", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -1), ("one", 0, -2))),

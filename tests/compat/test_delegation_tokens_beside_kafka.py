@@ -4,6 +4,7 @@ clients in by them, and Kafka's own tool and clients work with them."""
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pytest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages import create_delegation_token as cdt
+from tests.compat import odd_logins
 from tests.compat.acl_matrix import PASSWORD
 from tests.compat.side_by_side import Lines, unlike
 from tests.compat.token_talk import (
@@ -215,6 +217,12 @@ def test_a_login_with_an_expired_token_is_refused_although_apache_kafka_keeps_it
 
     assert held(brokers.kbroker, talk)[-1] == ("login", ErrorCode.SASL_AUTHENTICATION_FAILED)
     assert held(brokers.kafka, talk)[-1] == ("login", ErrorCode.NONE)
+
+
+def test_logins_in_odd_orders_are_answered_the_same_way(brokers: Brokers) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        kafkas, kbrokers = pool.map(odd_logins.held, (brokers.kafka.sasl, brokers.kbroker.sasl))
+    assert not unlike(kafkas, kbrokers)
 
 
 def properties(folder: Path, name: str, module: str, mechanism: str, words: str) -> str:

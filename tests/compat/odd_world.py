@@ -1,0 +1,183 @@
+"""One broker that is asked for odd requests: its topics, and the groups and transactions that the
+requests are about."""
+
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.list_groups import ListGroupsRequest
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.records import build_batch
+from kbroker.protocol.schema import ZERO_UUID, Struct
+from tests.compat.odd_fields import changes
+from tests.compat.raw import Case, SocketPeer, plain, receive
+from tests.compat.side_by_side import Lines
+from tests.peer.eventually import eventually
+
+TOPIC, OTHER = "orders", "payments"
+INTERNAL = ("through", "counts")
+"""Internal topics of a Streams application."""
+PARTITIONS = 2
+ANSWERS_S = 20.0
+PASSING = {14, 15, 16, 51}
+"""The coordinator is loading, not known or elsewhere; the transaction before is being completed."""
+PASSES_S = 5.0
+MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])")
+TIMED = re.compile(r"\d{13}")
+DIFFER = frozenset(
+    {
+        "acquisition_lock_timeout_ms", "client_instance_id", "cluster_id", "host", "last_timestamp", "log_append_time_ms",
+        "log_dir", "ongoing_txn_producer_id", "partition_size", "port", "producer_id", "replica_directory_id", "session_id",
+        "subscription_id", "topic_id", "total_bytes", "transaction_start_time_ms", "usable_bytes",
+    }
+)  # fmt: skip
+"""Fields of which only it is compared whether they are set."""
+STARTED_MS = time.time_ns() // 1_000_000
+
+
+class KeptPeer(SocketPeer):
+    """Asks over one connection while the broker keeps it open; a request that stays without an
+    answer is answered by b""."""
+
+    _link: socket.socket | None = None
+
+    def send(self, data: bytes) -> bytes | None:
+        if self._link is None:
+            self._link = socket.create_connection(("127.0.0.1", self.port), timeout=ANSWERS_S)
+        try:
+            self._link.sendall(data)
+            size = receive(self._link, 4)
+            frame = None if size is None else receive(self._link, struct.unpack(">i", size)[0])
+        except BrokenPipeError:
+            frame = None
+        if frame is None:
+            self.close()
+        return frame
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+
+class World:
+    """A broker with the topics, and what was learned of it."""
+
+    def __init__(self, peer: KeptPeer) -> None:
+        self.peer = peer
+        self.ids = {name: peer.topic_id(name) for name in (TOPIC, OTHER)}
+
+    def ask(self, api: ApiKey, version: int, request: Struct) -> Any:
+        """The answer, after those that pass; None when the broker closed the connection."""
+        ends = time.monotonic() + PASSES_S
+        while True:
+            answer = self.peer.ask(api, version, request)
+            if answer is None or not codes(answer) & PASSING or time.monotonic() > ends:
+                return answer
+            time.sleep(0.01)
+
+    def done(self, api: ApiKey, version: int, request: Struct) -> Any:
+        """The answer to a request that succeeds."""
+        answer = self.ask(api, version, request)
+        assert answer is not None, request
+        assert not codes(answer) - {0}, (request, answer)
+        return answer
+
+
+class Scene(NamedTuple):
+    """Requests about something of a name that no other request is about.
+
+    make: makes it, and the valid request of a version. kept: fields that stay as they are. look: a request
+    after the odd one, whose answer shows what that has changed.
+    """
+
+    api: ApiKey
+    versions: tuple[int, int]
+    make: Callable[[World, str, int], Struct]
+    kept: frozenset[str] = frozenset()
+    look: Callable[[World, str], tuple[ApiKey, int, Struct]] | None = None
+
+
+def prepare(peer: KeptPeer) -> World:
+    """The topics, with three records in the first one's first partition; coordinators that
+    answer."""
+    configs = [CreatableTopicConfig("retention.ms", "-1")]
+    topics = [CreatableTopic(name, PARTITIONS, 1, [], configs) for name in (TOPIC, OTHER, *INTERNAL)]
+    created: Any = peer.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics, 30_000))
+    assert not any(topic.error_code for topic in created.topics), created
+    eventually(lambda: ZERO_UUID not in (peer.topic_id(TOPIC), peer.topic_id(OTHER)))
+    for key_type, key in enumerate(("group", "transaction", "group:AAAAAAAAAAAAAAAAAAAAAA:0")):
+        find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+        eventually(lambda find=find: not codes(peer.ask(ApiKey.FIND_COORDINATOR, 6, find)) - {0})
+    for number in range(8):
+        begin = InitProducerIdRequest(f"early-{number}", 60_000)
+        eventually(lambda begin=begin: not codes(peer.ask(ApiKey.INIT_PRODUCER_ID, 2, begin)) - {0})
+    eventually(lambda: not codes(peer.ask(ApiKey.LIST_GROUPS, 1, ListGroupsRequest())) - {0})
+    world = World(peer)
+    world.done(ApiKey.PRODUCE, 9, produced(3))
+    return world
+
+
+def produced(count: int, topic: str = TOPIC, partition: int = 0) -> ProduceRequest:
+    """Records of one batch."""
+    batch = build_batch([(b"key", b"value", (), STARTED_MS)] * count)
+    return ProduceRequest(
+        None, -1, 10_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
+    )
+
+
+def answers(world: World, name: str, scene: Scene, every: bool = False) -> Lines:
+    """The answers to the scene's odd requests, and what they have changed; each in one of the
+    scene's versions, or in `every` one."""
+    lines: Lines = []
+    first, last = scene.versions
+    step = 1 if every else last - first + 1
+    for version in range(first, last + 1):
+        odd = changes(scene.make(world, f"{name}-v{version}", version), version, scene.kept)
+        for number, change in enumerate(odd):
+            if (number - version) % step:
+                continue
+            own = f"{name}-v{version}-{number}"
+            request = change.applied(scene.make(world, own, version))
+            label = f"{name} v{version} {change}"
+            lines.append((label, shown(world.ask(scene.api, version, request))))
+            if scene.look is not None:
+                lines.append((f"{label}, then", shown(world.ask(*scene.look(world, own)))))
+    return lines
+
+
+def shown(answer: Struct | None) -> object:
+    """An answer without what a broker makes up."""
+    if answer is None:
+        return "closed"
+    how = Case("", ApiKey.METADATA, (0, 0), lambda *_: answer, same_text=True, levelled=DIFFER)
+    return _levelled(plain(answer, how))
+
+
+def _levelled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _size(item) if key == "api_keys" else _levelled(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_levelled(item) for item in value]
+    return TIMED.sub("time", MADE_UP.sub("made-up", value)) if isinstance(value, str) else value
+
+
+def _size(listed: list[Any]) -> str:
+    """Of the list of APIs, of which kbroker leaves out what it does not serve."""
+    return "many" if len(listed) > 1 else repr(listed)
+
+
+def codes(answer: Any) -> set[int]:
+    """Every error code in an answer."""
+    if isinstance(answer, Struct):
+        pairs = [(field, getattr(answer, field)) for field in answer.__struct_fields__]
+        found = {value for field, value in pairs if field.endswith("error_code")}
+        return found.union(*(codes(value) for _, value in pairs))
+    return set().union(*map(codes, answer)) if isinstance(answer, list) else set()
