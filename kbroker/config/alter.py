@@ -241,7 +241,7 @@ def _apply_to_broker(stored: Stored, alterations: Iterable[Alteration]) -> dict[
     with _refusals(changed):
         for alteration in paced(alterations):
             name, op = alteration.name, Op(alteration.op)
-            row = row_of(name)
+            row = BROKER.get(name)  # lists of one listener can only be set as a whole
             if op in (Op.APPEND, Op.SUBTRACT):
                 if row is None:
                     raise AlterError(INVALID_CONFIG, f"Unknown config name: {name}")
