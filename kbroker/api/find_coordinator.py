@@ -46,7 +46,7 @@ NO_NODE = (-1, "", -1)
 def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer:
     """This node, once the coordinator's topic exists."""
     if request.key_type not in NAMES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     coordinator = ctx.broker.coordinators.get(request.key_type)
     keys = request.coordinator_keys if ctx.version >= MANY_KEYS_FROM else [request.key]
     if (
