@@ -82,8 +82,9 @@ class LeaderEpochFileCache:
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the
-        requested one."""
-        if epoch < 0 or not self._entries:
+        requested one. An epoch below all known ones, a negative one too, ends where the first of
+        them starts."""
+        if epoch == UNDEFINED[0] or not self._entries:
             return UNDEFINED
         if epoch == self.latest:
             return epoch, log_end
