@@ -20,7 +20,8 @@ FENCED_FROM = 2
 async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """Add the group's partition to the transaction."""
     groups = ctx.services.groups.runtime
-    await groups.ready()
+    if not groups.is_ready:
+        await groups.ready()
     where = (groups.topic, groups.partition_for(request.group_id))
     code = await ctx.services.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset((where,)), TV_0

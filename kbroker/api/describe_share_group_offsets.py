@@ -89,9 +89,9 @@ def _describe(
     parts = []
     for index in paced(indexes):
         key = ShareKey(group.group_id, topic.topic_id, index)
-        start = service.partitions.start_offset(key)
-        part = DescribeShareGroupOffsetsResponsePartition(index, start)
+        part = DescribeShareGroupOffsetsResponsePartition(index)
         try:
+            part.start_offset = service.partitions.start_offset(key)
             part.lag = service.lag(key)
         except KafkaError as error:
             part.start_offset, part.error_code, part.error_message = 0, error.code, error.own_words

@@ -17,7 +17,7 @@ from kbroker.control import failpoint
 from kbroker.control.coordinator.machine import Coordinator, Transactions
 from kbroker.control.decoys import Decoys
 from kbroker.control.links.links import Links, bounded
-from kbroker.control.links.log_reading import LogReading
+from kbroker.control.links.log_reading import LogReadings
 from kbroker.control.listeners import Listeners
 from kbroker.control.log_openings import LogClosings, LogOpenings, NewLogs
 from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
@@ -119,7 +119,7 @@ class Broker:
         self.image_version = 0
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
-        self.logs = LogReading(self.dir_errors)
+        self.logs = LogReadings(self.dir_errors, len(self.log_dirs))
         self.stores = StoreCopies(store, self._dirs_for_stores, StoreCopyStates(self.log_dirs, shared).put)
         self.ownership = LogOwnership(shared, self.slots, self.nodes.workers(shared.sizes.workers))
 

@@ -25,14 +25,15 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 LATE_S = 10.0
-"""Time after which a line names the IO workers for whose internal logs coordinators wait."""
+"""Maximum time that a start waits for internal logs, and for the load of their partitions."""
 
 
 class IoWorkers:
     """Runs in: control. Owner: Control.
 
     count: of IO workers. back: called with the index of one that has died and whose successor has
-    opened every log. internal_open, all_open: every worker has opened its logs of internal topics,
+    opened every log. opened: called when one takes calls at its first start: its logs of internal
+    topics are open. internal_open, all_open: every worker has opened its logs of internal topics,
     all its logs, since control's start.
     """
 
@@ -43,12 +44,14 @@ class IoWorkers:
         appender: Appender,
         count: int,
         back: Callable[[int], Awaitable[None]],
+        opened: Callable[[], object] = lambda: None,
     ) -> None:
         self._broker = broker
         self._moves = moves
         self._appender = appender
         self._count = count
         self._back = back
+        self._opened = opened
         self._internal: set[int] = set()
         self._all: set[int] = set()
         self._background = Background(log, "a log dir move could not be resumed")
@@ -58,13 +61,13 @@ class IoWorkers:
         self.all_open = asyncio.Event()
 
     async def internal_logs(self) -> None:
-        """Wait until every worker has opened its logs of internal topics."""
+        """Wait until every worker has opened its logs of internal topics, but not longer than
+        LATE_S: the coordinators of the others' logs, and all other clients, do not wait."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.internal_open.wait(), LATE_S)
             return
         late = ", ".join(f"io {number}" for number in range(self._count) if number not in self._internal)
         log.warning("coordinators wait for the internal logs of %s, which starts or hangs", late)
-        await self.internal_open.wait()
 
     async def greet(self, link: AsyncLink, hello: Hello) -> None:
         """An IO worker has started, or has found control again: its settings, then all its
@@ -91,6 +94,7 @@ class IoWorkers:
                 await self._open_all(link, internal)
                 if early and not link.closed:
                     self._takes_calls(link, hello.index)
+                    self._opened()
                 await close_orphans(broker, hello.index, link)
                 await self._open_all(link, others)
                 while (changed := broker.dynamic_settings()) != settings:  # it may have got no call of that

@@ -25,7 +25,7 @@ from kbroker.control.clients.connected import connected_clients
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import send_summaries
 from kbroker.control.images import full_image
-from kbroker.control.io_workers import IoWorkers, forward_call
+from kbroker.control.io_workers import LATE_S, IoWorkers, forward_call
 from kbroker.control.late_openings import keep_opening
 from kbroker.control.links.appender import Appender
 from kbroker.control.logins import MESSAGES, Logins
@@ -87,7 +87,12 @@ class Control:
         self._stop = asyncio.Event()
         self._replication = self._services.replication
         self._workers = IoWorkers(
-            broker, self._services.moves, self._appender, context.shared.sizes.workers, self._worker_is_back
+            broker,
+            self._services.moves,
+            self._appender,
+            context.shared.sizes.workers,
+            self._worker_is_back,
+            lambda: self._background.start(self._load()),
         )
         self._replication.after_check.append(partial(finish_all, self._replication))
         broker.listeners.leaders.append(self._appender.leaders_changed)
@@ -128,9 +133,10 @@ class Control:
             self._audit.close()
 
     async def _open_and_load(self) -> None:
-        """Wait until internal topics are open and replayed. Other logs may still be checked after a
-        kill: each one is served as soon as it is open. With replica sites it waits for all logs,
-        because their roles depend on their contents."""
+        """Wait until internal topics are open and replayed: those of an IO worker as soon as they
+        are open, and not for one that hangs. Other logs may still be checked after a kill: each one
+        is served as soon as it is open. With replica sites it waits for all logs, because their
+        roles depend on their contents."""
         await self._workers.internal_logs()
         if len(self._broker.nodes.sites) > 1:
             await self._workers.all_open.wait()
@@ -159,9 +165,9 @@ class Control:
         await self._load()  # the partitions that its predecessor died with
 
     async def _load(self) -> None:
-        """Replay the partitions of internal topics that have not been replayed."""
-        for runtime in self._runtimes:
-            await runtime.load()
+        """Replay the partitions of internal topics that have not been replayed. A hanging disk is
+        not waited for."""
+        await asyncio.gather(*(runtime.load(LATE_S) for runtime in self._runtimes))
 
     def _has_new_partitions(self, topic: Topic) -> None:
         """An internal topic was created or has new partitions: load them before a client uses

@@ -28,11 +28,12 @@ class Background:
         self._failed = failed
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def start(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run it beside everything else."""
+    def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run it beside everything else; returns its task, which need not be kept."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until all tasks that run now have ended, or the time is over."""

@@ -314,13 +314,11 @@ def test_a_line_names_the_workers_that_coordinators_wait_for(
     monkeypatch.setattr(io_workers, "LATE_S", 0.01)
 
     async def run(made: World, scene: Scene) -> None:
-        waiting = asyncio.ensure_future(scene.workers.internal_logs())
-        while "coordinators wait for the internal logs of io 0" not in caplog.text:
-            await asyncio.sleep(0.001)
+        await scene.workers.internal_logs()
+        assert "coordinators wait for the internal logs of io 0" in caplog.text
         worker = StartingWorker(made)
         worker.go.set()
         await scene.greet(worker)
-        await waiting
         caplog.clear()
         await scene.workers.internal_logs()
         assert "coordinators wait" not in caplog.text

@@ -1,11 +1,13 @@
 """The coordinators' topics: created when first needed, with Kafka's settings
 (AutoTopicCreationManager)."""
 
+import asyncio
 from typing import Final, NamedTuple
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.broker import Broker
 from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.log_openings import OPEN_S
 from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from kbroker.control.metadata.topic_plan import NewTopic
@@ -70,7 +72,8 @@ def _min_isr(config: BrokerConfig, prefix: str) -> str:
 
 
 async def ensure(broker: Broker, name: str) -> Topic:
-    """The internal topic; created if it does not exist. Raises KafkaError when that fails."""
+    """The internal topic; created if it does not exist. Its logs may be opened later, if a disk
+    hangs. Raises KafkaError when that fails."""
     if (topic := broker.catalogue.get(name)) is not None:
         return topic
     result = (await create_topics(broker, [spec_for(name, broker.config)]))[name]
@@ -79,5 +82,6 @@ async def ensure(broker: Broker, name: str) -> Topic:
     topic = broker.catalogue.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    await broker.log_openings.wait([name])  # its coordinators read the logs at once
+    late_s = asyncio.get_running_loop().time() + OPEN_S
+    await broker.log_openings.still_pending([name], late_s)  # its coordinators read the logs at once
     return topic

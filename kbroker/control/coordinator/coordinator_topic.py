@@ -4,12 +4,14 @@ loaded."""
 import asyncio
 import logging
 from collections.abc import Awaitable
+from typing import Final, NamedTuple
 
 from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.coordinator.acknowledged import acknowledged, is_acknowledged
 from kbroker.control.coordinator.key_hash import positive_hash
-from kbroker.control.coordinator.machine import ActingMachine, Machine
+from kbroker.control.coordinator.log_windows import LogWindows
+from kbroker.control.coordinator.machine import Machine
 from kbroker.control.coordinator.replay import load_partition, windows_of
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.ipc.background import Background
@@ -18,12 +20,26 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+READY_S: Final = 2.0
+"""Maximum time that a request waits for the load of partitions after its beginning: most need
+milliseconds, but a disk may hang."""
+Place = tuple[int, str]
+"""The IO worker and the log dir of a partition's log."""
+
+
+class Loads(NamedTuple):
+    """The loads of one place, one after the other. began_s: of the loop's clock."""
+
+    task: "asyncio.Task[None]"
+    began_s: float
+
 
 class CoordinatorTopic:
     """Runs in: control. Owner: the process's main, as the Runtime that it is a part of.
 
-    loaded: partitions of the topic whose records have been replayed; others answer
-    COORDINATOR_LOAD_IN_PROGRESS.
+    loaded: partitions of the topic whose records have been replayed and cannot be lost; others
+    answer COORDINATOR_LOAD_IN_PROGRESS. Coordinators would else answer, and act, with records that
+    a power cut or another leader takes back. Kafka's answer below the high watermark.
     """
 
     def __init__(self, broker: Broker, topic: str) -> None:
@@ -31,10 +47,17 @@ class CoordinatorTopic:
         self.loaded: set[int] = set()
         self._broker = broker
         self._machine: Machine | None = None
-        self._loading = asyncio.Lock()
+        self._loading: dict[Place, Loads] = {}
+        self._again: set[Place] = set()
+        """Places whose loads begin again when they have ended."""
+        self._replaying: dict[int, Place] = {}
         self._replayed: set[int] = set()
         """Partitions that are not loaded because their last records are not acknowledged."""
-        self._waits = Background(log, f"{topic}: a partition could not be loaded")
+        self._uncertain: dict[int, bool] = {}
+        """Loaded partitions with a timed-out append that is replayed, but not acknowledged; whether
+        another one has timed out since the wait for the first began."""
+        self._awaits_logs = False
+        self._background = Background(log, f"{topic}: a partition could not be loaded")
         broker.listeners.deletion.append(self._deleted)
 
     def attach(self, machine: Machine) -> None:
@@ -71,13 +94,14 @@ class CoordinatorTopic:
 
     def check_loaded(self, key: str) -> None:
         """Raises NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the key's partition is
-        being loaded."""
+        being loaded, or has replayed records that may be lost."""
         self.check_topic()
-        if self.partition_for(key) not in self.loaded:
+        index = self.partition_for(key)
+        if index not in self.loaded or index in self._uncertain:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def is_loaded(self, key: str) -> bool:
-        """Whether the partition of a key that was replayed is loaded: see `ActingMachine`."""
+        """Whether the partition of a key that was replayed is loaded."""
         return self.partition_for(key) in self.loaded
 
     def check_all_loaded(self) -> None:
@@ -87,35 +111,96 @@ class CoordinatorTopic:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     async def ready(self) -> None:
-        """Create the topic if it does not exist, and load its new partitions. Raises KafkaError."""
+        """Create the topic if it does not exist, and load its new partitions; those on a disk that
+        hangs are loaded later. Raises KafkaError."""
         await ensure(self._broker, self.topic)
-        await self.load()
+        self._begin_loads()
+        now_s = asyncio.get_running_loop().time()
+        waits = [one.task for one in self._loading.values() if one.began_s + READY_S > now_s]
+        if waits:
+            await asyncio.wait(waits, timeout=READY_S)
 
-    async def load(self) -> None:
-        """Replay every partition of the topic that is not loaded yet; an unreadable partition stays
-        unloaded, and those of a topic that is deleted meanwhile."""
-        async with self._loading:
-            topic = self._broker.catalogue.get(self.topic)
-            tables = None
-            for partition in topic.partitions if topic else ():
-                if partition.index in self.loaded or partition.index in self._replayed:
-                    continue
-                tables = tables or windows_of(self.machine)
-                try:
-                    await load_partition(self._broker, partition, self.machine, tables)
-                except KafkaError as error:
-                    log.error("%s cannot be loaded: %s", partition.folder, error)
-                    if self._is_current(topic):
-                        continue
-                if not self._is_current(topic):
-                    self.machine.unloaded(partition.index)  # `_deleted` does not know the partition
+    async def ready_for(self, key: str) -> None:
+        """As `ready`, for the partition of a key: does not wait for others. Raises KafkaError,
+        COORDINATOR_LOAD_IN_PROGRESS while it is being loaded."""
+        if self._broker.catalogue.get(self.topic) is None or not self.is_loaded(key):
+            await self.ready()
+        self.check_loaded(key)
+
+    async def load(self, timeout_s: float | None = None) -> None:
+        """Replay every partition of the topic that is not loaded yet, and whose IO worker has
+        opened its logs; an unreadable partition stays unloaded, and those of a topic that is
+        deleted meanwhile. A place does not wait for others: its disk may hang. timeout_s: the
+        maximum time to wait; the loads continue."""
+        self._begin_loads()
+        if self._loading:
+            await asyncio.wait([one.task for one in self._loading.values()], timeout=timeout_s)
+
+    def _begin_loads(self) -> None:
+        topic = self._broker.catalogue.get(self.topic)
+        if topic is None:
+            return
+        due = [_place(each) for each in topic.partitions if self._is_due(each)]
+        for place in dict.fromkeys([*due, *self._replaying.values()]):
+            if place in self._loading:
+                self._again.add(place)
+            else:
+                began_s = asyncio.get_running_loop().time()
+                self._loading[place] = Loads(self._background.start(self._load_from(place)), began_s)
+        if self._broker.log_openings.pending(self.topic) and not self._awaits_logs:
+            self._awaits_logs = True
+            self._background.start(self._load_when_open())
+
+    async def _load_when_open(self) -> None:
+        """Load new partitions whose logs are opened late: their disk may hang."""
+        await self._broker.log_openings.wait([self.topic])
+        self._awaits_logs = False
+        self._begin_loads()
+
+    def _is_due(self, partition: Partition) -> bool:
+        """Whether to load a partition now. Before its IO worker has opened it, and has taken what a
+        predecessor of this process appended, a log may look shorter than it is."""
+        busy = (self.loaded, self._replayed, self._replaying)
+        if any(partition.index in each for each in busy) or not self._broker.links.worker(partition.worker):
+            return False
+        return self._broker.is_online(partition) or not self._broker.log_openings.pending(self.topic)
+
+    async def _load_from(self, place: Place) -> None:
+        """Load the partitions of a place."""
+        tables = windows_of(self.machine)
+        try:
+            while True:
+                self._again.discard(place)
+                topic = self._broker.catalogue.get(self.topic)
+                for partition in topic.partitions if topic else ():
+                    if _place(partition) == place and self._is_due(partition):
+                        await self._load_one(topic, partition, tables)
+                    if not self._is_current(topic):
+                        break
+                if place not in self._again:
                     return
-                if isinstance(self.machine, ActingMachine) and not is_acknowledged(self._broker, partition):
-                    self._replayed.add(partition.index)
-                    safe = acknowledged(self._broker, partition)
-                    self._waits.start(self._begin_late(topic, partition, safe))
-                else:
-                    self._begin(partition)
+        finally:
+            del self._loading[place]
+
+    async def _load_one(self, topic: Topic | None, partition: Partition, tables: LogWindows) -> None:
+        self._replaying[partition.index] = _place(partition)
+        try:
+            await load_partition(self._broker, partition, self.machine, tables)
+        except KafkaError as error:
+            log.error("%s cannot be loaded: %s", partition.folder, error)
+            if self._is_current(topic):
+                return
+        finally:
+            del self._replaying[partition.index]
+        if not self._is_current(topic):
+            self.machine.unloaded(partition.index)  # `_deleted` does not know the partition
+            self._begin_loads()
+        elif is_acknowledged(self._broker, partition):
+            self._begin(partition)
+        else:
+            self._replayed.add(partition.index)
+            safe = acknowledged(self._broker, partition)
+            self._background.start(self._begin_late(topic, partition, safe))
 
     async def _begin_late(self, topic: Topic | None, partition: Partition, safe: Awaitable[None]) -> None:
         """Begin when the last records of a predecessor are acknowledged; if they are lost, load the
@@ -135,6 +220,28 @@ class CoordinatorTopic:
             log.warning("%s is loaded again: %s", partition.folder, failure)
             self.machine.unloaded(partition.index)
             await self.load()
+
+    def replayed_late(self, index: int) -> None:
+        """Records of a partition were replayed whose append has timed out: no answer is read from
+        them before they are acknowledged."""
+        partition = self._broker.catalogue.partition(self.topic, index)
+        if partition is None or is_acknowledged(self._broker, partition):
+            return
+        waits = index in self._uncertain
+        self._uncertain[index] = waits
+        if not waits:
+            self._background.start(self._until_certain(partition))
+
+    async def _until_certain(self, partition: Partition) -> None:
+        try:
+            await acknowledged(self._broker, partition)
+            while self._uncertain[partition.index]:
+                self._uncertain[partition.index] = False
+                await acknowledged(self._broker, partition)
+        except KafkaError as error:
+            log.warning("%s: records whose append timed out may be lost: %s", partition.folder, error)
+        finally:
+            del self._uncertain[partition.index]
 
     def _is_current(self, topic: Topic | None) -> bool:
         """Whether a topic has not been deleted, nor created again."""
@@ -173,3 +280,7 @@ class CoordinatorTopic:
                 ErrorCode.COORDINATOR_NOT_AVAILABLE if offline else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             )
         return partition
+
+
+def _place(partition: Partition) -> Place:
+    return partition.worker, partition.leader.log_dir

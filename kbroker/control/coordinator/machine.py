@@ -142,18 +142,6 @@ class FollowingMachine(Protocol):
 
 
 @runtime_checkable
-class ActingMachine(Protocol):
-    """A machine that does more with its records than to answer requests: it writes markers.
-
-    waits_for_replicas: a partition counts as loaded only when all of its records are on disk and
-    on the in-sync replicas. The last ones of a predecessor may be lost otherwise, after the machine
-    has acted on them.
-    """
-
-    waits_for_replicas: bool
-
-
-@runtime_checkable
 class TransactionalMachine(Protocol):
     """A machine whose topic may hold clients' transactions (offsets committed in a transaction)."""
 

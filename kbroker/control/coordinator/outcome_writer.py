@@ -89,7 +89,7 @@ class OutcomeWriter:
         except KafkaError as error:
             failure = error.without_frames()
         code = self._code_of(partition.index, failure)
-        if self._must_replay(failure):
+        if self._must_replay(partition.index, failure):
             if producer is None:
                 self._replay(partition.index, outcome, now_ms)
             else:
@@ -111,7 +111,7 @@ class OutcomeWriter:
         response = outcome.response
         try:
             code = self._code_of(index, failure)
-            if self._must_replay(failure):
+            if self._must_replay(index, failure):
                 self._replay(index, outcome, now_ms)
             if outcome.then is not None:
                 outcome.then(code)
@@ -130,12 +130,15 @@ class OutcomeWriter:
         for record in paced(outcome.records):
             self._topic.machine.replay(index, record.key, record.value, now_ms)
 
-    def _must_replay(self, failure: KafkaError | None) -> bool:
+    def _must_replay(self, index: int, failure: KafkaError | None) -> bool:
         """Whether the records of an append are to be replayed: they are in the log."""
         if failure is None:
             return True
         machine = self._topic.machine
-        return failure.code in WRITTEN and isinstance(machine, FollowingMachine) and machine.replays_timed_out
+        if failure.code in WRITTEN and isinstance(machine, FollowingMachine) and machine.replays_timed_out:
+            self._topic.replayed_late(index)
+            return True
+        return False
 
     def _code_of(self, index: int, failure: KafkaError | None) -> ErrorCode:
         """The coordinator's error for an append's."""

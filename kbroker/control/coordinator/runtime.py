@@ -263,7 +263,7 @@ class Runtime(CoordinatorTopic):
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: an operation failed", self.topic, exc_info=error)
 
-    def every(self, interval_ms: int, name: str, action: Callable[[], None]) -> None:
+    def every(self, interval_ms: int, name: str, action: Callable[[], object]) -> None:
         """Call the action at each interval."""
 
         def again() -> None:

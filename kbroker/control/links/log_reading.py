@@ -3,7 +3,8 @@
 Requests that arrive while a thread reads are read in one go and answered in one go: one loop turn
 for many. Searches in records have a thread of their own: a client may ask for many, and each may
 decompress a gigabyte, for which coordinators and share groups cannot wait. There the requests take
-turns: one search of each.
+turns: one search of each. Each log dir has its own threads: a disk that hangs holds up no reads of
+others.
 """
 
 import asyncio
@@ -11,15 +12,16 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.turns import Turns
+from kbroker.log import files
 from kbroker.log.errors import CorruptLog
-from kbroker.log.open_files import OpenFiles
+from kbroker.log.open_files import OpenFiles, default_capacity
 from kbroker.log.reader import LogReader
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import ProtocolError
@@ -42,12 +44,57 @@ CHECK_S = 60.0
 """Seconds until the open files that have been deleted meanwhile are closed."""
 
 
-class LogReading:
-    """Reads and searches. Runs in: control, with a thread for each. Owner: the Broker."""
+class LogReadings:
+    """The LogReading of each log dir. Runs in: control. Owner: the Broker. dirs: the number of log
+    dirs, which share the descriptors."""
 
-    def __init__(self, dir_errors: LogDirErrors) -> None:
-        self._reads = _Reading("log-reader", dir_errors, OpenFiles())
-        self._searches = _Reading("log-searcher", dir_errors, OpenFiles(SEARCHED_FILES))
+    def __init__(self, dir_errors: LogDirErrors, dirs: int) -> None:
+        self._dir_errors = dir_errors
+        self._dirs = dirs
+        self._readings: dict[str, LogReading] = {}
+
+    def _of(self, folder: str) -> "LogReading":
+        log_dir = files.log_dir_of(folder)
+        found = self._readings.get(log_dir)
+        if found is None:
+            found = self._readings[log_dir] = LogReading(self._dir_errors, self._dirs)
+        return found
+
+    async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:
+        """As `LogReading.read`."""
+        return await self._of(folder).read(folder, step)
+
+    def search(
+        self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer, request: object = None
+    ) -> None:
+        """As `LogReading.search`: requests take turns in each log dir."""
+        self._of(folder).search(folder, step, on_answer, request)
+
+    async def find(self, folder: str, step: Callable[[LogReader], T]) -> T:
+        """As `LogReading.find`."""
+        return await self._of(folder).find(folder, step)
+
+    async def forget(self, folders: Iterable[str]) -> None:
+        """As `LogReading.forget`."""
+        by_dir: dict[str, list[str]] = {}
+        for folder in folders:
+            by_dir.setdefault(files.log_dir_of(folder), []).append(folder)
+        waits = [found.forget(each) for path, each in by_dir.items() if (found := self._readings.get(path))]
+        await asyncio.gather(*waits)
+
+    def close(self) -> None:
+        """Finish the pending reads."""
+        for reading in self._readings.values():
+            reading.close()
+
+
+class LogReading:
+    """Reads and searches in one log dir. Runs in: control, with a thread for each. Owner:
+    LogReadings. share: of the descriptors that one of so many log dirs may use."""
+
+    def __init__(self, dir_errors: LogDirErrors, share: int = 1) -> None:
+        self._reads = _Reading("log-reader", dir_errors, OpenFiles(max(1, default_capacity() // share)))
+        self._searches = _Reading("log-searcher", dir_errors, OpenFiles(max(1, SEARCHED_FILES // share)))
 
     async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:
         """The result of a step with the folder's reader. Raises KafkaError: KAFKA_STORAGE_ERROR for

@@ -23,7 +23,7 @@ from kbroker.control.share.limits import Limits
 from kbroker.control.share.ranges import Range
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
 from kbroker.control.share.share_partition import SharePartition
-from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.control.share.state_shard import ShareKey, ShareStateShard, Stored
 from kbroker.ipc.background import Background
 from kbroker.ipc.clock import monotonic_ms
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -86,9 +86,20 @@ class SharePartitions:
 
     def was_fetched(self, key: ShareKey) -> bool:
         """Whether a member of the group has fetched from the partition, so that it has a start
-        offset."""
-        stored = self._shard.get(key)
-        return key in self._live or (stored is not None and stored.start_offset >= 0)
+        offset. Raises COORDINATOR_NOT_AVAILABLE."""
+        if key in self._live:
+            return True
+        stored = self._stored(key)
+        return stored is not None and stored.start_offset >= 0
+
+    def _stored(self, key: ShareKey) -> Stored | None:
+        """The written state. Raises COORDINATOR_NOT_AVAILABLE while it is being loaded."""
+        if self._broker.catalogue.get(self._runtime.topic) is not None:
+            try:
+                self._runtime.check_loaded(str(key))
+            except KafkaError as error:
+                raise _not_written(error) from error
+        return self._shard.get(key)
 
     async def open(self, key: ShareKey) -> SharePartition:
         """The partition, loaded or initialized. Raises KafkaError."""
@@ -96,7 +107,10 @@ class SharePartitions:
         if live is not None:
             return live
         partition = self.log_of(key)
-        await self._runtime.ready()
+        try:
+            await self._runtime.ready_for(str(key))
+        except KafkaError as error:
+            raise _not_written(error) from error
         stored = self._shard.get(key)
         if stored is None or stored.start_offset < 0:
             with self._first_states.of(key.group_id) as writing:
@@ -125,10 +139,10 @@ class SharePartitions:
         """Write a state for each partition that has none. Raises KafkaError, also when the group is
         deleted meanwhile."""
         with self._first_states.of(group_id) as writing:
-            await self._runtime.ready()
             for topic_id, topic in topics.items():
                 for index in paced(sorted(topic.partitions)):
                     key = ShareKey(group_id, topic_id, index)
+                    await self._runtime.ready_for(str(key))
                     if self._shard.get(key) is None and self._broker.catalogue.by_id(topic_id) is not None:
                         operation = partial(self._shard.initialize, key, state_epoch)
                         await self._write_first(writing, key, operation)
@@ -264,16 +278,16 @@ class SharePartitions:
         self._runtime.start(str(key), lambda _: self._shard.delete(key))
 
     async def restart_at(self, key: ShareKey, offset: int) -> None:
-        """Restart at an offset."""
-        await self._runtime.ready()
+        """Restart at an offset. Raises KafkaError."""
+        await self._runtime.ready_for(str(key))
         self.forget(key)  # else a later change of it would be written after the new start offset
         await self._runtime.run(str(key), lambda now_ms: self._shard.restart_at(key, offset, now_ms))
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
         """The last written start offset of the group; -1 until the group has finished a record, as
-        in Kafka, which does not store the initial offset."""
-        stored = self._shard.get(key)
+        in Kafka, which does not store the initial offset. Raises COORDINATOR_NOT_AVAILABLE."""
+        stored = self._stored(key)
         return -1 if stored is None or stored.is_untouched else stored.start_offset
 
     def finished_after_start(self, key: ShareKey) -> int:

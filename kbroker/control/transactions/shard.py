@@ -39,7 +39,6 @@ class TransactionShard:
 
     topic = TRANSACTION_STATE
     last_value_types = frozenset((0,))
-    waits_for_replicas = True
 
     def __init__(self, settings: TransactionSettings, markers: Markers, view: View) -> None:
         self.table = TransactionTable(settings, markers, view)

@@ -18,7 +18,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, puts, run
-from tests.control.fakes import World
+from tests.control.fakes import World, world
 
 
 def test_a_partition_that_is_not_loaded_answers_load_in_progress(tmp_path: Path) -> None:
@@ -123,13 +123,7 @@ def test_a_topic_that_is_deleted_while_it_is_loaded_is_forgotten(
     run(tmp_path, test)
 
 
-class Acting(Forgetting):
-    """Acts on its records, as the coordinator of transactions does."""
-
-    waits_for_replicas = True
-
-
-Waiting = Callable[[Runtime, Acting, World, Partition], Awaitable[None]]
+Waiting = Callable[[Runtime, Forgetting, World, Partition], Awaitable[None]]
 
 
 def with_unacknowledged_record(folder: Path, test: Waiting) -> None:
@@ -139,7 +133,7 @@ def with_unacknowledged_record(folder: Path, test: Waiting) -> None:
         partition = made.broker.catalogue.topics[TOPIC].partitions[1]
         made.worker.append(partition, (b"k", b"1", (), 1000))
         made.shared.slots[partition.slot, Slot.HIGH_WATERMARK] = 0
-        fresh, successor = Acting(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
+        fresh, successor = Forgetting(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
         successor.attach(fresh)
         await successor.load()
         assert (successor.loaded, sorted(fresh.loads)) == ({0, 2, 3}, [0, 2, 3])
@@ -155,11 +149,11 @@ async def until(met: Callable[[], object]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_a_coordinator_that_acts_waits_until_a_predecessors_records_cannot_be_lost(tmp_path: Path) -> None:
-    """The transaction coordinator sent markers for a decision that a power cut would have removed:
-    control was restarted while the sync of the decision hung."""
+def test_a_coordinator_waits_until_a_predecessors_records_cannot_be_lost(tmp_path: Path) -> None:
+    """The transaction coordinator sent markers for a decision that a power cut would have removed,
+    and the group coordinator returned such offsets: control was restarted while a sync hung."""
 
-    async def test(runtime: Runtime, machine: Acting, made: World, partition: Partition) -> None:
+    async def test(runtime: Runtime, machine: Forgetting, made: World, partition: Partition) -> None:
         key = next(key for key in map(str, range(100)) if runtime.partition_for(key) == 1)
         await asyncio.sleep(0.02)
         with pytest.raises(KafkaError) as refused:
@@ -173,7 +167,7 @@ def test_a_coordinator_that_acts_waits_until_a_predecessors_records_cannot_be_lo
 
 
 def test_a_partition_whose_last_records_are_lost_is_loaded_again(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Acting, made: World, partition: Partition) -> None:
+    async def test(runtime: Runtime, machine: Forgetting, made: World, partition: Partition) -> None:
         line = made.shared.slots[partition.slot]
         line[Slot.LOG_END] = line[Slot.ACTIVE_END] = 0
         await until(lambda: 1 in runtime.loaded)
@@ -183,7 +177,7 @@ def test_a_partition_whose_last_records_are_lost_is_loaded_again(tmp_path: Path)
 
 
 def test_a_topic_that_is_deleted_while_it_waits_is_forgotten(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Acting, made: World, partition: Partition) -> None:
+    async def test(runtime: Runtime, machine: Forgetting, made: World, partition: Partition) -> None:
         await delete_topics(made.broker, lambda: [made.broker.catalogue.topics[TOPIC]])
         assert (runtime.loaded, sorted(machine.unloads)) == (set(), [0, 1, 2, 3])
         await runtime.ready()
@@ -236,5 +230,109 @@ def test_checks_have_kafkas_errors_while_the_topic_is_loaded_and_without_it(tmp_
         assert found() == (False, [none, loading, none, loading])
         await delete_topics(made.broker, lambda: [made.broker.catalogue.topics[TOPIC]])
         assert found() == (False, [gone, gone, gone, none])
+
+    run(tmp_path, test)
+
+
+def test_a_disk_that_hangs_holds_up_no_load_of_others_and_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator_topic, "READY_S", 0.01)
+    may_end = asyncio.Event()
+
+    async def load(broker: Broker, partition: Partition, machine: Any, tables: LogWindows) -> int:
+        if partition.worker == 1:
+            await may_end.wait()
+        return await load_partition(broker, partition, machine, tables)
+
+    async def body(made: World) -> None:
+        log = Log()
+        first = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
+        first.attach(Machine())
+        await first.ready()
+        monkeypatch.setattr(coordinator_topic, "load_partition", load)
+        successor, machine = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop()), Machine()
+        successor.attach(machine)
+        await successor.load(0.01)
+        partitions = made.broker.catalogue.topics[TOPIC].partitions
+        own = {each.index for each in partitions if each.worker == 0}
+        assert 0 < len(own) < 4
+        for _ in range(3):
+            await successor.ready()
+            assert successor.loaded == own
+        keys = {successor.partition_for(str(number)): str(number) for number in range(100)}
+        await successor.ready_for(keys[min(own)])
+        with pytest.raises(KafkaError) as refused:
+            await successor.ready_for(keys[min({0, 1, 2, 3} - own)])
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        may_end.set()
+        await successor.load()
+        assert sorted(machine.loads) == [0, 1, 2, 3]
+
+    with world(tmp_path, workers=2, dirs=2) as made:
+        asyncio.run(asyncio.wait_for(body(made), 60))
+
+
+def test_logs_that_are_created_late_are_loaded_when_they_are_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        slot = made.broker.catalogue.topics[TOPIC].partitions[2].slot
+        made.shared.slots[slot, Slot.STATE] = SlotState.FREE
+        made.broker.log_openings.begin([TOPIC])
+        successor = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
+        successor.attach(Machine())
+        for _ in range(2):
+            await successor.load()
+            assert successor.loaded == {0, 1, 3}
+        made.shared.slots[slot, Slot.STATE] = SlotState.ONLINE
+        made.broker.log_openings.end([TOPIC])
+        await until(lambda: 2 in successor.loaded)
+        assert "cannot be loaded" not in caplog.text
+
+    run(tmp_path, test)
+
+
+def test_a_partition_of_a_worker_that_restarts_is_not_loaded(tmp_path: Path) -> None:
+    """Its log may lack what a predecessor of control appended."""
+
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        made.broker.links.lost(made.worker)
+        successor = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
+        successor.attach(Machine())
+        await successor.load()
+        assert successor.loaded == set()
+        made.broker.links.add_worker(0, made.worker)
+        await successor.load()
+        assert successor.loaded == {0, 1, 2, 3}
+
+    run(tmp_path, test)
+
+
+def test_records_whose_append_timed_out_are_not_read_before_they_are_acknowledged(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        line = made.shared.slots[made.broker.catalogue.topics[TOPIC].partitions[1].slot]
+        keys = {runtime.partition_for(str(number)): str(number) for number in range(100)}
+
+        def readable(key: str) -> bool:
+            return refusal(lambda: runtime.check_loaded(key)) is ErrorCode.NONE
+
+        runtime.replayed_late(1)
+        assert readable(keys[1])
+        line[Slot.LOG_END] = 5
+        runtime.replayed_late(1)
+        line[Slot.LOG_END] = 7
+        runtime.replayed_late(1)
+        assert (readable(keys[1]), readable(keys[2])) == (False, True)
+        assert runtime.is_loaded(keys[1])
+        line[Slot.HIGH_WATERMARK] = 5
+        await asyncio.sleep(0.1)
+        assert not readable(keys[1])
+        line[Slot.HIGH_WATERMARK] = 7
+        await until(lambda: readable(keys[1]))
+        line[Slot.LOG_END] = 9
+        runtime.replayed_late(1)
+        line[Slot.STATE] = SlotState.OFFLINE
+        await until(lambda: readable(keys[1]))
 
     run(tmp_path, test)

@@ -13,6 +13,10 @@ from kbroker.control.groups.share_group.member import SharedTopic
 from kbroker.control.groups.share_group.records import shared_partitions
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.metadata.config_resource import GROUP as GROUP_RESOURCE
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS
+from kbroker.ipc.layout import Slot
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.control.fakes import world
 from tests.control.groups.commit_scene import GROUP, Scene, play
 
@@ -81,3 +85,36 @@ def test_share_groups_forget_a_deleted_topic(tmp_path: Path) -> None:
         assert group.shared == {}
 
     play(tmp_path, test)
+
+
+def test_an_offset_that_a_power_cut_takes_back_is_not_returned_after_a_restart(tmp_path: Path) -> None:
+    """Control died while the sync of a commit hung: its successor returned the offset."""
+    request = OffsetFetchRequestGroup(GROUP, topics=[OffsetFetchRequestTopics("a", partition_indexes=[0])])
+
+    def fetched(scene: Scene) -> list[int] | ErrorCode:
+        try:
+            found = scene.service.read(GROUP).fetch_offsets(request, False)
+        except KafkaError as error:
+            return error.code
+        return [part.committed_offset for topic in found.topics for part in topic.partitions]
+
+    async def test() -> None:
+        with world(tmp_path) as made:
+            first = Scene(made)
+            await first.begin()
+            partitions = made.broker.catalogue.topics[CONSUMER_OFFSETS].partitions
+            partition = partitions[first.runtime.partition_for(GROUP)]
+            record = offset_record(GROUP, "a", 0, CommittedOffset(7, -1, "", made.broker.now_ms()))
+            made.worker.append(partition, (record.key, record.value, (), 1000))
+            made.shared.slots[partition.slot, Slot.HIGH_WATERMARK] = 0
+            scene = Scene(made)
+            await scene.runtime.ready()
+            assert fetched(scene) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            made.shared.slots[partition.slot, Slot.HIGH_WATERMARK] = 1
+            while fetched(scene) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                await asyncio.sleep(0.001)
+            assert fetched(scene) == [7]
+            scene.runtime.close()
+            first.runtime.close()
+
+    asyncio.run(asyncio.wait_for(test(), 60))

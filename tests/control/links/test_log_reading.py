@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kbroker.control.links import log_reading
-from kbroker.control.links.log_reading import LogReading
+from kbroker.control.links.log_reading import LogReading, LogReadings
 from kbroker.log import files
 from kbroker.log.reader import LogReader
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -305,6 +305,37 @@ def test_files_of_deleted_segments_are_closed_without_a_further_read(
         while opened.statistics() != (1, 1):
             await asyncio.sleep(0.001)
         assert [base for _, base, _ in list(opened._files)] == [5]
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
+
+
+def test_a_disk_that_hangs_holds_up_no_reads_and_searches_in_other_log_dirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coordinators of all partitions waited for the one thread that read from it."""
+    monkeypatch.setattr(log_reading, "FORGET_S", 0.01)
+
+    async def test() -> None:
+        logs = LogReadings(Errors(), 2)
+        may_end = threading.Event()
+        hanging = [
+            asyncio.ensure_future(ask(str(tmp_path / "a" / "t-0"), lambda _: may_end.wait(60)))
+            for ask in (logs.read, logs.find)
+        ]
+        await asyncio.sleep(0)
+        other = str(tmp_path / "b" / "t-0")
+        before = await logs.read(other, lambda reader: reader)
+        assert await logs.find(other, lambda _: "found") == "found"
+        kept: list[str] = []
+        logs.search(other, lambda _: "searched", kept.append)
+        while not kept:
+            await asyncio.sleep(0.001)
+        await logs.forget([str(tmp_path / "a" / "t-0"), other, str(tmp_path / "c" / "t-0")])
+        assert await logs.read(other, lambda reader: reader) is not before
+        assert not any(each.done() for each in hanging)
+        may_end.set()
+        assert await asyncio.gather(*hanging) == [True, True]
         logs.close()
 
     asyncio.run(asyncio.wait_for(test(), 60))

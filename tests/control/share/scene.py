@@ -9,6 +9,7 @@ from kbroker.control.coordinator.machine import Operation
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.settings import GroupOverrides
 from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_name import SHARE_GROUP_STATE
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.partitions import SharePartitions
@@ -53,8 +54,15 @@ class Scene:
 
     # --- the runtime
 
-    async def ready(self) -> None:
-        """The state is loaded."""
+    topic = SHARE_GROUP_STATE
+
+    async def ready_for(self, key: str) -> None:
+        """Raises while states are being loaded."""
+        self.check_loaded(key)
+
+    def check_loaded(self, _: str) -> None:
+        """Raises while states are being loaded."""
+        self.check_all_loaded()
 
     def check_all_loaded(self) -> None:
         """Raises while states are being loaded."""

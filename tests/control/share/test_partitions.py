@@ -11,6 +11,7 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.coordinator.machine import Operation
 from kbroker.control.groups.share_group.member import SharedTopic
+from kbroker.control.metadata.topic_name import SHARE_GROUP_STATE
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.share import partitions as share_partitions
 from kbroker.control.share.acknowledging import AcknowledgedBatch, AcknowledgeType
@@ -365,5 +366,30 @@ def test_a_group_of_which_no_state_is_loaded_yet_is_not_deleted(play: Play) -> N
         with pytest.raises(KafkaError) as refused:
             await scene.partitions.delete_group("team")
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    play(test)
+
+
+def test_a_state_that_is_being_loaded_is_not_available(play: Play) -> None:
+    """Its last records may be those that a power cut takes back."""
+
+    async def test(scene: Scene) -> None:
+        await create_topics(scene.broker, [NewTopic(SHARE_GROUP_STATE, 1)])
+        await scene.partitions.open(scene.key)
+        scene.partitions.forget(scene.key)
+        scene.is_loading = True
+        reads: list[Callable[[ShareKey], object]] = [
+            scene.partitions.start_offset,
+            scene.partitions.was_fetched,
+        ]
+        for read in reads:
+            with pytest.raises(KafkaError) as refused:
+                read(scene.key)
+            assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with pytest.raises(KafkaError) as refused:
+            await scene.partitions.open(scene.key)
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        scene.is_loading = False
+        assert [read(scene.key) for read in reads] == [-1, True]
 
     play(test)

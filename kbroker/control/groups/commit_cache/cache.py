@@ -301,6 +301,8 @@ class CommitCache:
             self._call_waiting()
         if failure is not None:
             log.warning("%s-%d: append failed: %s", self._shard.topic, batch.partition, failure)
+            if written:
+                self._runtime.replayed_late(batch.partition)
             self._refuse(batch, failure)
             return
         if failpoint.ARMED:

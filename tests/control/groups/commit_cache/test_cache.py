@@ -1,6 +1,7 @@
 """The commit cache answers and writes what the machine would, and knows when it may not."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.commit_cache.cached_decisions import Renewal
 from kbroker.control.groups.offset_store import OffsetStore
 from kbroker.control.groups.rebalance import heartbeat_timer
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS
 from kbroker.ipc.block import Peer, pack_peer, requests
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode, encode
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -197,6 +200,34 @@ def test_a_failed_append_refuses_its_commits_and_changes_nothing_unless_the_log_
         assert answer is not None
         assert good is not None
         assert answer == good.replace(bytes(4) + b"\0\0\0\0\0", bytes(4) + code + b"\0\0\0")
+
+    play(tmp_path, test)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_an_offset_whose_append_timed_out_is_not_returned_before_it_is_on_disk(
+    tmp_path: Path, fast: bool
+) -> None:
+    """A power cut would take back what a client has read."""
+
+    async def test(scene: Scene) -> None:
+        if fast:
+            await learnt(scene)
+        index = scene.runtime.partition_for(GROUP)
+        slot = scene.broker.catalogue.topics[CONSUMER_OFFSETS].partitions[index].slot
+        scene.broker.shared.slots[slot, Slot.LOG_END] = 5
+        scene.log.error, left = ErrorCode.REQUEST_TIMED_OUT, scene.left
+        await scene.send(commit(8, {"a": [(0, 50, "")]}, {}))
+        assert (scene.committed("a", 0), scene.left - left) == (50, int(not fast))
+        with pytest.raises(KafkaError) as refused:
+            scene.service.read(GROUP)
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        scene.broker.shared.slots[slot, Slot.HIGH_WATERMARK] = 5
+        while True:
+            with suppress(KafkaError):
+                assert scene.service.read(GROUP) is scene.shard
+                return
+            await asyncio.sleep(0.001)
 
     play(tmp_path, test)
 
