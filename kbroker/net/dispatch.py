@@ -189,7 +189,8 @@ class Dispatch:
     ) -> None:
         process = self._process
         may = partial(process.access.may, connection, WRITE)
-        answer = refuse(process.topics, may, header, frame, body)
+        may_use_id = partial(process.access.may_use_id, connection)
+        answer = refuse(process.topics, may, may_use_id, header, frame, body)
         if answer is None:
             process.close(connection, "a Produce with acks=0 and too many partitions")
         else:

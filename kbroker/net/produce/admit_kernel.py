@@ -195,6 +195,16 @@ def push_append(cx: int, result: int) -> None:
 
 
 @inlined
+def _read_topic(cx: int, position: int, end: int, version: int) -> tuple[int, int, int, int]:
+    """A topic of a scanned request: its row, or 0, its name and the bytes of that (0 where topics
+    have ids), and the position of its partitions."""
+    if version >= ProduceVersion.TOPIC_IDS:
+        return topic_by_id(cx, position), 0, 0, position + 16
+    name_bytes, name = read_length(position, end, version >= ProduceVersion.FLEXIBLE, False)
+    return topic_by_name(cx, name, name_bytes), name, name_bytes, name + name_bytes
+
+
+@inlined
 def _partition(cx: int, topic: int, index: int) -> int:
     """Row of a topic's partition, 0 when it has no such partition. topic: address of its row, or
     0."""
@@ -211,13 +221,7 @@ def has_several_producers(cx: int, client_row: int, end: int, version: int) -> b
     topics, position = read_length(get(cx, Context.SCAN_TOPICS), end, compact, True)
     producer = epoch = -1
     for _ in range(topics):
-        if version >= ProduceVersion.TOPIC_IDS:
-            topic = topic_by_id(cx, position)
-            position += 16
-        else:
-            name_bytes, name = read_length(position, end, compact, False)
-            topic = topic_by_name(cx, name, name_bytes)
-            position = name + name_bytes
+        topic, _, _, position = _read_topic(cx, position, end, version)
         allowed = topic != 0 and may_use(cx, client_row, topic, May.WRITE)
         partitions, position = read_length(position, end, compact, True)
         for _ in range(partitions):
@@ -300,14 +304,8 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     left = 0
     client_row = connection_row(cx, connection)
     for _ in range(topics):
-        name = name_bytes = denied = 0
-        if version >= ProduceVersion.TOPIC_IDS:
-            topic = topic_by_id(cx, position)
-            position += 16
-        else:
-            name_bytes, name = read_length(position, end, compact, False)
-            topic = topic_by_name(cx, name, name_bytes)
-            position = name + name_bytes
+        denied = 0
+        topic, name, name_bytes, position = _read_topic(cx, position, end, version)
         partitions, position = read_length(position, end, compact, True)
         for _ in range(partitions):
             index = load_i32_be(position)

@@ -25,7 +25,7 @@ from kbroker.kernels.wire import read_varint, read_varint32
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.produce.compressed_kernel import ZSTD, records_are_valid
-from kbroker.net.rows import Context, Result
+from kbroker.net.rows import Context, ProduceVersion, Result
 from kbroker.net.rows.connection_kernel import begin_turn, costs_too_much, spend
 from kbroker.protocol import batch_layout as rb
 
@@ -57,7 +57,7 @@ def check_single(address: int, length: int, version: int) -> int:
     if size == 0 or load_i8(address + rb.MAGIC) != rb.MAGIC_V2:
         return Code.INVALID_RECORD
     codec = load_i8(address + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_CODEC_MASK if size >= rb.HEADER_BYTES else 0
-    if version < 7 and codec == ZSTD:
+    if version < ProduceVersion.ZSTD and codec == ZSTD:
         return Code.UNSUPPORTED_COMPRESSION_TYPE
     more = whole_batch_of_any_format(address + size, length - size)
     if more != 0:

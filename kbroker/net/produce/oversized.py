@@ -1,5 +1,5 @@
 """Produce requests with more partitions than the kernels' tables have rows: each partition is
-refused by name.
+refused by name, unless Apache Kafka refuses the request as a whole.
 
 Runs in: network. One host has fewer partitions (kbroker.max.partitions), so such a request names
 partitions that do not exist, or repeats some. Apache Kafka answers each partition by itself; so
@@ -7,7 +7,14 @@ does this module, in slices.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
+from kbroker.net.produce.refusals import (
+    SEVERAL_PRODUCERS,
+    damage_text,
+    producer_of_only_batch,
+    transactional_producers,
+)
 from kbroker.net.rows import ProduceVersion
 from kbroker.net.topics import Topics
 from kbroker.protocol.codec import decode
@@ -26,17 +33,40 @@ from kbroker.protocol.slices import paced, release
 TOO_MANY = "The request has more partitions than this broker accepts in one request."
 
 May = Callable[[str], bool]
-"""Whether the client may write to a topic."""
+"""Whether the client may write to a topic, or use a transactional id."""
+
+
+class Place(NamedTuple):
+    """A topic of the request. partitions: how many the client may write to. unknown: the error of
+    the others."""
+
+    topic: TopicProduceData
+    partitions: int
+    unknown: ErrorCode
+
+
+class Refusal(NamedTuple):
+    """The error of all partitions, whatever they are."""
+
+    code: ErrorCode
+    text: str | None = None
 
 
 def refuse(
-    topics: Topics, may: May, header: RequestHeader, frame: bytes | memoryview, body: int
+    topics: Topics, may: May, may_use_id: May, header: RequestHeader, frame: bytes | memoryview, body: int
 ) -> Frame | None:
     """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError,
     TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
-    named = (topic for topic in request.topic_data if topic.partition_data)
-    response = ProduceResponse([_refused(topics, may, header, topic) for topic in named])
+    whole, places = _refusal_of_all(may_use_id, request), list[Place]()
+    if whole is None:
+        places = [_place(topics, may, header.api_version, topic) for topic in paced(request.topic_data)]
+        if len(_producers(places, header.api_version)) > 1:
+            whole = Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, SEVERAL_PRODUCERS)
+    if whole is not None:
+        places = [Place(topic, 0, ErrorCode.NONE) for topic in paced(request.topic_data)]
+    response = ProduceResponse([_refused(each, whole) for each in paced(places) if each.topic.partition_data])
+    places.clear()
     release(request)
     if request.acks == 0:
         return None
@@ -45,23 +75,45 @@ def refuse(
     return answer
 
 
-def _refused(
-    topics: Topics, may: May, header: RequestHeader, topic: TopicProduceData
-) -> TopicProduceResponse:
-    by_id = header.api_version >= ProduceVersion.TOPIC_IDS
+def _refusal_of_all(may_use_id: May, request: ProduceRequest) -> Refusal | None:
+    """Kafka's reasons not to serve a request at all, as `wire_kernel.scan` finds them."""
+    if text := damage_text(request):
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, text)
+    name = request.transactional_id
+    if transactional_producers(request) and (name is None or not may_use_id(name)):
+        return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return None
+
+
+def _place(topics: Topics, may: May, version: int, topic: TopicProduceData) -> Place:
+    by_id = version >= ProduceVersion.TOPIC_IDS
     known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if known is None and by_id:
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    count = 0 if known is None else len(known.partitions)
     name = topic.name if known is None else known.name
-    if (known is not None or not by_id) and not may(name):
-        count, unknown = 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    refused = TopicProduceResponse(topic.name, topic.topic_id)
-    for part in paced(topic.partition_data):
-        there = 0 <= part.index < count
-        code = ErrorCode.INVALID_REQUEST if there else unknown
-        text = TOO_MANY if there else None
+    if (known is not None or not by_id) and topic.partition_data and not may(name):
+        return Place(topic, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if known is None:
+        return Place(topic, 0, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return Place(topic, len(known.partitions), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _producers(places: list[Place], version: int) -> set[bytes]:
+    """The transactional producers, as `admit_kernel.has_several_producers` counts them: a batch
+    does not count whose partition is refused before."""
+    found = set[bytes]()
+    for place in places:
+        for part in paced(place.topic.partition_data if place.partitions else ()):
+            producer = producer_of_only_batch(part.records or b"", version)
+            if producer is not None and 0 <= part.index < place.partitions:
+                found.add(producer)
+    return found
+
+
+def _refused(place: Place, whole: Refusal | None) -> TopicProduceResponse:
+    refused = TopicProduceResponse(place.topic.name, place.topic.topic_id)
+    too_many = Refusal(ErrorCode.INVALID_REQUEST, TOO_MANY)
+    unknown = Refusal(place.unknown)
+    for part in paced(place.topic.partition_data):
+        code, text = whole or (too_many if 0 <= part.index < place.partitions else unknown)
         refused.partition_responses.append(
             PartitionProduceResponse(part.index, code, -1, -1, -1, error_message=text)
         )

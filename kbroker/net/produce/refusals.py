@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from kbroker.kernels.batch_header import MIN_LEGACY_RECORD
 from kbroker.net.network_tables import NetworkTables
+from kbroker.net.produce.compressed_kernel import ZSTD
 from kbroker.net.produce.record_checks import ValidationResult
-from kbroker.net.rows import AnswerBy, Request, Result
+from kbroker.net.rows import AnswerBy, ProduceVersion, Request, Result
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
@@ -23,7 +24,7 @@ from kbroker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kbroker.protocol.slices import is_sliced
+from kbroker.protocol.slices import is_sliced, paced
 
 SEVERAL_PRODUCERS = "Transactional records contained more than one producer ID"
 
@@ -100,8 +101,36 @@ class Refusals:
 
 def transactional_producers(request: ProduceRequest) -> set[bytes]:
     """The producer ids, each with its epoch, of the transactional batches."""
-    batches = [part.records or b"" for topic in request.topic_data for part in topic.partition_data]
-    return {bytes(data[rb.PRODUCER_ID : rb.BASE_SEQUENCE]) for data in batches if _is_transactional(data)}
+    batches = (
+        part.records or b"" for topic in paced(request.topic_data) for part in paced(topic.partition_data)
+    )
+    return {_producer(data) for data in batches if _is_transactional(data) and _whole_batch(data) > 0}
+
+
+def producer_of_only_batch(data: bytes | memoryview, version: int) -> bytes | None:
+    """The producer id and epoch of a partition's records if they are one batch of a transaction,
+    with a producer id (`check_kernel.check_single`, `is_of_transactional_producer`)."""
+    size = _whole_batch(data)
+    if size < rb.HEADER_BYTES or not _is_transactional(data) or data[rb.PRODUCER_ID] & 0x80:
+        return None
+    zstd = version < ProduceVersion.ZSTD and data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_CODEC_MASK == ZSTD
+    return None if zstd or _whole_batch(data[size:]) else _producer(data)
+
+
+def _producer(data: bytes | memoryview) -> bytes:
+    return bytes(data[rb.PRODUCER_ID : rb.BASE_SEQUENCE])
+
+
+def _whole_batch(data: bytes | memoryview) -> int:
+    """Size of the first batch; 0 for a part of one, -1 for damage
+    (`batch_header.whole_batch_of_any_format`)."""
+    if len(data) < rb.LENGTH_OVERHEAD:
+        return 0
+    (length,) = struct.unpack_from(">i", data, rb.LENGTH)
+    if length < MIN_LEGACY_RECORD or (len(data) > rb.MAGIC and data[rb.MAGIC] > rb.MAGIC_V2):
+        return -1
+    size = length + rb.LENGTH_OVERHEAD
+    return size if size <= len(data) else 0
 
 
 def _is_transactional(data: bytes | memoryview) -> bool:
@@ -115,8 +144,8 @@ def _is_transactional(data: bytes | memoryview) -> bool:
 def damage_text(request: ProduceRequest) -> str | None:
     """Kafka's error for the first batch that it cannot skip, with which it refuses the whole
     request."""
-    for topic in request.topic_data:
-        for part in topic.partition_data:
+    for topic in paced(request.topic_data):
+        for part in paced(topic.partition_data):
             data = bytes((part.records or b"")[: rb.HEADER_BYTES])
             if len(data) < rb.LENGTH_OVERHEAD:
                 continue

@@ -10,6 +10,7 @@ class ProduceVersion(Values):
     FIRST = 3
     LAST = 13
     LOG_START_OFFSET = 5
+    ZSTD = 7  # from here on batches may have this codec
     RECORD_ERRORS = 8
     FLEXIBLE = 9
     TOPIC_IDS = 13

@@ -170,6 +170,13 @@ class Access:
             self.audit.refused(connection, operation, acls.TOPIC, name)
         return allowed
 
+    def may_use_id(self, connection: Connection, name: str) -> bool:
+        """Whether a client may produce with a transactional id."""
+        allowed = connection.grant is None or connection.grant.allows(acls.WRITE, acls.TRANSACTIONAL_ID, name)
+        if not allowed:
+            self.audit.refused(connection, acls.WRITE, acls.TRANSACTIONAL_ID, name)
+        return allowed
+
     def denied(self, row: int, topic: int, partitions: int, _: int) -> None:
         """Event: a kernel has refused a Produce to a topic."""
         connection = self._connections.get(row)
@@ -193,14 +200,7 @@ class Access:
             words = connection.access[0]
             kept: NDArray[np.uint8] = np.frombuffer(name + b"\0", np.uint8)
             connection.access = words, kept
-            allowed = connection.grant.allows(
-                acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
-            )
-            if not allowed:
-                self.audit.refused(
-                    connection, acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
-                )
             words[AccessRow.ID_BYTES] = length
-            words[AccessRow.ID_ALLOWED] = allowed
+            words[AccessRow.ID_ALLOWED] = self.may_use_id(connection, name.decode(errors="replace"))
             words[AccessRow.ID] = kept.ctypes.data
         self._answers.clear_busy(row)
