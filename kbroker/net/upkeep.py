@@ -59,7 +59,8 @@ class Upkeep:
         self._process.access.audit.tick()
 
     def _close_idle(self) -> None:
-        """Close connections that are idle for too long."""
+        """Close connections that are idle for too long, and those that take no byte of an answer:
+        it would keep files of deleted segments open, and their space on the disk."""
         if self._idle_ns >= 0:
             for row in self._quiet_since(time.monotonic_ns() - self._idle_ns):
                 self._process.close(self._process.connections[row], "idle")
@@ -84,8 +85,9 @@ class Upkeep:
     def _quiet_since(self, before_ns: int) -> list[int]:
         table = self._tables.connections
         flags = table[:, Connection.FLAGS]
-        quiet = (flags & Flag.OPEN != 0) & (flags & Flag.BUSY == 0)
-        quiet &= (table[:, Connection.LAST_NS] < before_ns) & (table[:, Connection.HEAD] < 0)
+        waits = (flags & Flag.BUSY != 0) | (table[:, Connection.HEAD] >= 0)
+        quiet = (flags & Flag.OPEN != 0) & (~waits | (flags & Flag.OUT_BLOCKED != 0))
+        quiet &= table[:, Connection.LAST_NS] < before_ns
         found: list[int] = np.flatnonzero(quiet).tolist()
         return [row for row in found if row in self._process.connections]
 

@@ -5,11 +5,15 @@ import os
 import socket
 import struct
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from kbroker.ipc.child import STOP_SIGNAL
 from kbroker.ipc.layout import AppendEntry, ProcessLine, Slot
+from kbroker.ipc.messages import Image
 from kbroker.ipc.ring import mark_recovered, ring_take
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
@@ -133,6 +137,36 @@ def test_a_client_that_never_reads_its_produce_answers(node_factory: NodeFactory
             link.settimeout(60)
         found += numbers_of(link, 1)
     assert found == list(range(count))
+
+
+@pytest.mark.parametrize("partitions", [1, 6000], ids=["of a kernel", "of Python"])
+def test_a_client_that_never_reads_its_fetch_answer_keeps_no_deleted_file(
+    node_factory: NodeFactory, partitions: int
+) -> None:
+    """The space of the topic's files was not given back as long as the client was connected."""
+    settings = {"connections.max.idle.ms": "1000", "socket.send.buffer.bytes": "4096"}
+    node = node_factory({"t": 1}, settings=settings)
+    other = node.connect()
+    for _ in range(20):
+        produce(other, batch(b"y" * 500_000))
+    log = node.folders[0] / f"{0:020}.log"
+
+    def is_open() -> bool:
+        for each in Path(f"/proc/{node.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed since it was listed
+                if str(each.readlink()).startswith(str(log)):
+                    return True
+        return False
+
+    unread = node.connect()
+    asked = dict.fromkeys(range(partitions), 0)
+    unread.sendall(fetch_frame(partitions=asked, max_bytes=1 << 24, partition_max_bytes=1 << 24))
+    unread.settimeout(60)
+    unread.recv(1)
+    node.control.send(Image(2, False, (), ("t",)))
+    log.unlink()
+    assert is_open(), "the answer is sent from it"
+    eventually(lambda: not is_open())
 
 
 def test_entries_that_died_with_an_io_worker_are_answered_retriable(node_factory: NodeFactory) -> None:

@@ -96,6 +96,17 @@ def test_a_connection_that_waits_for_its_answer_is_not_idle(scene: Scene) -> Non
     assert scene.closed == []
 
 
+def test_a_connection_that_takes_nothing_of_its_answer_is_idle(scene: Scene) -> None:
+    """Answers of Python, and those to a queue of Produce, were kept for ever."""
+    busy = scene.connection(IDLE_NS + 1, Flag.BUSY | Flag.OUT_BLOCKED)
+    produced = scene.connection(IDLE_NS + 1, Flag.OUT_BLOCKED)
+    scene.tables.connections[produced, Connection.HEAD] = 0
+    sending = scene.connection(IDLE_NS + 1, Flag.SENDING | Flag.OUT_BLOCKED)
+    scene.connection(IDLE_NS, Flag.BUSY | Flag.OUT_BLOCKED)
+    scene.tick(0)
+    assert scene.closed == [(row, "idle") for row in (busy, produced, sending)]
+
+
 def test_a_row_without_an_open_connection_is_not_idle(scene: Scene) -> None:
     shut = scene.connection(IDLE_NS + 1)
     scene.tables.connections[shut, Connection.FLAGS] &= ~Flag.OPEN
