@@ -20,7 +20,7 @@ from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.expiry import Expiry
 from kbroker.io.logs import Logs
-from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.clock import monotonic_ms, wall_clock_ms
 from kbroker.ipc.messages import Settings
 from kbroker.metrics.slots import bind
 
@@ -202,7 +202,7 @@ class Housekeeping:
         self._metrics.words[PRODUCERS] = self._producers.count
 
     def _flush_due(self) -> None:
-        self._flushing = self._due_for_flush(wall_clock_ms())
+        self._flushing = self._due_for_flush(monotonic_ms())
         self._durability.flush_now(self._flushing)
 
     @property

@@ -123,13 +123,14 @@ def test_a_log_deleted_between_two_slices_is_passed_over(tmp_path: Path) -> None
     assert scene.looked_at[-3:] == [SLICE, SLICE + 1, SLICE + 2]
 
 
-def test_flush_ms_syncs_a_log_that_has_unsynced_records(tmp_path: Path) -> None:
+def test_flush_ms_syncs_a_log_with_unsynced_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that is never set back: nothing was synced until the wall clock had caught up."""
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
+    monkeypatch.setattr(housekeeping, "monotonic_ms", iter([5000, 5999, 6000]).__next__)
     scene.node.logs[1].partition.durability.flush()
-    scene.run(1000)
-    assert scene.syncs == [("now", [0, 2])]
-    scene.run(2000)  # the wall clock has not moved by flush.ms
-    assert scene.syncs == [("now", [0, 2])]
+    for now_ms, syncs in ((1000, 1), (2000, 1), (3000, 2)):
+        scene.run(now_ms)
+        assert scene.syncs == [("now", [0, 2])] * syncs
 
 
 def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path) -> None:

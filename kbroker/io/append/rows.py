@@ -43,7 +43,7 @@ class AppendRow(Row, writer="io", words=64):
     )
     SEGMENT_MS = word("ms", "segment.ms minus this segment's jitter")
     LAST_APPEND_MS = word("ms", "wall clock of the last append")
-    LAST_FLUSH_MS = word("ms", "when flush.ms last requested a sync")
+    LAST_FLUSH_MS = word("ms", "when flush.ms last requested a sync, CLOCK_MONOTONIC")
     FLUSH_MS = word("ms", "flush.ms, NEVER for Kafka's default")
     ROLLED = word("flag", "1: a segment was closed since the last sync")
     BATCH_EPOCH = word("epoch", "of a follower: of the last batch that was copied")

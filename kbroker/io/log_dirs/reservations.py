@@ -59,8 +59,8 @@ class Reservations:
         return self._by_dir[log_dir]
 
     def free_unused(self, now_ms: int) -> None:
-        """Free blocks that were unused for KEEP_MS, and all blocks on a disk with little free
-        space."""
+        """Free blocks that were unused for KEEP_MS, or reserved before the wall clock was set back,
+        and all blocks on a disk with little free space."""
         held = list(self._held())
         log_dirs = {files.log_dir_of(partition.folder) for partition in held}
         low = {log_dir for log_dir in log_dirs if self._is_low(log_dir)}
@@ -69,7 +69,7 @@ class Reservations:
                 continue
             if files.log_dir_of(partition.folder) in low:
                 self._free(partition, max_bytes=0)
-            elif now_ms - self._rows()[partition.slot, AppendRow.RESERVED_MS] > AppendRow.KEEP_MS:
+            elif not 0 <= now_ms - self._rows()[partition.slot, AppendRow.RESERVED_MS] <= AppendRow.KEEP_MS:
                 self._free(partition, partition.active.reserve_max_bytes)
 
     def free(self, log_dir: str) -> None:

@@ -22,19 +22,26 @@ class Deletions:
     (leftovers.py), folders by `sweep`."""
 
     def __init__(self) -> None:
-        self._due: list[tuple[int, str]] = []
+        self._due: list[tuple[int, int, str]] = []
+        """When it is due, the delay until then, and the path."""
+        self._checked_ms = 0
         self._thread: ThreadPoolExecutor | None = None
 
-    def add(self, paths: Iterable[str], due_ms: int) -> None:
-        """Remove paths (files or folders) at a later time."""
+    def add(self, paths: Iterable[str], now_ms: int, delay_ms: int) -> None:
+        """Remove paths (files or folders) later."""
         for path in paths:
-            heapq.heappush(self._due, (due_ms, path))
+            heapq.heappush(self._due, (now_ms + delay_ms, delay_ms, path))
 
     def take_due(self, now_ms: int) -> list[str]:
-        """Paths that are due."""
+        """Paths that are due. If the wall clock was set back, none waits for longer than its
+        delay."""
+        if now_ms < self._checked_ms:
+            self._due = [(min(due, now_ms + delay), delay, path) for due, delay, path in self._due]
+            heapq.heapify(self._due)
+        self._checked_ms = now_ms
         found = []
         while self._due and self._due[0][0] <= now_ms:
-            found.append(heapq.heappop(self._due)[1])
+            found.append(heapq.heappop(self._due)[2])
         return found
 
     def remove_due(self, now_ms: int) -> Future[None] | None:

@@ -201,7 +201,7 @@ class LogSegments:
 
     def delete_later(self, paths: Iterable[str], now_ms: int) -> None:
         """Remove renamed files after file.delete.delay.ms."""
-        self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
+        self._deletions.add(paths, now_ms, self.config.file_delete_delay_ms)
 
     def _mark_deleted(self, bases: Iterable[int], now_ms: int) -> None:
         self.delete_later([path for base in bases for path in mark_deleted(self.folder, base)], now_ms)

@@ -93,6 +93,13 @@ def test_reserved_blocks_that_are_not_used_in_time_are_released(scene: Scene) ->
     assert row[AppendRow.RESERVE_AT] == row[AppendRow.POSITION], "it may become fast again"
 
 
+def test_blocks_that_were_reserved_before_the_clock_was_set_back_are_released(scene: Scene) -> None:
+    scene.partition(1).active.row[AppendRow.RESERVED_MS] = NOW - 3_600_000
+    scene.reservations.free_unused(NOW - 3_600_000)
+    assert scene.taken(0) < MIB
+    assert scene.taken(1) == 4 * MIB
+
+
 def test_used_blocks_are_not_checked(scene: Scene) -> None:
     for slot in (0, 1):
         scene.partition(slot).active.row[AppendRow.POSITION] = 4 * MIB

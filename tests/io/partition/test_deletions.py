@@ -8,12 +8,25 @@ from kbroker.io.partition.deletions import Deletions, remove
 def test_paths_come_due_in_order() -> None:
     waiting = Deletions()
     assert waiting.take_due(100) == []
-    waiting.add(["b", "c"], 20)
-    waiting.add(["a"], 10)
+    waiting.add(["b", "c"], 5, 15)
+    waiting.add(["a"], 0, 10)
     assert waiting.take_due(9) == []
     assert waiting.take_due(10) == ["a"]
     assert waiting.take_due(100) == ["b", "c"]
     assert waiting.take_due(100) == []
+
+
+def test_a_clock_that_is_set_back_lets_no_path_wait_for_longer_than_its_delay() -> None:
+    """The space of deleted segments was not given back until the clock had caught up."""
+    waiting = Deletions()
+    waiting.add(["a"], 1_000_000, 60)
+    waiting.add(["b"], 1_000_010, 100)
+    assert waiting.take_due(1_000_020) == []
+    waiting.add(["c"], 5000, 10)
+    assert waiting.take_due(5001) == []
+    assert waiting.take_due(5010) == ["c"]
+    assert waiting.take_due(5061) == ["a"]
+    assert waiting.take_due(5101) == ["b"]
 
 
 def test_due_files_are_removed_beside_the_appends(tmp_path: Path) -> None:
@@ -21,8 +34,8 @@ def test_due_files_are_removed_beside_the_appends(tmp_path: Path) -> None:
     assert waiting.remove_due(100) is None
     for name in ("old", "young"):
         (tmp_path / name).write_text("")
-    waiting.add([str(tmp_path / "old")], 10)
-    waiting.add([str(tmp_path / "young")], 20)
+    waiting.add([str(tmp_path / "old")], 0, 10)
+    waiting.add([str(tmp_path / "young")], 0, 20)
     removed = waiting.remove_due(10)
     assert removed is not None
     removed.result(120)
