@@ -58,8 +58,8 @@ class LogLoader:
         self._names: set[str] = set()
         self._reindexed: set[int] = set()  # segments whose .txnindex the replay writes
         self._deleted: list[str] = []
-        self._truncated = 0
-        self._scanned = 0
+        self._truncated = self._scanned = 0
+        self._fault: str | None = None  # of the last scan
         self._states: dict[int, tuple[SegmentFds, ActiveState]] = {}
         self._rows = ScannedRows()
 
@@ -163,8 +163,7 @@ class LogLoader:
 
     def _index_is_bad(self, base: int) -> bool:
         """Whether an index is missing, or the transaction index is impossible."""
-        required = (files.INDEX, files.TIME_INDEX)
-        if any(files.file_name(base, suffix) not in self._names for suffix in required):
+        if any(files.file_name(base, each) not in self._names for each in (files.INDEX, files.TIME_INDEX)):
             return True
         if files.file_name(base, files.TXN_INDEX) not in self._names:
             return False
@@ -184,7 +183,9 @@ class LogLoader:
         fds = open_files(self.folder, base)
         size = os.fstat(fds.log).st_size
         try:
-            scan, active = self._checked(fds, base, size, next_base)
+            active, flushed = self._checked(fds, base, size, next_base)
+            if not (self.request.same_boot or self.request.clean):
+                segment_scan.write_again(fds.log, flushed, active.position, segment.modified_ms)
         except BaseException:
             fds.close()
             raise
@@ -195,7 +196,7 @@ class LogLoader:
         if cut:
             log.warning(
                 "%s: segment %d: %s at byte %d, %d bytes cut, the log ends at offset %d",
-                *(self.folder, base, scan.result.fault, active.position, cut, active.next_offset),
+                *(self.folder, base, self._fault, active.position, cut, active.next_offset),
             )
             # in this order: after a crash in between the next start finds the fault again, and no
             # gap
@@ -212,8 +213,8 @@ class LogLoader:
 
     def _checked(
         self, fds: SegmentFds, base: int, size: int, next_base: int | None
-    ) -> tuple[Scan, ActiveState]:
-        """A scan of a segment, and the state that it rebuilt.
+    ) -> tuple[ActiveState, int]:
+        """The state that a scan of a segment has rebuilt, and the end of what was on disk.
 
         A killed process leaves part of a batch at the end of a file. Any other fault shows that the
         host has lost data (as when a device fails): then CRCs are checked as after a power cut.
@@ -226,10 +227,10 @@ class LogLoader:
             active = segment_scan.rebuild_indexes(
                 fds, scan, base, self.request.config, partial(self._note, base)
             )
-            found = scan.result
-            if found.fault is None or (found.fault == TORN and found.position >= sure):
+            self._fault = scan.result.fault
+            if self._fault is None or (self._fault == TORN and scan.result.position >= sure):
                 break
-        return scan, active
+        return active, flushed
 
     def _flushed_position(self, fds: SegmentFds, base: int, size: int) -> int:
         """Position up to which the records are below the recovery point: only their headers are

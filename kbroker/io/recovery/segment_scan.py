@@ -4,6 +4,7 @@ without the GIL.
 
 import os
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from kbroker.config.topic import TopicConfig
 from kbroker.io.files import segment
 from kbroker.io.files.segment import ActiveState, SegmentFds
+from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.kernels import batches as bt
 from kbroker.kernels import rebuild
 from kbroker.kernels.memory import INT32_MAX
@@ -282,3 +284,22 @@ class ScannedRows:
     def of(self, base: int) -> list[Rows] | None:
         """Every batch of a segment in chunks, None if they are not known."""
         return self._rows.get(base)
+
+
+def write_again(log: int, start: int, end: int, modified_ms: int) -> None:
+    """Write the bytes of a .log from one position to another once more, if the file was changed in
+    this boot of the host. After a failed sync the kernel keeps the pages as if they were on disk:
+    the next sync would succeed without writing them. On a full disk, where even this may need room,
+    they stay as they are. log: its descriptor. Raises OSError."""
+    booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    if modified_ms < booted_s * 1000 or start >= end:
+        return
+    status = os.fstat(log)
+    try:
+        while start < end:
+            data = os.pread(log, min(BUFFER_BYTES, end - start), start)
+            start += os.pwrite(log, data, start)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+    os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))  # retention goes by it

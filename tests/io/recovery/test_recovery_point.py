@@ -1,5 +1,7 @@
 """The recovery point of a log that was just loaded."""
 
+import errno
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -181,3 +183,40 @@ def test_a_header_is_checked_even_if_the_kernel_has_kept_it(
     damaged[6 * size + 16] = 7  # magic
     data.write_bytes(damaged)
     assert log.load(False, 0, 0, None, same_boot=True).active.next_offset == 6
+
+
+def test_records_that_a_failed_sync_may_have_dropped_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it the kernel kept them in memory as if they were on disk. The next start in the same
+    boot synced them with success, and a power cut took what was acknowledged then."""
+    log = filled(tmp_path, segment_bytes=1 << 20)
+    path = Path(files.path(str(log.folder), 0, files.LOG))
+    content, modified_ns = path.read_bytes(), path.stat().st_mtime_ns
+    written: list[tuple[int, int]] = []
+    pwrite, errors = os.pwrite, list[OSError]()
+
+    def note(fd: int, data: bytes, position: int) -> int:
+        if Path(f"/proc/self/fd/{fd}").readlink() == path:
+            written.append((position, len(data)))
+            if errors:
+                raise errors.pop()
+        return pwrite(fd, data, position)
+
+    monkeypatch.setattr(os, "pwrite", note)
+    log.load(recovery_point=10, same_boot=True)
+    load(log, clean=True, recovery_point=10)
+    assert written == []
+    half = [(len(content) // 2, len(content) // 2)]
+    assert load(log, recovery_point=10).active.next_offset == 20
+    assert written == half
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (content, modified_ns)
+    errors.append(OSError(errno.ENOSPC, "no room for a copy"))
+    assert load(log, recovery_point=10).active.next_offset == 20
+    errors.append(OSError(errno.EIO, "the disk fails again"))
+    with pytest.raises(OSError, match="fails again"):
+        load(log, recovery_point=10)
+    assert written == half * 3
+    os.utime(path, (1, 1))
+    load(log, recovery_point=10)
+    assert written == half * 3, "after a boot the memory has only what is on disk"
