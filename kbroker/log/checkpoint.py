@@ -205,9 +205,12 @@ def _text(path: str) -> str:
 
 def _read(path: str, width: int) -> Rows:
     try:
-        lines = _text(path).splitlines()
+        text = _text(path)
     except FileNotFoundError:
         return []
+    if text and not text.endswith("\n"):
+        raise CorruptCheckpoint(f"{path}: its last line has no end")
+    lines = text.splitlines()
     if lines and _int(path, lines[0]) != VERSION:
         raise CorruptCheckpoint(f"{path}: version {lines[0]}, only {VERSION} is known")
     if len(lines) < 2:

@@ -41,6 +41,7 @@ def test_a_missing_or_unfinished_file_is_empty(tmp_path: Path, content: str | No
         b"0\n1\n\xe1 0 1\n",
         b"0\n1\na 0 9223372036854775808\n",
         b"0\n1\na 2147483648 1\n",
+        b"0\n1\na 0 12",
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
@@ -48,6 +49,20 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(CorruptCheckpoint, match="/c: "):
         checkpoint.read_offsets(str(path))
+
+
+def test_no_part_of_a_file_has_another_offset(tmp_path: Path) -> None:
+    """The last number of a half-written file was shorter, and counted."""
+    path = tmp_path / "c"
+    offsets = {("b", 1): 123456, ("a", 0): 1 << 40}
+    checkpoint.write_offsets(str(path), offsets)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        try:
+            assert checkpoint.read_offsets(str(path)) == {}, whole[:length]
+        except CorruptCheckpoint:
+            continue
 
 
 def test_updates_keep_the_entries_of_others(tmp_path: Path) -> None:
