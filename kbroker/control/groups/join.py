@@ -10,7 +10,7 @@ from kbroker.control.groups.classic_state import ClassicState
 from kbroker.control.groups.group_records import empty_group_metadata, group_metadata
 from kbroker.control.groups.member_answers import FramedAnswer
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
-from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.table import LARGE_BYTES, GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -48,6 +48,8 @@ class ClassicJoin:
         """Outcome whose response is the Deferred JoinGroupResponse."""
         if len(request.protocols) > MAX_PROTOCOLS:
             return Outcome(response=refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        if not self._table.large.have_room(request.group_id, request.member_id, _size(request), now_ms):
+            return Outcome(response=refused(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
         group = self._table.classic(request.group_id)
         created = group is None
         tombstones: list[Record] = []
@@ -82,6 +84,7 @@ class ClassicJoin:
             or request.group_instance_id is not None
             or member.awaiting_join is not None
             or len(request.protocols) > MAX_PROTOCOLS
+            or _size(request) > LARGE_BYTES
             or request.session_timeout_ms != member.session_timeout_ms  # whose bounds were checked
             or group.awaiting_join >= self._table.settings.max_size
             or not group.supports(request.protocol_type, _names(request))
@@ -121,6 +124,8 @@ class ClassicJoin:
         elif caller.api_version >= KNOWN_MEMBER_ID_FROM:
             group.pending_join.add(member_id)
             self._rebalance.schedule_expiry(group.group_id, member_id, request.session_timeout_ms)
+            for oldest in self._table.pending.add(group.group_id, member_id):
+                self._rebalance.forget_pending(*oldest)
             return _refuse(deferred, member_id, ErrorCode.MEMBER_ID_REQUIRED)
         return self._add(caller, request, group, member_id, deferred, now_ms)
 
@@ -166,6 +171,7 @@ class ClassicJoin:
         if group.is_in(_STABLE) and unchanged and not group.is_leader(member.member_id):
             deferred.complete(group.join_response(member.member_id))
             return Outcome()
+        self._table.large.note(group.group_id, member.member_id, _size(request))
         group.update(member, protocols, request.rebalance_timeout_ms, request.session_timeout_ms, deferred)
         if not group.can_rebalance:
             return self._rebalance.complete_if_all_joined(group, now_ms)
@@ -194,6 +200,7 @@ class ClassicJoin:
         member.is_new = True
         if group.is_in(_PREPARING) and group.previous_state is _EMPTY:
             group.new_member_added = True
+        self._table.large.note(group.group_id, member_id, _size(request))
         group.add(member, deferred)
         self._rebalance.schedule_heartbeat(group, member, self._table.settings.new_member_join_timeout_ms)
         reason = f"{member_id} joins; client reason: {request.reason or 'not provided'}"
@@ -214,6 +221,7 @@ class ClassicJoin:
         assert instance_id is not None
         leader = group.leader_id
         member = group.replace_static(instance_id, old_member_id, member_id)
+        self._table.large.note(group.group_id, member_id, _size(request))
         before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
         self._table.timers.cancel(heartbeat_timer(group.group_id, old_member_id))
         self._rebalance.schedule_heartbeat(group, member)
@@ -261,6 +269,11 @@ def _static_answer(
 
 def _names(request: JoinGroupRequest) -> set[str]:
     return {protocol.name for protocol in request.protocols}
+
+
+def _size(request: JoinGroupRequest) -> int:
+    """Bytes of the metadata."""
+    return sum(len(protocol.metadata) for protocol in request.protocols)
 
 
 def _protocols(request: JoinGroupRequest) -> Protocols:

@@ -239,6 +239,18 @@ class Rebalance:
             lambda now_ms: self._session_expired(group_id, member_id, now_ms),
         )
 
+    def forget_pending(self, group_id: str, member_id: str) -> None:
+        """A pending member is forgotten, as if its session had expired."""
+        group = self._table.classic(group_id)
+        if group is None or member_id not in group.pending_join:
+            return
+        group.remove(member_id)
+        if group.is_in(_PREPARING) and group.all_joined:  # the join phase has waited for it alone
+            group.pending_join.add(member_id)
+            self.schedule_expiry(group_id, member_id, 0)
+        else:
+            self._table.timers.cancel(heartbeat_timer(group_id, member_id))
+
     def _session_expired(self, group_id: str, member_id: str, now_ms: int) -> Outcome:
         group = self._table.classic(group_id)
         if group is None or group.is_in(_DEAD):

@@ -3,6 +3,7 @@
 import pytest
 
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.groups import table
 from kbroker.control.groups.join import MAX_PROTOCOLS
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.errors import ErrorCode
@@ -16,6 +17,52 @@ def test_a_dynamic_member_gets_its_id_and_must_come_back_with_it() -> None:
     assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert response.member_id.startswith("me-")
     assert not kafka.send_join(response.member_id).done
+
+
+@pytest.mark.parametrize("bound", ["MAX_PENDING", "MAX_PENDING_CHARACTERS"])
+def test_of_very_many_pending_members_the_oldest_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """A client that asked for one id after the other, each with 32 kB of its own id, filled the
+    memory."""
+    monkeypatch.setattr(table, bound, 10 if bound == "MAX_PENDING" else 10_000)
+    kafka = Coordinator()
+    ids = [kafka.join(client_id="c" * 1000).member_id for _ in range(30)]
+    group = kafka.shard.table.classic("g")
+    assert group is not None
+    assert 5 < len(group.pending_join) <= 10
+    assert kafka.join(ids[0]).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert not kafka.send_join(ids[-1]).done
+    more = [kafka.join(client_id="d" * 1000).member_id for _ in range(30)]  # the join phase goes on
+    kafka.advance(1)
+    assert len(group.pending_join) <= 10
+    assert not kafka.send_join(more[-1]).done
+
+
+def test_the_metadata_of_all_members_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member of one group after the other, each with a megabyte, filled the memory."""
+    monkeypatch.setattr(table, "MAX_LARGE_BYTES", 100_000)
+    kafka = Coordinator()
+    large = (("range", bytes(30_000)),)
+
+    def joined(group: str) -> bool:
+        return not kafka.send_join(version=3, group=group, protocols=large).done
+
+    assert [joined(f"g{number}") for number in range(5)] == [True, True, True, False, False]
+    refused = kafka.join(version=3, group="g5", protocols=large)
+    assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert kafka.shard.table.classic("g5") is None
+    assert not kafka.send_join(version=3, group="small").done
+    kafka.advance(3000)
+    for name in ("g0", "g1"):
+        group = kafka.shard.table.classic(name)
+        assert group is not None
+        (member_id,) = group.members
+        again = kafka.join(member_id, version=3, group=name, protocols=large)
+        assert again.error_code == ErrorCode.NONE  # it has its place
+        kafka.leave(MemberIdentity(member_id), group=name)
+    kafka.advance(1000)
+    assert [joined(f"h{number}") for number in range(3)] == [True, True, False]
 
 
 def test_before_v4_a_member_joins_in_one_request() -> None:
