@@ -47,7 +47,7 @@ from kbroker.cli.options import Topics, connected, examples
 from kbroker.cli.output import print_json, say
 from kbroker.cli.points_in_time import format_time, parse_time_ms
 from kbroker.cli.produce import summary
-from kbroker.cli.record_format import Part, Shown, compile_format, to_json, unescape
+from kbroker.cli.record_format import Part, Shown, compile_format, tamed, to_json, unescape
 from kbroker.cli.schema_source import SchemaSource
 from kbroker.config.whole_numbers import whole_number
 
@@ -108,7 +108,8 @@ def consume(
 ) -> None:
     """Print records as they arrive, until Ctrl-C or a stop condition.
 
-    Without --group it reads all partitions (or those of --partition) and commits nothing."""
+    Without --group it reads all partitions (or those of --partition) and commits nothing. On a terminal,
+    characters of records that would control it are escaped."""
     now_ms = int(time.time() * 1000)
     if group and (partition or offset or since or tail or exact_count):
         raise UsageFailed(NOT_WITH_A_GROUP)
@@ -273,28 +274,29 @@ def _start(
 def renderer_of(
     json: bool, format_text: str | None, printed: dict[str, bool], separator: bytes, delimiter: bytes
 ) -> Part:
-    """The printed form of a record. printed: whether the parts before the value are in it. Raises
-    UsageFailed."""
+    """The printed form of a record; on a terminal, what would control it is escaped. printed: whether
+    the parts before the value are in it. Raises UsageFailed."""
     if json and format_text is not None:
         raise UsageFailed("give only one of --json and --format")
     if json:
         return to_json
     if format_text == "":
         raise UsageFailed("--format is empty: nothing would be printed; is a shell variable not set?")
+    clean = tamed if sys.stdout.isatty() else bytes
     if format_text is not None:
-        return compile_format(format_text)
+        return compile_format(format_text, clean)
     fields: list[Part] = []
     if printed["T"]:
         fields.append(lambda record: format_time(record.timestamp).encode())
     if printed["po"]:
         fields.append(compile_format("%p:%o"))
     if printed["h"]:
-        fields.append(compile_format("%h"))
+        fields.append(compile_format("%h", clean))
     if printed["k"]:
-        fields.append(lambda record: b"null" if record.key is None else record.key)
+        fields.append(lambda record: b"null" if record.key is None else clean(record.key))
 
     def render(record: Shown) -> bytes:
-        value = b"null" if record.value is None else record.value
+        value = b"null" if record.value is None else clean(record.value)
         return separator.join([*(field(record) for field in fields), value]) + delimiter
 
     return render

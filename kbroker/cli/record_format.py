@@ -49,6 +49,17 @@ def _size(field: bytes | None) -> int:
     return -1 if field is None else len(field)
 
 
+_CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Characters that control a terminal or turn the direction of a line; not tab and the line's end."""
+
+
+def tamed(content: bytes) -> bytes:
+    """Bytes of a client for a terminal: with escapes for those that would control it."""
+    text = content.decode(errors="backslashreplace")
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text).encode()
+
+
+_OF_CLIENTS = ("k", "s", "h")
 _FIELDS: dict[str, Part] = {
     "t": lambda record: record.topic.encode(),
     "p": lambda record: b"%d" % record.partition,
@@ -89,8 +100,9 @@ def unescape(text: str) -> bytes:
     return bytes(out)
 
 
-def compile_format(text: str) -> Part:
-    """The function that renders a record. Raises UsageFailed for an unknown field or escape."""
+def compile_format(text: str, clean: Callable[[bytes], bytes] = bytes) -> Part:
+    """The function that renders a record. clean: of contents that clients chose. Raises UsageFailed
+    for an unknown field or escape."""
     parts: list[Part] = []
     literal = ""
     position = 0
@@ -117,11 +129,15 @@ def compile_format(text: str) -> Part:
         elif field in _FIELDS:
             flush()
             literal = ""
-            parts.append(_FIELDS[field])
+            parts.append(_cleaned(_FIELDS[field], clean) if field in _OF_CLIENTS else _FIELDS[field])
         else:
             raise UsageFailed(f"{text!r}: unknown field %{field}; known: {FORMAT_HELP}")
     flush()
     return lambda record: b"".join(part(record) for part in parts)
+
+
+def _cleaned(part: Part, clean: Callable[[bytes], bytes]) -> Part:
+    return lambda record: clean(part(record))
 
 
 def to_json(record: Shown) -> bytes:

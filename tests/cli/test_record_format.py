@@ -1,12 +1,15 @@
 """Format strings and JSON lines show every byte of a record."""
 
 import json
+import sys
 from base64 import b64decode
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.cli.consume import renderer_of
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.record_format import Shown, compile_format, to_json, unescape
 from kbroker.cli.record_lines import parse_json
@@ -69,3 +72,21 @@ def test_a_record_in_json_controls_no_terminal() -> None:
     line = to_json(Shown("t", 0, 0, -1, "\x9b2J".encode(), b"\x1b\x7f", [("\x85", b"")]))
     assert line.decode().rstrip("\n").isprintable()
     assert json.loads(line)["key"] == "\x9b2J"
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_records_control_no_terminal_and_are_unchanged_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, on_terminal: bool
+) -> None:
+    """A record that is shown may clear the screen, or type into some terminals."""
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: on_terminal))
+    printed = dict.fromkeys(("T", "po"), False) | dict.fromkeys(("h", "k"), True)
+    key, value = b"k\x1b[2J\xff\x9b", "tab\tline\nC1 \x9b\u202e\r".encode()
+    record = Shown("t", 0, 0, -1, key, value, [("\x07h", b"\x1b")])
+    plain = b"\x07h=\x1b|" + key + b"|" + value + b"\n"
+    tame = b"\\x07h=\\x1b|k\\x1b[2J\\xff\\x9b|tab\tline\nC1 \\x9b\\u202e\\r\n"
+    assert renderer_of(False, None, printed, b"|", b"\n")(record) == (tame if on_terminal else plain)
+    formatted = renderer_of(False, r"%h|%k|%s\n", printed, b"", b"")(record)
+    assert formatted == (tame if on_terminal else plain)
+    colours = renderer_of(False, r"\x1b[1m%S\x1b[0m", printed, b"", b"")(record)
+    assert colours == b"\x1b[1m%d\x1b[0m" % len(value)  # the operator's own
