@@ -308,7 +308,7 @@ def read_records(
             max_headers -= len(record.headers)
             yield record
             pos = end
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise ProtocolError(
             f"a record of the batch at offset {batch.base_offset} is damaged: {error}"
         ) from error
@@ -336,7 +336,7 @@ def _read_record(
             content, pos = _read_sized(buf, pos)
             if name is None:
                 raise ProtocolError("a record header without a name")
-            found.append((str(name, "utf-8"), content))
+            found.append((str(name, "utf-8", "replace"), content))  # as Kafka's readers do
         headers = tuple(found)
     if pos != len(buf):
         raise ProtocolError(f"{len(buf) - pos} bytes after the headers of a record")
