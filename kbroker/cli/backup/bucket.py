@@ -111,12 +111,15 @@ class Bucket:
         return SegmentFile(0, len(data), sha256)
 
     def fetch(self, segment: SegmentFile, target: Path) -> None:
-        """Stream an object into a file; a file with a wrong checksum is removed."""
-        digest = hashlib.sha256()
+        """Stream an object into a file; a file with a wrong checksum is removed. An object that is
+        longer than it was is not read to its end, which may not come."""
+        digest, left = hashlib.sha256(), segment.size
         try:
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
                 for chunk in self._stream(_object(segment.sha256)):
                     digest.update(chunk)
+                    if (left := left - len(chunk)) < 0:
+                        break
                     out.write(chunk)
                 out.flush()
                 os.fsync(out.fileno())

@@ -2,23 +2,27 @@
 
 import re
 from datetime import UTC, datetime
+from typing import Annotated
 
-from msgspec import Struct, field, json
+from msgspec import Meta, Struct, field, json
 
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.points_in_time import MAX_MS
 from kbroker.control.metadata.topic_name import is_valid
+from kbroker.log.files import MAX_PARTITION_INDEX
 from kbroker.protocol.kafka_uuid import parse_uuid
 
 FORMAT = 1
 _SHA256 = re.compile("[0-9a-f]{64}")
+Index = Annotated[int, Meta(ge=0, le=MAX_PARTITION_INDEX)]
+Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class SegmentFile(Struct, frozen=True):
     """A segment, whole or up to the high watermark. sha256 names the object that holds it."""
 
-    base_offset: int
-    size: int
+    base_offset: Offset
+    size: Offset
     sha256: str
 
 
@@ -26,10 +30,10 @@ class PartitionFiles(Struct, frozen=True):
     """A partition up to its high watermark. epochs: (leader epoch, start offset) pairs below it."""
 
     topic: str
-    index: int
+    index: Index
     topic_id: str
-    log_start: int
-    high_watermark: int
+    log_start: Offset
+    high_watermark: Offset
     segments: list[SegmentFile]
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
@@ -67,7 +71,8 @@ def unreadable(place: str, error: Exception) -> CommandFailed:
 
 
 def decode(data: bytes) -> Point:
-    """Raises msgspec.DecodeError, ValueError, also for names that would be paths elsewhere."""
+    """Raises msgspec.DecodeError, ValueError, also for names that would be paths elsewhere, and for
+    numbers that no log has."""
     point = json.decode(data, type=Point)
     if point.format != FORMAT:
         raise ValueError(f"format {point.format}, only {FORMAT} is known")

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,6 +135,18 @@ def test_the_journal_is_written_after_some_notes_and_with_each_point(bucket: Buc
     assert opened().known("last", 3) == sha256
     del store.objects[path_of(sha256)]
     assert opened().known("last", 3) is None
+
+
+def test_an_object_that_does_not_end_is_not_read_to_its_end(
+    bucket: Bucket, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that was taken over filled the disk."""
+    segment = bucket.store_bytes(b"abc")
+    endless = SimpleNamespace(stream=lambda min_chunk_size: repeat(b"abc"))
+    monkeypatch.setattr(store, "get", lambda _: endless)
+    with pytest.raises(CommandFailed, match="is damaged"):
+        bucket.fetch(segment, tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
 
 
 @pytest.mark.parametrize("purpose", [Purpose.LIST, Purpose.READ])

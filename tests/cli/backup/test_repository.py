@@ -2,7 +2,9 @@
 
 import errno
 import hashlib
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,33 @@ def test_a_manifest_names_no_object_elsewhere(repository: Repository, sha256: st
     made = point(repository, 1_000, b"x")
     repository.add(structs.replace(made, metadata=structs.replace(made.metadata, sha256=sha256)))
     with pytest.raises(CommandFailed, match=f"{sha256!r} is no SHA-256 checksum; move this file away"):
+        repository.points()
+
+
+@pytest.mark.parametrize(
+    ("path", "number"),
+    [
+        ("partitions[...].index", -1),
+        ("partitions[...].index", 2_000_000_000),
+        ("partitions[...].high_watermark", 1 << 63),
+        ("partitions[...].segments[...].base_offset", -1),
+        ("partitions[...].segments[...].base_offset", 10**300),
+        ("metadata.size", -1),
+    ],
+)
+def test_a_manifest_with_numbers_that_no_log_has_is_refused(
+    repository: Repository, path: str, number: int
+) -> None:
+    """The folder of another topic, or a name that no file system takes, stood for some of them."""
+    repository.add(point(repository, 1_000, b"x"))
+    (place,) = (repository.folder / "points").iterdir()
+    manifest = one = json.loads(place.read_bytes())
+    *parts, name = path.replace("[...]", "").split(".")
+    for part in parts:
+        one = one[part][0] if part != "metadata" else one[part]
+    one[name] = number
+    place.write_text(json.dumps(manifest))
+    with pytest.raises(CommandFailed, match=rf"{re.escape(path.replace('...', '0'))}.; move this file away"):
         repository.points()
 
 
