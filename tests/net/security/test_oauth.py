@@ -85,6 +85,13 @@ def test_a_time_of_another_type_is_a_bad_token(
         claims(checks, token(**{claim: []}))
 
 
+@pytest.mark.parametrize("claim", ["exp", "iat", "nbf"])
+def test_an_infinite_time_is_a_bad_token(checks: TokenChecks, claim: str) -> None:
+    """JSON may have 1e999."""
+    with pytest.raises(BadToken):
+        claims(checks, token(**{claim: float("inf")}))
+
+
 @pytest.mark.parametrize("end", [10**400, 1e300, 1 << 62, "99999999999999999999"])
 def test_a_token_whose_end_is_far_off_ends_in_time_for_an_int64(checks: TokenChecks, end: object) -> None:
     user, ends_s = claims(checks, token(exp=end))
