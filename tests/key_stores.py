@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,9 +74,10 @@ def single(entry: Made, encryption: KeySerializationEncryption | None = None) ->
     )
 
 
-def store(*entries: Made) -> bytes:
-    """A store with these entries in this order, locked with PASSWORD."""
-    safe = _tlv(SEQUENCE, b"".join(_contents(single(each)) for each in entries))
+def store(*entries: Made, encryption: KeySerializationEncryption | None = None) -> bytes:
+    """A store with these entries in this order, locked with PASSWORD; its keys as by
+    `encryption`."""
+    safe = _tlv(SEQUENCE, b"".join(_certificates_and_key(each, encryption) for each in entries))
     text = f"{PASSWORD}\0".encode("utf-16-be")
     key = hashlib.sha256(b"\3" * 64 + _filled(SALT) + _filled(text)).digest()
     digest = hmac.digest(key, safe, "sha256")
@@ -85,10 +86,10 @@ def store(*entries: Made) -> bytes:
     return _tlv(SEQUENCE, b"\x02\x01\x03" + info + mac)
 
 
-def put(path: Path, *entries: Made) -> Path:
+def put(path: Path, *entries: Made, encryption: KeySerializationEncryption | None = None) -> Path:
     """A store with these entries at the path, replaced as by a rename."""
     new = path.with_suffix(".new")
-    new.write_bytes(store(*entries))
+    new.write_bytes(store(*entries, encryption=encryption))
     return new.replace(path)
 
 
@@ -105,6 +106,23 @@ def authorities(path: Path, entries: Sequence[Made]) -> Path:
     """The certificates of self-signed entries, for clients that trust them."""
     path.write_bytes(b"".join(each.pem for each in entries))
     return path
+
+
+def _certificates_and_key(entry: Made, encryption: KeySerializationEncryption | None) -> bytes:
+    """The parts of a store with one entry, its key from one that is locked by `encryption`."""
+    parts = _contents(single(entry))
+    if encryption is None:
+        return parts
+    keys = [part for part in _items(_contents(single(entry, encryption))) if DATA in part[:20]]
+    return b"".join([part for part in _items(parts) if DATA not in part[:20]] + keys)
+
+
+def _items(der: bytes) -> Iterator[bytes]:
+    """The items one after the other, with their heads."""
+    while der:
+        rest = _first(der)[1]
+        yield der[: len(der) - len(rest)]
+        der = rest
 
 
 def _contents(single_store: bytes) -> bytes:

@@ -7,6 +7,8 @@ them, but the certificates of all. The other keys are found here, and decrypted 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from kbroker.protocol.slices import each_paced
+
 if TYPE_CHECKING:  # imported when a store needs it: most brokers have none
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
     from cryptography.hazmat.primitives.serialization.pkcs12 import (
@@ -35,7 +37,7 @@ def entries_of(content: bytes, password: str, store: "PKCS12KeyAndCertificates")
     if len(keys) > MAX_KEYS:
         raise ValueError(f"{len(keys)} private keys; the maximum is {MAX_KEYS}")
     if len(keys) > 1:
-        loaded = [_loaded(key, password if encrypted else None) for encrypted, key in keys]
+        loaded = [_loaded(key, password if encrypted else None) for encrypted, key in each_paced(keys)]
         return list(_with_chains(loaded, certificates))
     if store.key is None or store.cert is None:
         return []
@@ -106,10 +108,10 @@ def _with_chains(
     each belongs to one entry."""
     by_key: dict[bytes, list[PKCS12Certificate]] = {}
     by_subject: dict[Name, list[Certificate]] = {}
-    for one in certificates:
+    for one in each_paced(certificates):
         by_key.setdefault(_public(one.certificate), []).append(one)
         by_subject.setdefault(one.certificate.subject, []).append(one.certificate)
-    for number, key in enumerate(keys, 1):
+    for number, key in each_paced(enumerate(keys, 1)):
         if own := by_key.get(_public(key)):
             first = own.pop(0)
             yield _alias(first, number), _key_pem(key), _chain_pem(_chain(first.certificate, by_subject))

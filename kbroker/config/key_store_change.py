@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import Chains
+from kbroker.protocol.slices import each_paced
 
 if TYPE_CHECKING:  # imported when a store changes: most brokers have none
     from cryptography.x509 import Certificate, GeneralName, Name
@@ -56,14 +57,14 @@ def incompatible(config: BrokerConfig, listener: str, old: Chains, new: Chains) 
             f"{len(new)} entries"
         )
     pairs = []
-    for before, after in zip(old, new, strict=True):
+    for before, after in each_paced(zip(old, new, strict=True)):
         if (existing := _Shown.of(*before)) is None:
             continue  # OpenSSL reads what this library refuses; its names are unknown
         if (replacing := _Shown.of(*after)) is None:
             return "the new certificate cannot be read"
         pairs.append((existing, replacing))
-    renamed = () if may_rename else (_renamed(*pair) for pair in pairs)
-    reduced = () if may_lose_names else (_reduced(*pair) for pair in pairs)
+    renamed = () if may_rename else (_renamed(*pair) for pair in each_paced(pairs))
+    reduced = () if may_lose_names else (_reduced(*pair) for pair in each_paced(pairs))
     return next((why for why in (*renamed, *reduced) if why is not None), None)
 
 

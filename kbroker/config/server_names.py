@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kbroker.protocol.slices import each_paced
+
 
 def names_of(chain: bytes) -> list[str]:
     """The host names in the first certificate of a chain in PEM: those of subjectAltName; without
@@ -52,7 +54,7 @@ def chosen(entries: Mapping[str, int], name: str) -> int:
 def choose_by_name(contexts: Sequence[ssl.SSLContext], chains: Sequence[bytes]) -> None:
     """Make the first context give a client to the one whose certificate has the name that the
     client sends. A client without a name, or with another one, stays."""
-    entries = by_name([names_of(chain) for chain in chains])
+    entries = by_name([names_of(chain) for chain in each_paced(chains)])
     others = contexts[1:]
 
     def choose(session: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:

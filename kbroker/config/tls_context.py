@@ -29,6 +29,7 @@ from kbroker.config.principal_mapping import rules_of
 from kbroker.config.principals import ANONYMOUS
 from kbroker.config.setting import ConfigError
 from kbroker.config.tls_ciphers import ALWAYS_TLS13, split
+from kbroker.protocol.slices import each_paced
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -66,18 +67,19 @@ def context_and_chains(
 ) -> tuple[ssl.SSLContext, Chains]:
     """The context of a listener, and what it presents. It holds the first entry of the key store,
     and hands clients over to the contexts of the others by the server name that they send.
-    asks_clients: for certificates, by ssl.client.auth. Raises TlsError."""
+    asks_clients: for certificates, by ssl.client.auth. Inside of a `Work`, a store with many keys
+    takes many slices. Raises TlsError."""
     text = texts(config, listener)
     contexts = [_without_key(config, listener, kind)]
     with _source(text, "ssl.keystore.location", "ssl.keystore.key"):
         entries = key_store(text)
-        contexts += (_without_key(config, listener, kind) for _ in entries[1:])
-        for context, entry in zip(contexts, entries, strict=True):
+        contexts += (_without_key(config, listener, kind) for _ in each_paced(entries[1:]))
+        for context, entry in each_paced(zip(contexts, entries, strict=True)):
             _load_key(context, entry)
     mode = CLIENT_AUTH[client_auth(config, listener) if asks_clients else "none"]
     with _source(text, "ssl.truststore.location", "ssl.truststore.certificates"):
         authorities = None if mode is ssl.CERT_NONE else trusted(text)
-        for context in contexts:
+        for context in each_paced(contexts):
             context.verify_mode = mode
             if authorities is not None:
                 context.load_verify_locations(cadata=authorities)

@@ -126,6 +126,13 @@ def paced(items: Iterable[T]) -> Iterable[T]:
     return _paced(items) if type(getcurrent()) is Work else items
 
 
+def each_paced(items: Iterable[T]) -> Iterator[T]:
+    """As `paced`, for items each of which may take more than a slice."""
+    for item in items:
+        yield_slice()
+        yield item
+
+
 def _paced(items: Iterable[T]) -> Iterator[T]:
     left = CHECK_EVERY
     for item in items:

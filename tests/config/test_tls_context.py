@@ -22,6 +22,7 @@ from kbroker.net.security.tls_listeners import TlsListeners
 from tests import key_stores
 from tests.certificates import certificate, dated
 from tests.key_stores import made
+from tests.net.security.tls_stores import looked
 from tests.tls_client import Client
 
 PEM = {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"}
@@ -265,12 +266,10 @@ def test_the_end_of_a_certificate_is_known_and_changes_with_its_file(
     assert listeners._contexts["SSL"].context is before
     put("a", second)
     assert list(certificates.expiries()) == [("SSL", second.timestamp())]
-    listeners._next_check_s = 0
-    listeners._reload_changed()
+    looked(listeners)
     assert listeners._contexts["SSL"].context is not before
     now = listeners._contexts["SSL"].context
     (tmp_path / "k.pem").write_text("half a file")
-    listeners._next_check_s = 0
-    listeners._reload_changed()
+    looked(listeners)
     assert listeners._contexts["SSL"].context is now
     assert f"ssl.keystore.location={tmp_path / 'k.pem'} cannot be used" in caplog.text

@@ -1,12 +1,15 @@
 """The TLS side of a network process: one context per listener, and the running relays."""
 
+import asyncio
+import importlib
 import logging
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.principal_mapping import name_of, rules_of
@@ -18,11 +21,17 @@ from kbroker.net.connections.connection import Connection, State
 from kbroker.net.security.tls_alert import AlertContext
 from kbroker.net.security.tls_relay import relay
 from kbroker.net.security.tls_turns import HandshakeTurns
+from kbroker.protocol.slices import Work
 
 log = logging.getLogger(__name__)
 
 LAST_BYTES_SECONDS = 2.0
 CHECK_SECONDS = 5.0
+REST_S: Final = 0.02
+"""Between two slices of a reload, which has one for each key: keys of a store are encrypted in a
+way that takes milliseconds for each."""
+PARSER: Final = "cryptography.x509"
+"""Reads certificates. Its import takes a tenth of a second."""
 
 
 class TlsListeners:
@@ -38,9 +47,12 @@ class TlsListeners:
         self._next_check_s = 0.0
         self._turns = HandshakeTurns()
         self._relays = Background(log, "a TLS relay failed")
+        self._reloads = Background(log, "TLS listeners could not load their stores")
+        self._reloading = self._again = False
 
     def change(self, settings: Mapping[str, str]) -> None:
-        """Called when dynamic broker settings have changed: new connections use the new keys."""
+        """Called when dynamic broker settings have changed: connections use the new keys, once they
+        are loaded."""
         if not self._contexts or dict(settings) == {**self._config.cluster, **self._config.own}:
             return
         try:
@@ -53,18 +65,41 @@ class TlsListeners:
         self._reload()
 
     def _reload_changed(self) -> None:
-        """Reload stores whose files have been replaced: a renewed certificate needs no restart."""
+        """Reload stores whose files have been replaced: a renewed certificate needs no restart.
+        Connections that come meanwhile have the one before."""
         now_s = time.monotonic()
         if now_s < self._next_check_s:
             return
         self._next_check_s = now_s + CHECK_SECONDS
         replaced = [context.replaced() for context in self._contexts.values()]
-        if any(replaced) and self._reload():
-            log.info("TLS listeners have reloaded their changed key and trust stores")
+        if any(replaced):
+            self._reload()
 
-    def _reload(self) -> bool:
-        """Load the stores of all listeners again; False if one keeps what it has, because its store
-        cannot be used, or has a certificate for other names."""
+    def _reload(self) -> None:
+        """Load the stores of all listeners again, in slices; once more if a change comes
+        meanwhile."""
+        self._again = True
+        if not self._reloading:
+            self._reloading = True
+            self._reloads.start(self._reload_all())
+
+    async def _reload_all(self) -> None:
+        try:
+            if PARSER not in sys.modules:
+                await asyncio.to_thread(importlib.import_module, PARSER)
+            while self._again:
+                self._again = False
+                work = Work(self._renew)
+                work.run_slice()
+                while not work.done:
+                    await asyncio.sleep(REST_S)
+                    work.run_slice()
+        finally:
+            self._reloading = False
+
+    def _renew(self) -> None:
+        """A listener keeps what it has if its store cannot be used, or has a certificate for other
+        names."""
         renewed = True
         for name, context in self._contexts.items():
             try:
@@ -72,7 +107,8 @@ class TlsListeners:
             except TlsError as error:
                 log.warning("TLS listener %s keeps its key and trust stores: %s", name, error)
                 renewed = False
-        return renewed
+        if renewed:
+            log.info("TLS listeners have loaded their key and trust stores again")
 
     def pair(self) -> tuple[int, socket.socket]:
         """The ends of an inner connection: the descriptor used as the client's socket, and the
