@@ -1,4 +1,5 @@
 """TLS alerts for refused handshakes: the client is sent OpenSSL's alert, so that its log says why.
+And the contexts of sessions with such alerts.
 
 When a handshake fails, an event loop's TLS drops OpenSSL's last output. Here it is kept on the
 error, and sent over a second descriptor of the connection, which outlives the one that the loop
@@ -11,16 +12,16 @@ import ssl
 import time
 from typing import Any
 
+from kbroker.net.security.tls_turns import PacedSession
+
 MAX_BYTES = 1 << 12
 LINGER_S = 1.0
 READ_BYTES = 1 << 14
 MAX_READS = 64
 
 
-class AlertSession(ssl.SSLObject):
+class AlertSession(PacedSession):
     """A session whose failed handshake carries its alert."""
-
-    outgoing: ssl.MemoryBIO
 
     def do_handshake(self) -> None:
         """Raises SSLError, with the alert as its attribute `alert`."""
@@ -42,9 +43,10 @@ class AlertContext(ssl.SSLContext):
         self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any
     ) -> ssl.SSLObject:
         """As ssl.SSLContext's."""
-        session = super().wrap_bio(incoming, outgoing, *args, **kwargs)
+        taken = ssl.MemoryBIO()
+        session = super().wrap_bio(taken, outgoing, *args, **kwargs)
         assert isinstance(session, AlertSession)
-        session.outgoing = outgoing
+        session.received, session.taken, session.outgoing = incoming, taken, outgoing
         return session
 
 

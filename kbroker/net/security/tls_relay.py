@@ -12,10 +12,10 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from kbroker.net.security.tls_alert import send_alert
-from kbroker.net.security.tls_turns import HandshakeTurns
+from kbroker.net.security.tls_turns import HandshakeTurns, PacedSession, ReadTurns
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +31,14 @@ HandshakeFailed = Callable[[str], None]
 
 
 class RelayEnd(asyncio.Protocol):
-    """One side: what it receives is written to the other."""
+    """One side: what it receives is written to the other. reads: the turns of a client's long
+    reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, reads: ReadTurns | None = None) -> None:
         self.other: RelayEnd
         self.transport: asyncio.Transport | None = None
+        self._reads = reads
+        self._stopped = self._held = False
         self.ended = asyncio.Event()
         self._early = bytearray()  # received before the other side was set
 
@@ -45,6 +48,27 @@ class RelayEnd(asyncio.Protocol):
         early, self.other._early = self.other._early, bytearray()
         if early:
             self.transport.write(bytes(early))
+        session = transport.get_extra_info("ssl_object") if self._reads is not None else None
+        if isinstance(session, PacedSession):
+            session.stopped = self._stop
+            # what a stopped read has left is read before more bytes, or the end, of the client
+            cast(Any, transport).set_read_buffer_limits(1, 0)
+
+    def _stop(self, seconds: float) -> None:
+        """A long read of this client has stopped, and goes on in its turn."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if seconds:
+            asyncio.get_running_loop().call_later(seconds, self._read_on)
+        elif self._reads is not None:
+            self._reads.put(self._read_on)
+
+    def _read_on(self) -> None:
+        self._stopped = False
+        if self.transport is not None and not self._held:
+            self.transport.pause_reading()
+            self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Write the bytes to the other side."""
@@ -55,11 +79,13 @@ class RelayEnd(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """This side's buffer is full: stop reading from the other."""
+        self.other._held = True
         if self.other.transport is not None:
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Resume reading from the other side."""
+        self.other._held = False
         if self.other.transport is not None and not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 
@@ -117,7 +143,7 @@ async def relay(
     The relay takes over both sockets, which are closed when it ends.
     """
     loop = asyncio.get_running_loop()
-    client, broker = RelayEnd(), RelayEnd()
+    client, broker = RelayEnd(turns.reads), RelayEnd()
     client.other, broker.other = broker, client
     alerted = _second(outer)
     try:

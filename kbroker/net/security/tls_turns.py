@@ -1,15 +1,22 @@
-"""TLS handshakes take turns: a key exchange costs a millisecond, and thousands of clients may
-connect at once.
+"""TLS handshakes take turns, and so do long reads: a key exchange costs a millisecond, and thousands
+of clients may connect at once; a client may send ten thousand records in a read of the socket.
 
 A handshake begins when the client's whole first message has arrived: the kernel wakes the loop no
 earlier (SO_RCVLOWAT), so a client that sends it byte by byte costs nothing. One handshake begins in
 each turn of the loop.
+
+A session takes what was received piece by piece, some 2 KiB or a whole record. After READ_NS it
+stops, and continues in its turn: in each turn of the loop one such session reads.
 """
 
 import asyncio
 import socket
+import ssl
 import struct
-from typing import Final
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
 
 RECORD_HEAD: Final = 5
 HANDSHAKE: Final = b"\x16\x03"
@@ -17,13 +24,41 @@ HANDSHAKE: Final = b"\x16\x03"
 MAX_FIRST_BYTES: Final = 16 << 10
 """Maximum size of a first message that is awaited whole; OpenSSL reads a longer one in parts."""
 _LENGTH: Final = struct.Struct(">H")
+READ_NS: Final = 1_000_000
+PIECE_BYTES: Final = 1 << 11
+"""Of records that are this short together: 90 of one byte, or 75 KeyUpdates, which OpenSSL handles in
+one call of two milliseconds."""
+MAX_UNSENT_BYTES: Final = 1 << 16
+"""Bytes for a client that it does not read: each KeyUpdate may ask for one in return."""
+UNSENT_S: Final = 0.05
+"""Between two looks at such bytes."""
+
+
+class ReadTurns:
+    """Runs in: network. Owner: a HandshakeTurns."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def put(self, read: Callable[[], None]) -> None:
+        """Call it in its turn, in a later turn of the loop."""
+        self._waiting.append(read)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self._waiting[0]()
+        self._waiting.popleft()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
 
 
 class HandshakeTurns:
-    """Runs in: network. Owner: its TlsListeners."""
+    """Runs in: network. Owner: its TlsListeners. reads: the turns after the handshakes."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Lock()
+        self.reads = ReadTurns()
 
     async def begin(self, outer: socket.socket, seconds: float) -> None:
         """Wait for the client's first message, or its end, then for a turn. Raises TimeoutError,
@@ -35,6 +70,81 @@ class HandshakeTurns:
             raise TimeoutError(f"the client's first message took longer than {seconds:g} seconds") from None
         async with self._turns:
             await asyncio.sleep(0)
+
+
+class PacedSession(ssl.SSLObject):
+    """A server's session that reads in pieces.
+
+    received, outgoing: the buffers of its event loop. taken: that of OpenSSL, which has the pieces.
+    stopped: called when a read stops before the end of what was received, with the seconds until it
+    may go on; None: it does not stop."""
+
+    received: ssl.MemoryBIO
+    outgoing: ssl.MemoryBIO
+    taken: ssl.MemoryBIO
+    stopped: Callable[[float], None] | None = None
+    _ends_ns = 0
+    _left = 0
+    """Bytes that are to come of the record whose head has been taken."""
+    _head = b""
+    """The beginning of the head of a record."""
+
+    def do_handshake(self) -> None:
+        """Raises SSLError."""
+        while True:
+            try:
+                return super().do_handshake()
+            except ssl.SSLWantReadError:
+                if not self.received.pending:
+                    raise
+                self._take()
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002  SSLObject's word
+        """Raises SSLError: SSLWantReadError also in the middle of what was received."""
+        while self._may_read():
+            try:
+                return super().read(len, buffer)
+            except ssl.SSLWantReadError:
+                if self.taken.pending or not self.received.pending:
+                    self._ends_ns = 0
+                    raise
+        raise ssl.SSLWantReadError("the read goes on in its turn")
+
+    def pending(self) -> int:
+        """Bytes that OpenSSL has not decrypted count, too: after 0 an event loop reads no more."""
+        found = super().pending() + self.taken.pending
+        if not found:
+            self._ends_ns = 0
+        return found
+
+    def _may_read(self) -> bool:
+        """Take the next piece when OpenSSL has read the last one; False when this read has taken too
+        long."""
+        if self.taken.pending or super().pending() or not self.received.pending:
+            return True
+        now_ns = time.monotonic_ns()
+        is_full = self.outgoing.pending > MAX_UNSENT_BYTES
+        if self.stopped is not None and (is_full or 0 < self._ends_ns < now_ns):
+            self._ends_ns = 0
+            self.stopped(UNSENT_S if is_full else 0)
+            return False
+        if not self._ends_ns:
+            self._ends_ns = now_ns + READ_NS
+        self._take()
+        return True
+
+    def _take(self) -> None:
+        """Move a piece to OpenSSL, with the rest of its last record: a long one is decrypted as a
+        whole."""
+        piece = self.received.read(max(PIECE_BYTES, self._left))
+        seen, at = self._head + piece, self._left
+        while len(seen) - at >= RECORD_HEAD:
+            at += RECORD_HEAD + _LENGTH.unpack_from(seen, at + 3)[0]
+        rest = self.received.read(at - len(seen)) if at > len(seen) else b""
+        self.taken.write(piece)
+        self.taken.write(rest)
+        self._left = max(0, at - len(seen) - len(rest))
+        self._head = seen[at:]
 
 
 async def _first_message(outer: socket.socket) -> None:
