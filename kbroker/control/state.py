@@ -33,7 +33,6 @@ from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.clamp import broker_min_isr_note
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
-from kbroker.control.metadata.placement import place
 from kbroker.control.replication.election import choose_leaders
 from kbroker.control.store.change import Change, Deletion, Stored
 from kbroker.control.store.choice import open_newest
@@ -43,7 +42,6 @@ from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
 from kbroker.log import boot_mark, files
-from kbroker.protocol.epochs import MAX_EPOCH
 
 if TYPE_CHECKING:
     from kbroker.control.metadata.kafka_metadata import KafkaMetadata
@@ -286,7 +284,8 @@ def _take_over(broker: Broker, store: Store, found: Mapping[str, list[adoption.F
             if configs := _configs(broker, topic, kafka):
                 change.configs[TOPIC, name] = dict(configs)
                 broker.overrides[TOPIC, name] = configs
-        added = _partitions(broker, topic, partitions)
+        occupied = (replica.log_dir for replica in broker.catalogue.replicas())
+        added = adoption.partitions_of(topic, partitions, broker.online_dirs, broker.slots, occupied)
         if not change.new_topics:
             change.new_partitions = added
         topic.partitions.extend(added)
@@ -379,22 +378,3 @@ def _is_there(broker: Broker, replica: Replica) -> bool:
         return False
     copies = {(one.topic, one.index) for one in adoption.futures([replica.log_dir])}
     return Path(replica.folder).is_dir() or (replica.topic, replica.index) in copies
-
-
-def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:
-    """Partitions for the found folders; gaps between them (other brokers had those) become empty
-    partitions."""
-    by_index = adoption.with_unnamed(found, broker.online_dirs, len(topic.partitions))
-    new_indexes = range(len(topic.partitions), max(by_index) + 1)
-    occupied = [replica.log_dir for replica in broker.catalogue.replicas()]
-    added = []
-    for index, (slot, generation) in zip(new_indexes, broker.slots.take(len(new_indexes)), strict=True):
-        one = by_index.get(index)
-        if one is None:
-            log.warning("%s-%d has no log on disk and starts empty", topic.name, index)
-            (log_dir,) = place(1, broker.online_dirs, occupied)
-            added.append(Partition(topic.name, index, log_dir, slot, generation))
-        else:
-            epoch = min(one.leader_epoch + 1, MAX_EPOCH)
-            added.append(Partition(topic.name, index, one.log_dir, slot, generation, epoch))
-    return added

@@ -161,9 +161,12 @@ def read_topic_id(folder: str) -> bytes | None:
     if fields.get("version") != str(VERSION) or "topic_id" not in fields:
         raise CorruptCheckpoint(f"{path}: neither version {VERSION} nor a topic_id in {lines}")
     try:
-        return parse_uuid(fields["topic_id"])
+        topic_id = parse_uuid(fields["topic_id"])
     except ValueError as error:
         raise CorruptCheckpoint(f"{path}: {error}") from error
+    if not any(topic_id):
+        raise CorruptCheckpoint(f"{path}: the topic id is zero, which no topic has")
+    return topic_id
 
 
 def topic_id_of(folder: str) -> bytes | None:

@@ -33,6 +33,8 @@ DELETE_FOLDER = "-delete"
 FUTURE_FOLDER = "-future"
 STRAY_FOLDER = "-stray"
 MAX_NAME_BYTES = 255
+MAX_PARTITION_INDEX = 1_000_000
+"""No topic of one host has so many partitions: a folder of a higher number is not of a topic."""
 
 _DATED = re.compile(r"^(\S+)-(\d+)\.(\S+)(-delete|-future|-stray)$")
 _PLAIN = re.compile(r"^(\S+)-(\d+)$")

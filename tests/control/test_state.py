@@ -4,6 +4,7 @@ import asyncio
 import base64
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import FILE_NAME, StoreError, StoreVersion
 from kbroker.ipc.layout import Slot
 from kbroker.log import boot_mark, checkpoint, files
+from tests.callbacks import slowness
 from tests.control.fakes import CLUSTER_ID, World, world
+
+ZERO_ID = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def create(made: World, *specs: NewTopic) -> None:
@@ -121,7 +125,61 @@ def test_partitions_that_another_broker_had_start_empty(tmp_path: Path) -> None:
         assert [p.index for p in made.broker.catalogue.topics["orders"].partitions] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("content", [None, "", "version: 0\ntopic_id: ???", "\0" * 43])
+@pytest.mark.parametrize(
+    "name", ["t-2000000000", f"t-{10**30}", "ä-0", b"\xff-0".decode(errors="surrogateescape"), ".-0", "..-0"]
+)
+def test_a_folder_that_no_topic_can_have_is_left_alone(tmp_path: Path, name: str) -> None:
+    """The first one made a start look for two thousand million folders, others failed in it."""
+    (tmp_path / "d0").mkdir()
+    kafka_folder(str(tmp_path / "d0"), name, b"t" * 16)
+    kafka_folder(str(tmp_path / "d0"), "orders-0", b"o" * 16)
+    with world(tmp_path) as made:
+        assert list(made.broker.catalogue.topics) == ["orders"]
+    assert (tmp_path / "d0" / name).is_dir()
+
+
+@pytest.mark.parametrize("index", [400_000, 1_000_000])
+def test_a_start_is_refused_at_once_without_room_for_the_partitions_of_a_folder(
+    tmp_path: Path, index: int
+) -> None:
+    (tmp_path / "d0").mkdir()
+    kafka_folder(str(tmp_path / "d0"), f"orders-{index}", b"o" * 16)
+    began = time.thread_time()
+    with (
+        pytest.raises(StoreError, match=rf"d0/orders-{index}: .* Raise kbroker.max.partitions"),
+        world(tmp_path),
+    ):
+        pass
+    assert time.thread_time() - began < 2 * slowness()
+
+
+def test_a_topic_id_is_of_one_topic(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Folders that were copied to another name made the start fail."""
+    (tmp_path / "d0").mkdir()
+    for name in ("copy-0", "orders-0", "orders-1"):
+        kafka_folder(str(tmp_path / "d0"), name, b"o" * 16)
+    with world(tmp_path) as made:
+        assert list(made.broker.catalogue.topics) == ["copy"]
+        assert "d0/orders-0 has the topic id of copy; left alone" in caplog.text
+        kafka_folder(made.dirs[0], "third-0", b"o" * 16)
+        made.reboot()
+        assert list(made.broker.catalogue.topics) == ["copy"]
+
+
+def test_partitions_without_a_log_are_spread_over_the_log_dirs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("d0", "d1"):
+        (tmp_path / name).mkdir()
+    kafka_folder(str(tmp_path / "d0"), "orders-40", b"o" * 16)
+    with world(tmp_path, dirs=2) as made:
+        dirs = [Path(one.log_dir).name for one in made.broker.catalogue.topics["orders"].partitions]
+        assert (dirs.count("d0"), dirs.count("d1")) == (21, 20)
+    assert caplog.text.count("starts empty") == 10
+    assert "orders-10, and 29 more, have no log on disk and start empty" in caplog.text
+
+
+@pytest.mark.parametrize("content", [None, "", "version: 0\ntopic_id: ???", "\0" * 43, ZERO_ID])
 def test_a_folder_without_a_readable_topic_id_belongs_to_the_topic_of_its_name(
     tmp_path: Path, content: str | None
 ) -> None:

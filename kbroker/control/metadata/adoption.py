@@ -6,20 +6,26 @@ is there as well.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from kbroker.control.metadata.catalogue import Catalogue
-from kbroker.control.metadata.topic_name import CLUSTER_METADATA
+from kbroker.control.metadata.catalogue import Catalogue, Partition, Topic
+from kbroker.control.metadata.placement import Occupied, place
+from kbroker.control.metadata.slots import Slots
+from kbroker.control.metadata.topic_name import CLUSTER_METADATA, is_valid
+from kbroker.control.store.store import StoreError
 from kbroker.ipc.log_dir_errors import NO_ROOM
 from kbroker.log import files
 from kbroker.log.checkpoint import known_leader_epochs, topic_id_of
+from kbroker.protocol.epochs import MAX_EPOCH
 
 log = logging.getLogger(__name__)
 
 NO_EPOCH = -1
+FEW_GAPS = 10
+"""So many partitions without a log have a line in the log each."""
 
 
 class FoundPartition(Struct, frozen=True):
@@ -84,6 +90,9 @@ def _read(log_dir: str, name: str) -> FoundPartition | None:
     folder = files.parse_folder(name)
     if folder is None or folder.suffix or folder.topic == CLUSTER_METADATA:
         return None
+    if folder.partition > files.MAX_PARTITION_INDEX or not is_valid(folder.topic):
+        log.warning("%s/%s is no folder of a topic; left alone", log_dir, name)
+        return None
     topic_id = topic_id_of(f"{log_dir}/{name}")
     if topic_id is None:
         log.warning("%s/%s has no known topic id; left alone", log_dir, name)
@@ -100,8 +109,8 @@ def with_unnamed(
     whose topic id is missing or damaged: in gaps, where the topic would get empty partitions, and
     after the last one. The IO worker does not open a log with a damaged id."""
     by_index = {one.index: one for one in found}
-    index, like = first, next(iter(found))
-    while index <= max(by_index) or (one := _unnamed(like, index, log_dirs)) is not None:
+    index, like, last = first, next(iter(found)), max(by_index)
+    while index <= last or (one := _unnamed(like, index, log_dirs)) is not None:
         if index not in by_index and (one := _unnamed(like, index, log_dirs)) is not None:
             by_index[index] = one
             log.warning("%s/%s-%d counts as a log of topic %s", one.log_dir, one.topic, index, one.topic)
@@ -123,15 +132,21 @@ def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[st
     """Found partitions that the catalogue lacks, by topic; contradictions are logged and skipped.
 
     A folder found in two directories counts once; one whose topic id is not the catalogue's (or not
-    that of the topic's other folders) is a remnant of a deleted topic of the same name.
+    that of the topic's other folders) is a remnant of a deleted topic of the same name. A topic id
+    is of one topic: folders of a second name with it have been renamed or copied.
     """
     missing: dict[str, dict[int, FoundPartition]] = {}
+    names: dict[bytes, str] = {}
     for one in found:
         where = f"{one.log_dir}/{one.topic}-{one.index}"
         known = catalogue.get(one.topic)
         of_topic = missing.setdefault(one.topic, {})
         expected = known.topic_id if known else next((p.topic_id for p in of_topic.values()), one.topic_id)
-        if one.topic_id != expected:
+        other = catalogue.by_id(one.topic_id)
+        named = names.setdefault(one.topic_id, one.topic) if other is None else other.name
+        if named != one.topic:
+            log.warning("%s has the topic id of %s; left alone", where, named)
+        elif one.topic_id != expected:
             log.warning("%s belongs to another topic of the same name; left alone", where)
         elif catalogue.partition(one.topic, one.index) is not None:
             continue
@@ -140,3 +155,46 @@ def unknown(found: Iterable[FoundPartition], catalogue: Catalogue) -> Mapping[st
         else:
             of_topic[one.index] = one
     return {topic: [of_topic[i] for i in sorted(of_topic)] for topic, of_topic in missing.items() if of_topic}
+
+
+def partitions_of(
+    topic: Topic,
+    found: Collection[FoundPartition],
+    log_dirs: Sequence[str],
+    slots: Slots,
+    occupied: Occupied,
+) -> list[Partition]:
+    """New partitions of a topic for the found folders; gaps between them (other brokers had those)
+    become empty partitions. Raises StoreError if there are not enough slots: without a partition,
+    its records would be missing."""
+    first = len(topic.partitions)
+    _check_room(max(found, key=lambda one: one.index), first, slots)
+    by_index = with_unnamed(found, log_dirs, first)
+    last = max(by_index)
+    _check_room(by_index[last], first, slots)
+    new_indexes = range(first, last + 1)
+    gaps = [index for index in new_indexes if index not in by_index]
+    for index in gaps[:FEW_GAPS]:
+        log.warning("%s-%d has no log on disk and starts empty", topic.name, index)
+    if more := gaps[FEW_GAPS:]:
+        log.warning(
+            "%s-%d, and %d more, have no log on disk and start empty", topic.name, more[0], len(more) - 1
+        )
+    emptiest = iter(place(len(gaps), log_dirs, occupied))
+    added = []
+    for index, (slot, generation) in zip(new_indexes, slots.take(len(new_indexes)), strict=True):
+        if (one := by_index.get(index)) is None:
+            added.append(Partition(topic.name, index, next(emptiest), slot, generation))
+        else:
+            epoch = min(one.leader_epoch + 1, MAX_EPOCH)
+            added.append(Partition(topic.name, index, one.log_dir, slot, generation, epoch))
+    return added
+
+
+def _check_room(last: FoundPartition, first: int, slots: Slots) -> None:
+    more = last.index + 1 - first
+    if more > slots.room:
+        raise StoreError(
+            f"{last.log_dir}/{last.topic}-{last.index}: there is no room for {more} more partitions. Raise "
+            "kbroker.max.partitions, or move the folder away if it is not of this broker"
+        )

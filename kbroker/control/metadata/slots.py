@@ -97,9 +97,14 @@ class Slots:
             replica.slot, replica.generation = self.take(1)[0]
         return homeless
 
+    @property
+    def room(self) -> int:
+        """The number of partitions that there are slots for, beside those that have one."""
+        return len(self._words) - len(self._taken)
+
     def take(self, count: int) -> list[tuple[int, int]]:
         """(slot, generation) of `count` new partitions; all or KafkaError."""
-        if count > (room := len(self._words) - len(self._taken)):
+        if count > (room := self.room):
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
                 f"The broker has room for {room} more partitions (kbroker.max.partitions)",
