@@ -85,6 +85,7 @@ class LogCleaner:
         self._rows: NDArray[np.int64] = ScannedBatch.declared(np.empty((ROWS, ScannedBatch.WORDS), np.int64))
         self._out: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
         self._flags: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
+        self._lasts: NDArray[np.int64] = np.empty(0, np.int64)  # last offsets of producers, rising
 
     def clean(self, job: CleaningJob, now_ms: int) -> Cleaned:
         """Clean a log. Raises OSError, CorruptLog, LogChanged, MapTooSmall, and the exceptions of
@@ -105,7 +106,9 @@ class LogCleaner:
         words[Retain.NOW] = now_ms
         # as in Kafka, no tombstone is ever removed if the sum exceeds a long
         words[Retain.NEW_HORIZON] = horizon if horizon <= INT64_MAX else rk.NO_HORIZON
-        special = SpecialFilter(self.offset_map, CleanedTransactions(aborted), words, job.last_records)
+        special = SpecialFilter(self.offset_map, CleanedTransactions(aborted), words, job.last_by_producer())
+        last_offsets = sorted(offset for offset, _ in special.last_records.values() if offset >= 0)
+        self._lasts = np.array(last_offsets, np.int64)
         segments = {segment.base_offset: segment for segment in job.segments}
         for bases in self._groups(job, done.end):
             self._step("group")
@@ -236,7 +239,6 @@ class LogCleaner:
     ) -> tuple[int, int, int]:
         """Filter one segment into the cleaned one; (base offset, size, inode) of it."""
         words = self._words
-        lasts = np.array(sorted(offset for offset, _ in job.last_records.values() if offset >= 0), np.int64)
         path = files.path(job.folder, segment.base_offset, files.LOG)
         with SegmentSource(path, segment.size, 0, self._buffer_bytes, self._throttle.used) as source:
             while not source.done:
@@ -244,7 +246,7 @@ class LogCleaner:
                 source.fill()
                 words[Retain.POSITION] = 0
                 words[Retain.KEEP_END] = keep_end - source.position if keep_end >= 0 else -1
-                self._filter_buffer(source, cleaned, special, lasts)
+                self._filter_buffer(source, cleaned, special)
                 self._flush(cleaned)
                 source.take(int(words[Retain.POSITION]), int(words[Retain.NEXT_SIZE]))
             done.bytes_read += segment.size
@@ -255,14 +257,13 @@ class LogCleaner:
         source: SegmentSource,
         cleaned: CleanedSegment,
         special: SpecialFilter,
-        lasts: NDArray[np.int64],
     ) -> None:
         words, state = self._words, self.offset_map.state
         while True:
             words[Retain.FILE_POSITION] = cleaned.size
             why = rk.filter_batches(
                 *(source.buffer, source.filled, self._out, self._rows, self._flags),
-                *(lasts, self.offset_map.table, state, words),
+                *(self._lasts, self.offset_map.table, state, words),
             )
             if why == CleanStop.TAKEN:
                 return

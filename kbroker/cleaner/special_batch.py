@@ -55,8 +55,8 @@ def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTr
 class SpecialFilter(Struct):
     """Filters one batch after the other. Owner: the cleaning of one log.
 
-    words: of the kernels, for time, end and counts. last_records: see CleaningJob. flags: grows as
-    needed."""
+    words: of the kernels, for time, end and counts. last_records: see CleaningJob.last_by_producer.
+    flags: grows as needed."""
 
     offset_map: OffsetMap
     transactions: CleanedTransactions

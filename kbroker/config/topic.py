@@ -123,7 +123,8 @@ ROWS = (
     Setting("segment.jitter.ms", LONG, 0, at_least(0),
             doc="Maximum random reduction of segment.ms, so that segments do not roll together."),
     Setting("segment.ms", LONG, 604800000, at_least(1),
-            doc="Age at which the active segment is rolled."),
+            doc="Age at which the active segment is rolled. Of a log with 2,000 segments, one below 1 MiB grows for a "
+                "minute first."),
     Setting("unclean.leader.election.enable", BOOLEAN, False,
             doc="Let a replica that is not in sync become leader when no other is left."),
     Setting("write.caching", BOOLEAN, True,

@@ -6,6 +6,7 @@ work.
 """
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,10 +54,10 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
 
     Nothing is cleaned from the first of these on: the active segment, the last stable offset, a
     record younger than min.compaction.lag.ms, a segment that has not been synced."""
-    closed = log.segments.closed
-    active = log.base_offsets[-1]
+    closed, active = log.segments.closed, log.active.base_offset
     first_dirty = _first_dirty(log)
-    dirty = [segment for n, segment in enumerate(closed) if _end(closed, n, active) > first_dirty]
+    begin = _holding(closed, first_dirty, active)
+    dirty = closed[begin:]
     upper = min(log.published.last_stable, active, log.segments.first_unsynced_base)
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
@@ -64,11 +65,10 @@ def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
         upper = min(upper, next((segment.base_offset for segment in young), upper))
     upper = max(first_dirty, upper)
     # the whole segment that contains `upper` is not cleaned
-    upper = next(
-        (segment.base_offset for n, segment in enumerate(closed) if _end(closed, n, active) > upper), active
-    )
-    clean = sum(segment.size for segment in closed if segment.base_offset < min(first_dirty, upper))
-    cleanable = sum(segment.size for segment in dirty if segment.base_offset < upper)
+    end = _holding(closed, upper, active)
+    upper = closed[end].base_offset if end < len(closed) else active
+    clean = sum(one.size for one in closed[: bisect_left(closed, min(first_dirty, upper), key=_base_of)])
+    cleanable = sum(one.size for one in closed[begin:end])
     return CleanableRange(first_dirty, upper, clean, cleanable, _is_overdue(log, dirty, now))
 
 
@@ -84,8 +84,16 @@ def _may_become_due(log: UnifiedLog) -> bool:
     return log.config.compact and bool(closed) and log.active.base_offset > _first_dirty(log)
 
 
-def _end(closed: list[Segment], n: int, active: int) -> int:
-    return closed[n + 1].base_offset if n + 1 < len(closed) else active
+def _holding(closed: list[Segment], offset: int, active: int) -> int:
+    """The number of the segment that holds an offset, the oldest for a lower one. A log may have very
+    many."""
+    if offset >= active:
+        return len(closed)
+    return max(bisect_right(closed, offset, key=_base_of) - 1, 0)
+
+
+def _base_of(one: Segment) -> int:
+    return one.base_offset
 
 
 def _is_overdue(log: UnifiedLog, dirty: list[Segment], now: int) -> bool:
@@ -148,7 +156,7 @@ class Cleaning:
                 _logger.warning("%s is not cleaned: %s", log.folder, error)
                 self._logs.failures.read_failed(log.slot, error)
                 continue
-            if log.segments.first_unsynced_base < log.base_offsets[-1]:
+            if log.segments.first_unsynced_base < log.active.base_offset:
                 self._wait_for_sync.add(log.slot)
             if span.clean_bytes + span.cleanable_bytes > 0:
                 due = span.ratio > log.config.min_cleanable_dirty_ratio or (
@@ -185,12 +193,9 @@ class Cleaning:
         if not log.config.compact or not segments or span.upper <= span.first_dirty:
             return None
         self._began[body.slot] = _state_of(log)
-        lasts = {
-            entry.producer_id: (entry.last_offset, entry.producer_epoch) for entry in log.producers.entries()
-        }
         return CleaningJob(
             body.slot, body.generation, log.topic, log.partition, log.folder,
-            span.first_dirty, span.upper, segments, lasts, log.config,
+            span.first_dirty, span.upper, segments, log.producers.last_records(), log.config,
         )  # fmt: skip
 
     def swap(self, body: SwapSegments) -> bool:

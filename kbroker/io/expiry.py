@@ -21,6 +21,8 @@ from kbroker.log.timestamps import locate_batch
 log = logging.getLogger(__name__)
 
 SLICE = 32  # logs that are checked in one turn of the loop
+SEGMENTS = 10_000  # of a log that are passed over at a time: some milliseconds
+LISTED = 64  # of a log that are read at a time
 DAMAGED_MS = 60_000  # until an unreadable log is checked again
 
 
@@ -96,17 +98,22 @@ class Expiry:
     def _check(self, partition: UnifiedLog, now_ms: int) -> tuple[int, int]:
         """The new log start, and when it may advance again."""
         start, mark, ttl_ms = partition.log_start, partition.high_watermark, partition.config.ttl_ms
-        words = partition.published.words
-        end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+        words, version = partition.published.words, partition.published.segments_version
+        start = partition.segments.older_until(now_ms - ttl_ms, start, mark, SEGMENTS)
+        shapes = partition.segments.shapes_from(start, LISTED)
+        end = min((int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])), shapes[-1])
         reader = LogReader(partition.folder, OpenFiles(8))
+        reader.assume([base for base, _ in shapes], version)
         try:
-            found = locate_batch(reader, now_ms - ttl_ms, start, *end, partition.published.segments_version)
+            found = locate_batch(reader, now_ms - ttl_ms, start, *end, version)
         except OSError as error:
             self._logs.failures.read_failed(partition.slot, error)
             return start, now_ms + DAMAGED_MS
         except CorruptLog as error:
             log.error("%s: records cannot expire: %s", partition.folder, error)
             return start, now_ms + DAMAGED_MS
+        if found is None and end[0] < words[Slot.HW_BASE]:
+            return max(start, end[0]), now_ms  # the other segments at the next check
         if found is None or found.offset >= mark:
             return mark, now_ms
         return max(start, found.offset), found.timestamp + ttl_ms + 1

@@ -27,6 +27,7 @@ from kbroker.metrics.slots import bind
 log = logging.getLogger(__name__)
 
 SLICE = 64  # logs that retention checks in one turn of the loop
+SEGMENTS = 64  # after which it stops for this turn: each has five names
 CHECK_INTERVAL_MS = 1000  # interval of flush.ms, deletions, healing and gauges
 LATE_MS = 250  # after which a task shares a turn of the loop with others
 ROLLED_MS = 50  # from a roll to the sync of the closed segment: logs often roll together
@@ -158,18 +159,25 @@ class Housekeeping:
     def _retain_slice(self) -> None:
         now = wall_clock_ms()
         began = time.monotonic_ns()
-        slots, self._to_retain = self._to_retain[:SLICE], self._to_retain[SLICE:]
-        for slot in slots:
-            partition = self._logs.get(slot)
-            if partition is None:
+        checked, gone, again = 0, 0, list[int]()
+        for slot in self._to_retain[:SLICE]:
+            checked += 1
+            if (partition := self._logs.get(slot)) is None:
                 continue
             try:
                 size = partition.size
-                if deleted := partition.retention(now):
+                if deleted := partition.retention(now, SEGMENTS):
                     self._metrics.words[SEGMENTS_DELETED] += deleted
                     self._metrics.words[DELETED_BYTES] += max(0, size - partition.size)
             except OSError as error:
                 self._logs.failures.log_failed(partition.slot, error)
+                continue
+            gone += deleted
+            if deleted >= SEGMENTS:
+                again.append(slot)
+            if gone >= SEGMENTS:
+                break
+        self._to_retain = self._to_retain[checked:] + again
         self._retaining_ns += time.monotonic_ns() - began
         if not self._to_retain:
             self._retaining = False

@@ -4,9 +4,13 @@ the log. All are called.
 Part of the contract in `messages.py`.
 """
 
+import struct
+
 from msgspec import Struct
 
 from kbroker.config.topic import TopicConfig
+
+_LAST = struct.Struct("=qqq")
 
 # --- cleaner -> control ----------------------------------------------------------------------------
 
@@ -57,8 +61,8 @@ class ClosedSegment(Struct, frozen=True, array_like=True):
 class CleaningJob(Struct, frozen=True, array_like=True):
     """A cleaning job. segments: all closed ones up to `upper`, oldest first, the clean part
     included. first_dirty: end of the clean part. upper: base of the first segment that must not be
-    cleaned yet. last_records: last data offset (-1: none) and epoch of each active producer, whose
-    last batch must stay."""
+    cleaned yet. last_records: packed id, last data offset (-1: none) and epoch of each active
+    producer, whose last batch must stay: there may be very many."""
 
     slot: int
     generation: int
@@ -68,8 +72,12 @@ class CleaningJob(Struct, frozen=True, array_like=True):
     first_dirty: int
     upper: int
     segments: tuple[ClosedSegment, ...]
-    last_records: dict[int, tuple[int, int]]
+    last_records: bytes
     config: TopicConfig
+
+    def last_by_producer(self) -> dict[int, tuple[int, int]]:
+        """Last data offset and epoch by producer id."""
+        return {number: (last, epoch) for number, last, epoch in _LAST.iter_unpack(self.last_records)}
 
 
 class SwapSegments(Struct, frozen=True, array_like=True, tag=True):

@@ -21,6 +21,7 @@ from kbroker.log.open_files import OpenFile, OpenFiles
 from kbroker.protocol import batch_layout as b
 
 WHOLE_LOG = (1 << 62, 0)  # an end after every segment
+UNKNOWN_INODE = -1
 
 
 class Place(NamedTuple):
@@ -109,6 +110,11 @@ class LogReader:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._version = version
+
+    def assume(self, bases: list[int], version: int) -> None:
+        """Take the segments from their owner: the folder may have very many names."""
+        self._segments = [files.SegmentFile(base, UNKNOWN_INODE) for base in bases]
+        self._bases, self._version = bases, version
 
     def locate(self, offset: int, end_base: int, end_position: int, version: int = -1) -> Place | None:
         """The first batch that holds `offset` or, in a gap of a compacted log, follows it; None at

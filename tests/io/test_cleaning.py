@@ -333,4 +333,4 @@ def test_a_job_has_the_last_offset_and_epoch_of_each_producer(tmp_path: Path) ->
     case.partition.durability.flush()
     job = case.cleaning.begin(BeginCleaning(3, int(case.log.words[Slot.GENERATION])))
     assert job is not None
-    assert job.last_records == {21: (1, 1)}
+    assert job.last_by_producer() == {21: (1, 1)}

@@ -9,6 +9,7 @@ from kbroker.io import expiry
 from kbroker.io.expiry import Expiry
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Counter, Slot, SlotFlag
+from kbroker.log import files
 from kbroker.log.timestamps import locate_batch
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
@@ -209,3 +210,46 @@ def test_only_expired_records_are_counted(tmp_path: Path) -> None:
     assert (case.turn(), case.counted) == (4, 4)
     case.log.partition.delete_records(6)
     assert (case.turn(901), case.counted) == (8, 6)
+
+
+def test_very_many_segments_expire_without_a_look_at_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may make thousands a second; to list and open them all took longer each second."""
+    case = Case(tmp_path, retention_ms=-1)
+    for number in range(200):
+        case.append(5000 - number)
+        case.log.partition.roll(NOW)
+    case.append(0)
+    listed: list[str] = []
+    monkeypatch.setattr(files, "list_segments", listed.append)
+    assert case.turn() == 200
+    assert case.turn(1001) == 201
+    assert listed == []
+
+
+@pytest.mark.parametrize("most", [3, 1000])
+def test_segments_whose_times_are_not_known_are_read_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Those of an earlier run of the broker."""
+    monkeypatch.setattr(expiry, "LISTED", most)
+    case = Case(tmp_path, retention_ms=-1)
+    for age in (5000, 4000, 3000, 2000, 1500, 100, 50):
+        case.append(age)
+        case.log.partition.roll(NOW)
+    case.append(0)
+    case.log.reopen()
+    turns = [case.turn() for _ in range(4)]
+    assert turns == ([2, 4, 5, 5] if most == 3 else [5] * 4)
+    assert case.turn(901) == 6
+
+
+def test_a_segment_without_times_does_not_hide_those_after_it(tmp_path: Path) -> None:
+    case = Case(tmp_path, retention_ms=-1)
+    case.log.append(batch(0, [b"x"], [-1]))
+    case.log.partition.roll(NOW)
+    for age in (5000, 100):
+        case.append(age)
+        case.log.partition.roll(NOW)
+    assert case.turn() == 2

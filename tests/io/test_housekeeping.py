@@ -19,6 +19,7 @@ from kbroker.io.housekeeping import (
     DELETED_BYTES,
     RETENTION_SECONDS,
     ROLLED_MS,
+    SEGMENTS,
     SEGMENTS_DELETED,
     SLICE,
     Housekeeping,
@@ -245,6 +246,29 @@ def test_retention_counts_what_it_deletes_and_waits_for_no_disk(
     assert log.partition.base_offsets == [1]
     assert [int(scene.metrics.words[word]) for word in (SEGMENTS_DELETED, DELETED_BYTES)] == [1, old]
     assert swept == [60_000]
+
+
+def test_retention_deletes_few_segments_in_a_turn_and_continues(tmp_path: Path) -> None:
+    """A client may make tens of thousands of segments, each of one record: in one turn all their
+    files took seconds, in which the worker served no one."""
+    scene = Scene(tmp_path, 2, topic_config(retention_ms=1000))
+    for log in scene.node.logs.values():
+        for number in range(SEGMENTS + 5):
+            log.partition.roll(log.now_ms)
+            log.append(batch(0, [b"w"], [log.now_ms + number]))
+    before = [len(log.partition.base_offsets) for log in scene.node.logs.values()]
+    scene.housekeeping.retain_soon(0)
+    scene.housekeeping.retain_soon(1)
+    seen = []
+    for turn in range(10):
+        scene.housekeeping.run(turn)
+        gone = zip(before, scene.node.logs.values(), strict=True)
+        seen.append([count - len(log.partition.base_offsets) for count, log in gone])
+        if scene.housekeeping.next_due_ms > turn + 1:
+            break
+    assert seen[:2] == [[SEGMENTS, 0], [SEGMENTS, SEGMENTS]]
+    assert [len(log.partition.base_offsets) for log in scene.node.logs.values()] == [1, 1]
+    assert scene.metrics.words[SEGMENTS_DELETED] == sum(before)
 
 
 def test_a_log_whose_space_is_needed_deletes_what_lies_below_its_log_start_now(tmp_path: Path) -> None:

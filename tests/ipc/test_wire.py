@@ -53,7 +53,7 @@ EXAMPLES: list[Any] = [
     cm.ClientReport(moved=(cm.MovedBytes("c", 1 << 40, 0),)),
     m.AuditEvents((m.AuditEvent(1, "login", "User:u", "::1", 2, "SASL", "PLAIN", False, ("t",), "no", 3),)),
 ]
-CLEANING = clm.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (clm.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
+CLEANING = clm.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (clm.ClosedSegment(5, 6, 7),), b"last", CONFIG)
 VALUES: list[tuple[Any, Any]] = [
     (clm.BeginCleaning(1, 2), CLEANING),
     (clm.AskWorker(0, clm.BeginCleaning(1, 2)), CLEANING),

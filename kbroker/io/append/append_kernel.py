@@ -47,6 +47,8 @@ Table = NDArray[np.int64]
 
 _acks_of = inlined(acks_of)
 
+SMALL_SEGMENT_BYTES = 1 << 20  # the least segment.bytes
+
 # Where a marker's coordinator epoch lies: control builds these batches, so every varint before it
 # is one byte: length, attributes, two deltas, key length, key (2 int16), value length, value's
 # version (int16).
@@ -57,9 +59,13 @@ MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
 def must_roll(
     row: Words, position: int, next_offset: int, batch: int, length: int, largest_ms: int, now_ms: int
 ) -> bool:
-    """LogSegment.shouldRoll for a batch at address ``batch``. largest_ms: its largest timestamp, as
-    it will be in the log."""
+    """LogSegment.shouldRoll for a batch at address ``batch``, but for small segments of a log that has
+    very many. largest_ms: its largest timestamp, as it will be in the log."""
     if position == 0:
+        return (
+            next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
+        )
+    if position < SMALL_SEGMENT_BYTES and now_ms < row[AppendRow.GROW_UNTIL_MS]:
         return (
             next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
         )

@@ -42,6 +42,12 @@ def snapshot(rows: Words, chosen: Words) -> bytes:
     return file.HEADER.pack(file.VERSION, crc32c(content)) + content
 
 
+def last_records(rows: Words, chosen: Words) -> bytes:
+    """CleaningJob.last_records of these rows."""
+    last = _of_last(rows, chosen, ProducerBatch.LAST_OFFSET, -1)
+    return np.column_stack((rows[chosen, Producer.ID], last, rows[chosen, Producer.EPOCH])).tobytes()
+
+
 def states(rows: Words, chosen: Words) -> list[list[int]]:
     """The fields of ProducerState of these rows."""
     columns = (

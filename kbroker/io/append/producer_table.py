@@ -98,6 +98,10 @@ class ProducerTable:
         """The bytes of a snapshot of a partition's producers."""
         return producer_columns.snapshot(self.rows, self._rows_of(slot))
 
+    def last_records(self, slot: int) -> bytes:
+        """CleaningJob.last_records of a partition's producers."""
+        return producer_columns.last_records(self.rows, self._rows_of(slot))
+
     def _rows_of(self, slot: int) -> NDArray[np.int64]:
         if self._by_slot is not None and self.room == self._listed_room:
             keys, rows = self._by_slot

@@ -34,6 +34,10 @@ class AppendRow(Row, writer="io", words=64):
     SEGMENT_BYTES = word("bytes", "segment.bytes: a batch that would pass it rolls first")
     INDEX_LIMIT = word("bytes", "segment.index.bytes: a full index rolls")
     ROLL_AT_MS = word("ms", "wall clock at which the next append rolls (segment.ms - jitter), NEVER")
+    GROW_UNTIL_MS = word(
+        "ms",
+        "wall clock before which a small segment is not rolled: the log has very many; 0: none has to grow",
+    )
     FIRST_TIMESTAMP = word("ms", "of the segment's first batch, -1 when empty (Kafka rolls by it)")
     OTHER_BYTES = word("bytes", "of all older segments")
     UNFLUSHED_RECORDS = word("count", "since the last fdatasync, for flush.messages")

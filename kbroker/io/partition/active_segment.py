@@ -117,6 +117,11 @@ class ActiveSegment:
         self.set_other_bytes(other_bytes)
         self.configure(config)
 
+    def grow_until(self, until_ms: int) -> None:
+        """Let the segment grow until it is no longer small, or a time has come, before it is rolled;
+        0: it need not."""
+        self.row[AppendRow.GROW_UNTIL_MS] = until_ms
+
     def set_other_bytes(self, other_bytes: int) -> None:
         """Bytes of all older segments."""
         self.row[AppendRow.OTHER_BYTES] = other_bytes

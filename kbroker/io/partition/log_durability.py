@@ -126,6 +126,7 @@ class LogDurability:
             if job.names:
                 self._segments.unsynced.names = False
             self._segments.unsynced.drop(below=job.segment_base)
+            self._segments.fewer()
             self.publish(job.next_offset, job.segment_base, job.position)
 
     def flush(self) -> None:

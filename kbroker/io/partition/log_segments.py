@@ -32,6 +32,12 @@ from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import seal
 
 NO_CUT = 1 << 62
+MANY_SEGMENTS = 2000
+"""Segments of a log from which on small ones are rolled once in SLOW_ROLL_MS: a client may let each
+batch have a segment, and all processes that read the log list its files again at each roll."""
+MANY_UNSYNCED = 64
+"""The same for segments that wait for their sync: each has three open files, and three more in it."""
+SLOW_ROLL_MS = 60_000
 
 
 class Unsynced:
@@ -50,6 +56,11 @@ class Unsynced:
     def add(self, base_offset: int, fds: SegmentFds | None) -> None:
         """Take over the files of a segment that was just rolled."""
         self._segments.append((base_offset, fds))
+
+    @property
+    def count(self) -> int:
+        """Number of these segments."""
+        return len(self._segments)
 
     @property
     def first_base(self) -> int | None:
@@ -99,6 +110,7 @@ class LogSegments:
         self.active = active
         self.unsynced = Unsynced()
         self.closed: list[Segment] = []
+        self._closed_bytes = 0  # of each roll a sum over thousands of segments would take a millisecond
         self.cuts, self.lowest_cut = 0, NO_CUT
         self._deletions = deletions
 
@@ -117,11 +129,41 @@ class LogSegments:
         """Bytes of each segment, oldest first, the active one last."""
         return [*(segment.size for segment in self.closed), self.active.position]
 
+    def oldest(self, most: int) -> tuple[list[int], list[int], int | None]:
+        """Base offsets and bytes of the oldest segments, and the base offset of the next one; None
+        if these are all. A log may have very many."""
+        if most > len(self.closed):
+            return self.base_offsets, self.sizes, None
+        some = self.closed[:most]
+        end = self.closed[most].base_offset if most < len(self.closed) else self.active.base_offset
+        return [one.base_offset for one in some], [one.size for one in some], end
+
     @property
     def first_unsynced_base(self) -> int:
         """Base offset of the oldest segment that is not closed and synced."""
         rolled = self.unsynced.first_base
         return self.active.base_offset if rolled is None else rolled
+
+    def older_until(self, timestamp: int, offset: int, mark: int, most: int) -> int:
+        """The offset from which on records may reach a time, as far as the closed segments from an
+        offset on are known to be older: of `most` of them, and not beyond a mark."""
+        at = max(bisect_right(self.closed, offset, key=_base_of) - 1, 0)
+        some = self.closed[at : at + most + 1]
+        ends = [one.base_offset for one in some[1:]] + [self.active.base_offset] * (len(some) <= most)
+        for one, end in zip(some, ends, strict=False):
+            largest = one.max_timestamp  # None: its file must be read
+            if largest is None or not 0 <= largest < timestamp or end > mark:
+                break
+            offset = max(offset, end)
+        return offset
+
+    def shapes_from(self, offset: int, most: int) -> list[tuple[int, int]]:
+        """(base offset, bytes) of segments from the one with an offset on, at least one."""
+        at = max(bisect_right(self.closed, offset, key=_base_of) - 1, 0)
+        some = [(one.base_offset, one.size) for one in self.closed[at : at + most]]
+        if len(some) < most:
+            some.append((self.active.base_offset, self.active.position))
+        return some
 
     def largest_timestamp(self, n: int) -> int:
         """Largest timestamp of the n-th segment (ms)."""
@@ -160,6 +202,7 @@ class LogSegments:
         """Take over the loaded segments; the active segment's row is already set. deleted: renamed
         files to remove. recovery_point: only what is below it was synced by an earlier process."""
         self.closed = closed
+        self._closed_bytes = sum(segment.size for segment in closed)
         for one, end in zip(closed, self.base_offsets[1:], strict=True):
             if end > recovery_point:
                 self.unsynced.add(one.base_offset, None)
@@ -185,6 +228,7 @@ class LogSegments:
                 raise
             crash_point("roll: snapshot written")
             self.closed.append(Segment(state.base_offset, state.position, now_ms, state.max_timestamp))
+            self._closed_bytes += state.position
             self.unsynced.add(state.base_offset, fds)
             self.active.point(_empty(base), following)
         self.start_segment(now_ms)
@@ -192,10 +236,16 @@ class LogSegments:
     def start_segment(self, now_ms: int) -> None:
         """Begin the age and the limits of the active segment."""
         self.active.start(self.config, self._closed_bytes, now_ms)
+        self.active.grow_until(now_ms + SLOW_ROLL_MS if self._are_too_many else 0)
 
     @property
-    def _closed_bytes(self) -> int:
-        return sum(segment.size for segment in self.closed)
+    def _are_too_many(self) -> bool:
+        return len(self.closed) >= MANY_SEGMENTS or self.unsynced.count >= MANY_UNSYNCED
+
+    def fewer(self) -> None:
+        """Segments have been synced or deleted: small ones may be rolled again."""
+        if not self._are_too_many:
+            self.active.grow_until(0)
 
     # --- shrinking -----------------------------------------------------------------------------------------
 
@@ -208,13 +258,15 @@ class LogSegments:
 
     def delete_oldest(self, gone: Sequence[Segment], now_ms: int) -> None:
         """Rename the files of segments that `take_oldest` has taken."""
-        self.unsynced.drop(below=self.base_offsets[0])
+        self.unsynced.drop(below=self.first_base)
         self._mark_deleted((segment.base_offset for segment in gone), now_ms)
         self.active.set_other_bytes(self._closed_bytes)
+        self.fewer()
 
     def take_oldest(self, count: int) -> list[Segment]:
         """Take closed segments out of the list; their files are not touched."""
         gone, self.closed = self.closed[:count], self.closed[count:]
+        self._closed_bytes -= sum(segment.size for segment in gone)
         return gone
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
@@ -229,6 +281,7 @@ class LogSegments:
         self._mark_deleted(reversed(bases[kept + 1 :]), now_ms)  # a crash in between leaves no gap
         self.unsynced.names = True  # deleted segments must not be back beside new records of their offsets
         self.closed = self.closed[: max(kept, 0)]
+        self._closed_bytes = sum(segment.size for segment in self.closed)
         crash_point("truncate: segments deleted")
         if kept < 0:
             fds, state = open_files(self.folder, offset), _empty(offset)
@@ -250,7 +303,7 @@ class LogSegments:
         self.unsynced.drop()
         self._mark_deleted(bases, now_ms)
         self.unsynced.names = True
-        self.closed = []
+        self.closed, self._closed_bytes = [], 0
         self.active.point(_empty(offset), open_files(self.folder, offset))
         self.start_segment(now_ms)
 
@@ -285,6 +338,7 @@ class LogSegments:
         new = Segment(found[0].base_offset, request.size, request.modified_ms, request.max_timestamp)
         at = self.closed.index(found[0])
         self.closed[at : at + len(found)] = [new]
+        self._closed_bytes += new.size - sum(segment.size for segment in found)
         self.delete_later(deleted, now_ms)
         self.active.set_other_bytes(self._closed_bytes)
 
@@ -323,6 +377,10 @@ class LogSegments:
         self.folder = folder
         self.active.relocate(folder, reserve_max_bytes)
         self.unsynced.names = False
+
+
+def _base_of(one: Segment) -> int:
+    return one.base_offset
 
 
 def _empty(base: int) -> ActiveState:

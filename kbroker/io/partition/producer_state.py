@@ -1,6 +1,7 @@
 """The producers of one open log (Kafka's ProducerStateManager): in the worker's table while it is
 open, in snapshots beside its segments."""
 
+import time
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -20,6 +21,9 @@ from kbroker.log.transaction_index import AbortedTransaction
 
 FEW: Final = 64
 """Entries of the heap that are kept, whether or not their transactions are open."""
+LONG_S: Final = 0.01
+PAUSES: Final = 500
+"""Times that a long snapshot took until the next one of the log."""
 
 
 class ProducerStateManager:
@@ -31,6 +35,7 @@ class ProducerStateManager:
         self._slot = slot
         self._segments = segments
         self._open = OpenTransactions(table, slot)
+        self._next_s = 0.0
 
     def entries(self) -> list[ProducerEntry]:
         """All producers, by producer id."""
@@ -39,6 +44,10 @@ class ProducerStateManager:
     def states(self, after: int, limit: int) -> list[list[int]]:
         """For DescribeProducers: the fields of ProducerState, by producer id."""
         return self._table.states(self._slot, after, limit)
+
+    def last_records(self) -> bytes:
+        """For a cleaning: see CleaningJob."""
+        return self._table.last_records(self._slot)
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Replace all producers by these."""
@@ -52,8 +61,15 @@ class ProducerStateManager:
         self._table.drop(self._slot)
 
     def snapshot(self, offset: int) -> None:
-        """Write a snapshot; it is synced with the segment."""
+        """Write a snapshot; it is synced with the segment. A client may make very many producers, and
+        segments of one record: while snapshots take long, few segments have one. A replay begins at
+        the last one that there is."""
+        began_s = time.monotonic()
+        if began_s < self._next_s:
+            return
         producer_snapshot.write(self._segments.folder, offset, self._table.snapshot(self._slot), sync=False)
+        if (took_s := time.monotonic() - began_s) > LONG_S:
+            self._next_s = began_s + PAUSES * took_s
 
     def last_snapshot(self, names: Sequence[str], sync: bool) -> None:
         """Write the snapshot of a clean close, at the log's end, and remove that of an earlier

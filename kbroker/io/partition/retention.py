@@ -11,14 +11,16 @@ from msgspec import Struct
 
 
 class LogShape(Struct, frozen=True):
-    """Base offset and size of every segment, oldest first, the active one last, and the offsets
-    that bound deletion."""
+    """Base offset and size of the oldest segments, oldest first, and the offsets that bound deletion.
+    log_end: the offset after the last of them. later_bytes: of segments after them; None: there are
+    none, the last one is the active segment."""
 
     bases: Sequence[int]
     sizes: Sequence[int]
     log_start: int
     log_end: int
     high_watermark: int
+    later_bytes: int | None = None
 
     def allowed(self) -> int:
         """The number of segments that may be deleted: none with records at or after the high
@@ -27,15 +29,16 @@ class LogShape(Struct, frozen=True):
         count = 0
         while count < len(uppers) and self.high_watermark >= uppers[count]:
             count += 1
-        if count == len(self.bases) and self.sizes[-1] == 0:
+        if count == len(self.bases) and self.later_bytes is None and self.sizes[-1] == 0:
             count -= 1
         return max(count, 0)
 
 
 def below_log_start(shape: LogShape) -> int:
     """Segments that lie entirely below the log start (DeleteRecords), with any cleanup policy."""
+    uppers = [*shape.bases[1:], *(() if shape.later_bytes is None else (shape.log_end,))]
     count = 0
-    while count + 1 < len(shape.bases) and shape.bases[count + 1] <= shape.log_start:
+    while count < len(uppers) and uppers[count] <= shape.log_start:
         count += 1
     return min(count, shape.allowed())
 
@@ -43,7 +46,7 @@ def below_log_start(shape: LogShape) -> int:
 def above_size(shape: LogShape, retention_bytes: int) -> int:
     """The oldest segments without which the log still has at least retention.bytes; -1 keeps
     all."""
-    surplus = sum(shape.sizes) - retention_bytes
+    surplus = sum(shape.sizes) + (shape.later_bytes or 0) - retention_bytes
     if retention_bytes < 0 or surplus < 0:
         return 0
     count, allowed = 0, shape.allowed()

@@ -30,6 +30,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+ALL_SEGMENTS = 1 << 62
+
 
 class UnifiedLog:
     """Runs in: io. Owner: the IO worker. Not thread-safe, except for FlushJob.run. Times are wall
@@ -186,31 +188,30 @@ class UnifiedLog:
             self.epochs.truncate_from_start(offset)  # in memory: each load repeats it
             self.published.publish()
 
-    def retention(self, now_ms: int) -> int:
-        """Delete segments below the log start and, with cleanup.policy=delete, by size and age;
-        returns the number."""
+    def retention(self, now_ms: int, most: int = ALL_SEGMENTS) -> int:
+        """Delete segments below the log start and, with cleanup.policy=delete, by size and age, each
+        of the oldest `most`. Returns the number; if it is `most` or more, there may be more."""
         if self.role.paused:
             return 0
-        deleted = self.delete_segments_below(self.log_start, now_ms)
+        deleted = self.delete_segments_below(self.log_start, now_ms, most)
         if self.config.delete:
-            deleted += self._delete_oldest(above_size(self._shape(), self.config.retention_bytes), now_ms)
-            largest = self.segments.largest_timestamp
-            old = too_old(self._shape(), self.config.max_age_ms, now_ms, largest)
-            deleted += self._delete_oldest(old, now_ms)
+            large = above_size(self._shape(most), self.config.retention_bytes)
+            deleted += self._delete_oldest(large, now_ms)
+            age, largest = self.config.max_age_ms, self.segments.largest_timestamp
+            deleted += self._delete_oldest(too_old(self._shape(most), age, now_ms, largest), now_ms)
         return deleted
 
-    def delete_segments_below(self, offset: int, now_ms: int) -> int:
-        """Delete segments that lie entirely below an offset, with any cleanup policy; returns the
-        number. The log then starts with the first one that is left."""
+    def delete_segments_below(self, offset: int, now_ms: int, most: int = ALL_SEGMENTS) -> int:
+        """Delete segments of the oldest `most` that lie entirely below an offset, with any cleanup
+        policy; returns the number. The log then starts with the first one that is left."""
         if self.role.paused:
             return 0
-        return self._delete_oldest(below_log_start(replace(self._shape(), log_start=offset)), now_ms)
+        return self._delete_oldest(below_log_start(replace(self._shape(most), log_start=offset)), now_ms)
 
-    def _shape(self) -> LogShape:
-        segments = self.segments
-        return LogShape(
-            segments.base_offsets, segments.sizes, self.log_start, self.log_end, self.high_watermark
-        )
+    def _shape(self, most: int) -> LogShape:
+        bases, sizes, end = self.segments.oldest(most)
+        end, later = (self.log_end, None) if end is None else (end, self.size - sum(sizes))
+        return LogShape(bases, sizes, self.log_start, end, self.high_watermark, later)
 
     def _delete_oldest(self, count: int, now_ms: int) -> int:
         if count == 0:
@@ -219,7 +220,7 @@ class UnifiedLog:
             self.roll(now_ms)
         gone = self.segments.take_oldest(count)
         # the log start goes ahead of the files: no reader is sent to a segment that is renamed
-        self.advance_log_start(self.base_offsets[0])
+        self.advance_log_start(self.segments.first_base)
         crash_point("retention: log start advanced")
         self.segments.delete_oldest(gone, now_ms)
         self.published.publish(changed=True)

@@ -241,3 +241,38 @@ def test_a_segment_may_begin_after_a_gap(tmp_path: Path) -> None:
     assert log.partition.base_offsets == [0, 10]
     assert log.append(batch()) == 10
     assert offsets(log) == [0, 10]
+
+
+def test_small_segments_of_a_log_with_very_many_are_rolled_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client whose records have ever later times, and segment.ms=1, made thousands a second."""
+    monkeypatch.setattr(log_segments, "MANY_SEGMENTS", 3)
+    log = Log(tmp_path, topic_config(retention_ms=1))
+    log.open()
+    grow_until = []
+    for number in range(5):
+        log.append(batch(0, [b"v"], [NOW + number]))
+        log.partition.durability.flush()
+        log.partition.roll(NOW + number)
+        grow_until.append(int(log.row[AppendRow.GROW_UNTIL_MS]))
+    slow = log_segments.SLOW_ROLL_MS
+    assert grow_until == [0, 0, NOW + 2 + slow, NOW + 3 + slow, NOW + 4 + slow]
+    log.partition.retention(NOW + 1000)
+    assert log.row[AppendRow.GROW_UNTIL_MS] == 0
+
+
+def test_small_segments_are_not_rolled_while_many_wait_for_their_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has three open files."""
+    monkeypatch.setattr(log_segments, "MANY_UNSYNCED", 3)
+    log = Log(tmp_path)
+    log.open()
+    for number in range(3):
+        assert log.row[AppendRow.GROW_UNTIL_MS] == 0
+        log.append(batch(0, [b"v"], [NOW + number]))
+        log.partition.roll(NOW + number)
+    assert log.row[AppendRow.GROW_UNTIL_MS] > NOW
+    log.partition.durability.flush()
+    assert log.row[AppendRow.GROW_UNTIL_MS] == 0

@@ -6,6 +6,7 @@ alone.
 """
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 from kbroker.io.append.producer_table import EndTxnMarker
 from kbroker.io.append.publish_kernel import last_stable
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.files import producer_snapshot
+from kbroker.io.partition import producer_state
 from kbroker.io.partition.producer_state import FEW
 from kbroker.io.recovery import producer_replay
 from kbroker.ipc.layout import Slot, SlotFlag
-from kbroker.log import transaction_index
+from kbroker.log import files, transaction_index
 from kbroker.log.transaction_index import AbortedTransaction
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.io.append.plain_append import NOW, Log
@@ -302,3 +305,29 @@ def test_transactions_that_have_ended_are_not_kept(log: Transactions) -> None:
     heap = log.log.partition.producers._open._heap
     assert heap is not None
     assert len(heap) <= FEW + 1
+
+
+def test_while_snapshots_take_long_few_segments_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client with very many producer ids may let each of its batches have a segment; recovery begins
+    at the last snapshot."""
+    scene = Transactions(tmp_path)
+    clock_s = [100.0]
+    monkeypatch.setattr(producer_state, "time", SimpleNamespace(monotonic=lambda: clock_s[0]))
+    write = producer_snapshot.write
+
+    def slow(*arguments: object, **named: object) -> object:
+        clock_s[0] += 0.1
+        return write(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(producer_snapshot, "write", slow)
+    for number in range(8):
+        scene.write(number, transactional=False)
+        scene.log.partition.roll(NOW)
+        clock_s[0] += 20
+    assert files.list_snapshots(str(scene.log.folder)) == [1, 4, 7]  # after 500 times 0.1 s
+    entries = scene.log.partition.producers.entries()
+    monkeypatch.undo()
+    scene.log.reopen(clean=False)
+    assert scene.log.partition.producers.entries() == entries

@@ -73,3 +73,23 @@ def test_nothing_at_or_above_the_high_watermark_is_removed(
 def test_a_log_start_beyond_the_high_watermark_deletes_only_up_to_that() -> None:
     assert below_log_start(shape([1, 1, 1], log_start=20, high_watermark=19)) == 1
     assert below_log_start(shape([1, 1, 1], log_start=20, high_watermark=20)) == 2
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=2, max_size=8),
+    st.integers(1, 7),
+    st.integers(0, 90),
+    st.integers(0, 300),
+)
+def test_the_oldest_segments_alone_are_decided_as_with_all(
+    sizes: list[int], most: int, mark: int, retention: int
+) -> None:
+    log = shape(sizes, log_start=mark, high_watermark=min(mark, len(sizes) * 10))
+    most = min(most, len(sizes) - 1)
+    some = LogShape(
+        log.bases[:most], sizes[:most], mark, most * 10, log.high_watermark, later_bytes=sum(sizes[most:])
+    )
+    assert above_size(some, retention) == min(most, above_size(log, retention))
+    assert below_log_start(some) == min(most, below_log_start(log))
+    old = [too_old(each, 0, 10**9, lambda n: 0 if n < 5 else 10**9) for each in (some, log)]
+    assert old[0] == min(most, old[1])
