@@ -7,6 +7,7 @@ from typing import Any
 
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.input_files import open_bytes, unreadable
+from kbroker.cli.kafka_options import OF_PROPERTY
 from kbroker.config import properties
 from kbroker.config.setting import ConfigError
 
@@ -193,6 +194,8 @@ def parse_pairs(option: str, pairs: list[str], lists: bool = False) -> dict[str,
 def client_settings(pairs: list[str]) -> dict[str, str]:
     """Settings of librdkafka from --property. Raises UsageFailed."""
     found = parse_pairs("--property", pairs)
+    for name in sorted(OF_PROPERTY.keys() & found.keys()):
+        raise UsageFailed(f"--property {name}: it sets the client; here it is {OF_PROPERTY[name]}")
     for name in ("bootstrap.servers", "metadata.broker.list"):  # librdkafka has both for the same
         if name in found:
             raise UsageFailed(f"--property {name}: name the broker by -b HOST:PORT")

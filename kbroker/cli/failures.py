@@ -160,15 +160,21 @@ def _explain_parser(error: BaseException, message: str) -> CommandFailed:
     if context and line.startswith("No such command") and "Did you mean" not in line:
         known = context.command.list_commands(context)
         line += f": there are {', '.join(known)}" if len(known) <= FEW_COMMANDS else ""
-    guessed = getattr(error, "possibilities", None)  # a misspelt option of the program itself
-    if (
-        context
-        and line.startswith("No such option")
-        and not guessed
-        and hasattr(context.command, "list_commands")
-    ):
-        line += ": options of a command follow its name"
+    if context and line.startswith("No such option"):
+        line = _explain_option(error, context, line)
     return UsageFailed(f"{line}; see `{context.command_path} --help`" if context else line, code)
+
+
+def _explain_option(error: Any, context: Any, line: str) -> str:
+    """The line about an option that a command lacks, with the next step if there is one."""
+    from kbroker.cli.kafka_options import instead
+
+    if hint := instead(error.option_name, context.command, context.command_path):
+        return f"{error.message}: {hint}"
+    guessed = error.possibilities  # a misspelt option of the program itself
+    if not guessed and hasattr(context.command, "list_commands"):
+        return f"{line}: options of a command follow its name"
+    return line
 
 
 def _was_refused_by_library(error: BaseException) -> bool:
