@@ -16,6 +16,8 @@ _ISO = re.compile(
 )
 
 MAX_MS = 253_402_300_799_999  # the end of the year 9999
+SECONDS = range(1_000_000_000, 10_000_000_000)
+"""Of `date +%s` in the years 2001 to 2286; as milliseconds they are in the spring of 1970."""
 TIME_HELP = (
     "2026-01-31T12:00:00[+01:00] (UTC without a zone), 2026-01-31, milliseconds since 1970, now, or an age such as "
     "90s, 15m, 2h, 7d."
@@ -55,6 +57,8 @@ def _parsed_ms(text: str, now_ms: int) -> int:
     if word == "now":
         return now_ms
     if (milliseconds := whole_number(word)) is not None:
+        if milliseconds in SECONDS:
+            raise UsageFailed(f"{text!r} is a time in seconds: expected milliseconds, such as {word}000")
         return milliseconds
     try:
         when = datetime.fromisoformat(word)

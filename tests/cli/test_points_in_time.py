@@ -55,6 +55,13 @@ def test_a_text_that_is_no_time_is_refused() -> None:
         parse_time_ms("yesterday", NOW_MS)
 
 
+def test_a_time_in_seconds_is_refused_with_its_milliseconds() -> None:
+    with pytest.raises(UsageFailed, match=r"'1767225600' is a time in seconds: .* 1767225600000$"):
+        parse_time_ms("1767225600", NOW_MS)
+    assert parse_time_ms("999999999", NOW_MS) == 999_999_999
+    assert parse_time_ms("10000000000", NOW_MS) == 10_000_000_000
+
+
 def test_times_are_shown_in_utc() -> None:
     assert format_time(1250) == "1970-01-01T00:00:01.250Z"
     assert format_time(-1) == "-"
