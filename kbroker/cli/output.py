@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     grep works."""
     lines = [[_cell(value) for value in row] for row in rows]
     numeric = [all(_is_number(line[i]) for line in lines) for i in range(len(headers))]
-    widths = [max([len(header), *(len(line[i]) for line in lines)]) for i, header in enumerate(headers)]
+    widths = [max([len(header), *(columns(line[i]) for line in lines)]) for i, header in enumerate(headers)]
     head = _aligned(headers, widths, numeric)
     print(typer.style(head, bold=True) if sys.stdout.isatty() else head)
     for line in lines:
@@ -68,8 +69,22 @@ def _is_number(text: str) -> bool:
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    parts = [
-        cell.rjust(width) if right else cell.ljust(width)
-        for cell, width, right in zip(cells, widths, numeric, strict=True)
-    ]
+    parts = []
+    for cell, width, right in zip(cells, widths, numeric, strict=True):
+        blanks = " " * (width - columns(cell))
+        parts.append(blanks + cell if right else cell + blanks)
     return "  ".join(parts).rstrip()
+
+
+def columns(text: str) -> int:
+    """The columns of a terminal that a printable text takes: a Chinese character two, an accent
+    that is a character of its own none."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

@@ -23,6 +23,16 @@ def test_numbers_are_right_aligned_and_none_is_a_dash(capsys: pytest.CaptureFixt
     ]
 
 
+def test_names_in_other_scripts_line_up(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("GROUP", "LAG"), [("請求書", 5), ("ab", 12), ("e\u0301te\u0301", 7)])
+    assert capsys.readouterr().out.splitlines() == [
+        "GROUP   LAG",
+        "請求書    5",
+        "ab       12",
+        "e\u0301te\u0301       7",
+    ]
+
+
 def test_a_wide_table_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("A",), [("x" * 500,)])
     assert len(capsys.readouterr().out.splitlines()) == 2
