@@ -5,7 +5,7 @@ Runs in: acceptor, before anything is forked.
 """
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.net.accept.listening import endpoints, listen
+from kbroker.net.accept.listening import endpoints, is_alone, listen
 from kbroker.supervisor.http_listeners import HttpListeners
 from kbroker.supervisor.log_dirs import check_usable
 from kbroker.supervisor.stored_settings import with_stored_settings
@@ -18,8 +18,8 @@ def check(config: BrokerConfig) -> None:
     config = with_stored_settings(config)
     http, opened = HttpListeners(config), []
     try:
-        for _, _, endpoint in endpoints(config):
-            opened.append(listen(endpoint, 1))
+        for _, endpoint, at in endpoints(config):
+            opened.append(listen(at, 1, is_alone(config, endpoint)))
         http.open_required()
     finally:
         http.close()

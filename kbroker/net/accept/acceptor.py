@@ -39,7 +39,7 @@ from kbroker.net.accept.descriptors import (
     hard_limit,
     open_now,
 )
-from kbroker.net.accept.listening import endpoints, listen
+from kbroker.net.accept.listening import endpoints, is_alone, listen
 from kbroker.net.accept.socket_options import SocketOptions
 from kbroker.net.rate_limited_log import RateLimitedLog
 
@@ -101,7 +101,7 @@ class Acceptor:
         backlog = _backlog(self._config)
         ports = {}
         for site, endpoint, at in endpoints(self._config):
-            self._listening.append(listen(at, backlog))
+            self._listening.append(listen(at, backlog, is_alone(self._config, endpoint)))
             self._endpoints.append(endpoint)
             self._sites.append(site)
             self._prepared.append(self._options.prepare_listening(self._listening[-1]))

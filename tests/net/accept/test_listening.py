@@ -2,12 +2,13 @@
 
 import errno
 import socket
+from typing import Any
 
 import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
-from kbroker.net.accept.listening import endpoints, listen
+from kbroker.net.accept.listening import endpoints, is_alone, listen
 
 
 def _config(listeners: str, **more: str) -> BrokerConfig:
@@ -51,3 +52,41 @@ def test_a_listener_without_a_host_takes_ipv4_clients() -> None:
         assert not listening.getblocking()
         with socket.create_connection(("127.0.0.1", listening.getsockname()[1]), timeout=60):
             pass
+
+
+def test_all_addresses_of_ipv6_take_ipv4_clients_as_in_java() -> None:
+    with listen(_first(_config("PLAINTEXT://[::]:0")), 1) as listening:
+        for host in ("127.0.0.1", "::1"):
+            with socket.create_connection((host, listening.getsockname()[1]), timeout=60):
+                pass
+
+
+def test_listeners_of_ipv4_and_ipv6_share_a_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    protocols = {"listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT"}
+    config = _config(f"IN://[::]:{port},OUT://0.0.0.0:{port}", **protocols)
+    sockets = [listen(at, 1, is_alone(config, endpoint)) for _, endpoint, at in endpoints(config)]
+    assert [each.family for each in sockets] == [socket.AF_INET6, socket.AF_INET]
+    for each in sockets:
+        each.close()
+
+
+@pytest.mark.parametrize(("addresses", "chosen"), [(["::1"], "::1"), (["::1", "127.0.0.1"], "127.0.0.1")])
+def test_a_name_stands_for_an_address_of_ipv4_if_it_has_one(
+    addresses: list[str], chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = socket.getaddrinfo
+
+    def of_name(host: str, *args: Any, **named: Any) -> list[Any]:
+        hosts = addresses if host == "broker.lan" else [host]
+        return [found for each in hosts for found in real(each, *args, **named)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", of_name)
+    with listen(_first(_config("PLAINTEXT://broker.lan:0")), 1) as listening:
+        assert listening.getsockname()[0] == chosen
+
+
+def test_a_name_without_an_address_is_named() -> None:
+    with pytest.raises(OSError, match=r"PLAINTEXT://no-such-host\.invalid:0: Name or service not known"):
+        listen(_first(_config("PLAINTEXT://no-such-host.invalid:0")), 1)
