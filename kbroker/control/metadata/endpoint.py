@@ -1,5 +1,7 @@
 """The advertised addresses of listeners, here and at the other replica sites."""
 
+import functools
+import logging
 import socket
 
 from msgspec.structs import replace
@@ -10,11 +12,30 @@ from kbroker.ipc.child import ChildContext
 
 ANY = ("", "0.0.0.0", "::")
 
+log = logging.getLogger(__name__)
+
+
+@functools.cache
+def own_name() -> str:
+    """This host's name, which clients get for an empty host. It is logged if it has no address here:
+    they may have none for it, either."""
+    name = socket.getfqdn()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError as error:
+        log.warning(
+            "clients get this host's name %s as the broker's address, but it has no address here (%s): set "
+            "advertised.listeners to a name or an address that they can reach",
+            name,
+            error.strerror,
+        )
+    return name
+
 
 def advertised_endpoint(endpoint: Endpoint, bound_port: int) -> Endpoint:
     """The advertised address with its gaps filled: the bound port for port 0, this host's name for
     an empty host."""
-    host = socket.getfqdn() if endpoint.host in ANY else endpoint.host
+    host = own_name() if endpoint.host in ANY else endpoint.host
     return replace(endpoint, host=host, port=endpoint.port or bound_port)
 
 
