@@ -27,6 +27,8 @@ MIN_SHARE_S = 1.0
 A and AAAA records do."""
 _NO_HOST = re.compile(r"[/\[\]\s]")
 """In no name and no address of a host: what is left of a URL, or of half an IPv6 address."""
+_ADVERTISED = re.compile(r"(\S+)/\d+: ((?:Failed to resolve|Connect to) .*?)(?: \(after \d+ms in .*)?")
+"""A broker that librdkafka knows by its node id: its address is that of an answer, not of -b."""
 _UNKNOWN_SETTING = re.compile(r'No such configuration property: "([^"]*)"')
 _NO_KERBEROS = "No provider for SASL mechanism GSSAPI"
 _MECHANISMS = "set PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
@@ -55,6 +57,7 @@ class Connection:
         self._admin: AdminClient | None = None
         self._proved = False
         self._reached = ""
+        self._advertised = ""
         self._refusals = Refusals()
         self._log = logging.getLogger("kbroker.cli.librdkafka")
         self._log.addHandler(logging.NullHandler())
@@ -194,6 +197,13 @@ class Connection:
             protocol = self.settings.get("security.protocol")
             raise Unreachable(f"no answer of {address}: is {protocol} the protocol of this listener?")
 
+    def add_reason(self, failure: CommandFailed) -> None:
+        """Add the address that the broker advertises to the message of a failure, if that is what
+        cannot be reached."""
+        if self._admin is not None:
+            self._admin.poll(0)  # takes notes of its errors
+        failure.message += self._advertised
+
     def _client(self, kind: Callable[..., Any], more: Mapping[str, Any]) -> Any:
         """A client of librdkafka. more: settings that override the file's. Raises UsageFailed for a
         setting in the file that librdkafka does not know, and for a missing sasl.mechanism."""
@@ -218,6 +228,8 @@ class Connection:
 
     def _note_error(self, error: object) -> None:
         self.last_error = str(getattr(error, "str", lambda: error)())
+        if found := _ADVERTISED.fullmatch(self.last_error):
+            self._advertised = f"; no connection to {found[1]}, which the broker advertises: {found[2]}"
         self._refusals.note(getattr(error, "name", str)(), self.last_error)
 
 

@@ -12,7 +12,7 @@ import typer
 from kbroker.cli import client_properties
 from kbroker.cli.completion import complete_group, complete_topic
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
-from kbroker.cli.failures import UsageFailed
+from kbroker.cli.failures import UsageFailed, explain
 from kbroker.cli.long_names import checks_of, refuse_long
 from loadtest.examples import examples as examples
 
@@ -107,7 +107,17 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
         refuse_long(bounded, arguments)
         settings = client_properties.read(command_config) if command_config else {}
         address = bootstrap or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
-        command(Connection(address, settings, timeout_s, command_config), **arguments)  # type: ignore[call-arg]
+        connection = Connection(address, settings, timeout_s, command_config)
+        try:
+            command(connection, **arguments)  # type: ignore[call-arg]
+        except Exception as error:
+            failure = explain(error)
+            if failure is None or failure.error is not None or isinstance(failure, UsageFailed):
+                raise
+            connection.add_reason(failure)
+            if failure is error:
+                raise
+            raise failure from error
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -3,7 +3,11 @@
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
+from kbroker.cli.connection import Connection
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.failures import Unreachable
 from tests.certificates import certificate
 from tests.cli.client_settings import SECURE, settings
 from tests.cli.conftest import Shell
@@ -64,3 +68,37 @@ def test_an_address_that_is_no_listener_is_followed_by_the_next(
     alone = shell(*command, "-b", f"{other},127.0.0.1:1", "--timeout", 120, code=3).stderr
     assert f"kbroker: {other} speaks HTTP" in alone
     assert "cannot connect to 127.0.0.1:1: Connection refused" in alone
+
+
+RESOLVE = "Failed to resolve 'lost:9092': Name or service not known"
+CONNECT = "Connect to ipv4#10.0.0.7:1 failed: Connection refused"
+BEHIND = "late; no connection to {}, which the broker advertises: {}"
+
+
+@pytest.mark.parametrize(
+    ("noted", "said"),
+    [
+        (f"lost:9092/1: {RESOLVE} (after 3ms in state CONNECT)", BEHIND.format("lost:9092", RESOLVE)),
+        (f"h:1/7: {CONNECT} (after 0ms in state CONNECT, 3 identical)", BEHIND.format("h:1", CONNECT)),
+        (f"h:1/bootstrap: {CONNECT}", "late"),
+    ],
+)
+def test_an_advertised_address_that_cannot_be_reached_is_the_reason(noted: str, said: str) -> None:
+    connection = Connection("127.0.0.1:1", {}, 1.0)
+    connection._note_error(KafkaError(KafkaError._RESOLVE, noted))
+    failure = Unreachable("late")
+    connection.add_reason(failure)
+    assert failure.message == said
+
+
+@pytest.mark.compat
+def test_a_command_names_the_advertised_address_that_it_cannot_reach(
+    shell: Shell, broker_factory: BrokerFactory
+) -> None:
+    node = broker_factory({"advertised.listeners": "PLAINTEXT://no-such-host.invalid:9092"})
+    at = ("-b", node.bootstrap)
+    assert shell("topics", "list", *at).lines
+    for line in (("topics", "create", "t"), ("produce", "t")):
+        done = shell(*line, *at, "--timeout", "3", stdin=b"x\n", code=ExitCode.UNREACHABLE)
+        (reason,) = done.stderr.splitlines()
+        assert "no connection to no-such-host.invalid:9092, which the broker advertises: Failed" in reason
