@@ -8,6 +8,7 @@ runs.
 import asyncio
 import logging
 import socket
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -308,6 +309,9 @@ def main(context: ChildContext, dispatch: Callable[[Services], Dispatch], coordi
         )
     except StoreError as error:
         log.error("%s", error)
+        raise SystemExit(EXIT_CANNOT_START) from error
+    except sqlite3.Error as error:  # such as of a full disk
+        log.error("the store failed, kbroker.db in %s: %s", ", ".join(context.log_dirs), error)
         raise SystemExit(EXIT_CANNOT_START) from error
 
     async def serve() -> None:

@@ -4,9 +4,11 @@ answered."""
 import asyncio
 import errno
 import logging
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
@@ -22,6 +24,7 @@ from kbroker.control.store.change import Change, Deletion
 from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
 from kbroker.ipc.block import pack_peer, peer_of
+from kbroker.ipc.child import EXIT_CANNOT_START
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.wire import frame_block, pack
 from kbroker.log import files
@@ -291,3 +294,23 @@ def test_a_network_process_gets_the_verdict_on_a_transaction(
         assert [tuple(each) for each in found] == [(5, "text")]
 
     play(Stage(tmp_path), scene)
+
+
+def test_a_store_that_fails_ends_the_start_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def build(*_: object) -> NoReturn:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(state, "build", build)
+    for name in ("advertised_endpoints", "site_endpoints"):
+        monkeypatch.setattr(worker, name, lambda _: {})
+    nothing: Any = None
+    context: Any = SimpleNamespace(
+        shared=None, config=None, cluster_id="", log_dirs=(str(tmp_path),), directory_ids={}, clean_dirs=()
+    )
+    with pytest.raises(SystemExit) as end:
+        worker.main(context, nothing, nothing)
+    assert end.value.code == EXIT_CANNOT_START
+    assert caplog.messages == [f"the store failed, kbroker.db in {tmp_path}: database or disk is full"]
+    assert caplog.records[0].exc_info is None
