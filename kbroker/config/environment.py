@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from kbroker.config.properties import is_utf8
 from kbroker.config.setting import ConfigError
 
 PREFIX = "KAFKA_"
@@ -56,9 +57,14 @@ def setting_of(variable: str) -> str | None:
 
 
 def settings(environment: Mapping[str, str], secrets: Path = SECRETS) -> dict[str, str]:
-    """The settings of all variables, by name. Raises ConfigError if a file cannot be read."""
-    named = ((setting_of(variable), value) for variable, value in environment.items())
-    found = {name: value for name, value in named if name is not None}
+    """The settings of all variables, by name. Raises ConfigError for a value that is not UTF-8, and
+    if a file cannot be read."""
+    found = {}
+    for variable, value in environment.items():
+        if (name := setting_of(variable)) is not None:
+            if not is_utf8(value):
+                raise ConfigError(f"{variable}: not UTF-8")
+            found[name] = value
     for variable, name in STORES.items():
         if file := environment.get(variable):
             found[name] = str(secrets / file)

@@ -75,8 +75,20 @@ def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise ConfigError("--override: expected key=value")  # and the text may be a password
+        if not is_utf8(override):
+            raise ConfigError(f"--override {ascii(key.strip())[1:-1]}: not UTF-8")
         pairs[key.strip()] = value
     return pairs
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text of the command line or the environment is UTF-8: other bytes are half
+    surrogate pairs in it, which no file and no store takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _logical_lines(text: str) -> Iterator[str]:

@@ -102,3 +102,8 @@ def test_a_compose_file_written_for_apache_kafka_gives_valid_settings() -> None:
     assert [(one.host, one.port) for one in config.listeners] == [("localhost", 9092)]
     assert config.get_int("num.partitions") == 3
     assert all("has no effect" in warning for warning in warnings)
+
+
+def test_a_value_that_is_not_utf8_is_refused_without_it() -> None:
+    with pytest.raises(ConfigError, match=r"^KAFKA_LOG_DIRS: not UTF-8$"):
+        environment.settings({"KAFKA_LOG_DIRS": "/d\udcffta", "OTHER": "\udcff"})

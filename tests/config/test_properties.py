@@ -85,6 +85,12 @@ def test_overrides_are_key_value() -> None:
             properties.parse_overrides([bad])
 
 
+@pytest.mark.parametrize(("override", "key"), [("log.dirs=/d\udcff", "log.dirs"), ("a\udcff=b", r"a\\udcff")])
+def test_an_override_that_is_not_utf8_is_refused_without_its_value(override: str, key: str) -> None:
+    with pytest.raises(ConfigError, match=f"^--override {key}: not UTF-8$"):
+        properties.parse_overrides([override])
+
+
 def test_a_mark_of_the_byte_order_is_no_part_of_the_first_key(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("log.dirs=/data\r\nnum.partitions=3\r\n", encoding="utf-8-sig", newline="")
