@@ -171,7 +171,7 @@ def decoder_of(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
 
 def _print_all(reader: Reader, render: Part, decoder: Decoder | None, tail: int | None) -> tuple[int, int]:
     """Prints every record and commits it; returns (records, bytes of keys and values)."""
-    if reader.waits and sys.stdout.isatty():
+    if reader.waits and sys.stderr.isatty():  # also of one who pipes the records into jq
         say(WAITING)
     return print_records(reader, reader if tail is None else _last(reader, tail), render, decoder)
 

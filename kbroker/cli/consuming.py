@@ -93,19 +93,29 @@ class Reader:
     def __iter__(self) -> Iterator[list[Shown]]:
         left = self.bounds.max_messages
         idle_since = answered_at = time.monotonic()
+        has_joined = self._assigned
         while not (self._stopping or self._at_end()) and (left is None or left > 0):
             records = self._take(left)
             now = time.monotonic()
+            if self._assigned and not has_joined:
+                has_joined, idle_since = True, now
             if records:
                 left = None if left is None else left - len(records)
                 yield records
                 idle_since = answered_at = time.monotonic()  # the output may have been slow
-            elif (limit := self.bounds.idle_timeout_s) is not None and now - idle_since > limit:
+            elif (limit := self._idle_limit_s(has_joined)) is not None and now - idle_since > limit:
                 return
             elif self._bounded and now - answered_at > self.broker.timeout_s:
                 # else a reader that must end would wait for a dead broker
                 check_reachable(self.broker, self.consumer)
                 answered_at = time.monotonic()
+
+    def _idle_limit_s(self, has_joined: bool) -> float | None:
+        """The time without a record after which the reader ends. A group's first rebalance, in
+        which nothing can arrive, has at least the time for an answer: a broker waits 3 s for more
+        members (group.initial.rebalance.delay.ms)."""
+        limit = self.bounds.idle_timeout_s
+        return limit if limit is None or has_joined else max(limit, self.broker.timeout_s)
 
     def printed(self) -> None:
         """Mark the records returned so far as printed: they may be committed."""

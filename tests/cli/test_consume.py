@@ -34,11 +34,15 @@ def test_a_reader_from_the_end_stops_at_once(cli: Shell, filled: str) -> None:
     assert cli("consume", filled, "--offset", "latest", *END).stdout == b""
 
 
-def test_a_reader_that_waits_says_so_on_a_terminal(cli: Shell, filled: str, target: Target) -> None:
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_a_reader_that_waits_says_so_on_a_terminal(
+    cli: Shell, filled: str, target: Target, is_piped: bool
+) -> None:
     """Without a start it prints nothing of a topic that is full."""
     terminal, other_end = pty.openpty()
     consume = [sys.executable, "-m", "kbroker", "consume", filled, "-b", target.bootstrap]
-    with program(consume, stdout=other_end, stderr=other_end) as running:
+    stdout = subprocess.DEVNULL if is_piped else other_end
+    with program(consume, stdout=stdout, stderr=other_end) as running:
         os.close(other_end)
         assert os.read(terminal, 1000).startswith(b"waiting for new records; --from-beginning")
         running.send_signal(signal.SIGINT)

@@ -66,6 +66,7 @@ def test_a_slow_output_is_no_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consuming, "time", SimpleNamespace(monotonic=lambda: now_s))
     reader: Any = Reader.__new__(Reader)
     reader.bounds, reader._stopping, reader._take = Bounds(idle_timeout_s=5), False, take
+    reader._assigned = True
     read = []
     for records in reader:
         read += records
@@ -318,5 +319,26 @@ def test_an_idle_reader_ends_after_its_time_and_not_at_it(monkeypatch: pytest.Mo
 
     reader: Any = Reader.__new__(Reader)
     reader.bounds, reader._stopping, reader._take = Bounds(idle_timeout_s=5), False, take
+    reader._assigned = True
     assert list(reader) == []
     assert taken == [None, None]
+
+
+@pytest.mark.parametrize(("joins_at_s", "ends_at_s"), [(4.0, 7.0), (100.0, 16.0)])
+def test_idle_time_begins_when_the_group_has_joined(
+    joins_at_s: float, ends_at_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    reader: Any = Reader.__new__(Reader)
+
+    def take(_left: int | None) -> list[str]:
+        nonlocal now_s
+        now_s += 1.0
+        reader._assigned = now_s >= joins_at_s
+        return []
+
+    monkeypatch.setattr(consuming, "time", SimpleNamespace(monotonic=lambda: now_s))
+    reader.bounds, reader._stopping, reader._take = Bounds(idle_timeout_s=2), False, take
+    reader.broker, reader._assigned = SimpleNamespace(timeout_s=15.0), False
+    assert list(reader) == []
+    assert now_s == ends_at_s
