@@ -35,22 +35,26 @@ app = typer.Typer(
 )
 
 
+Pattern = Annotated[
+    str | None,
+    typer.Argument(help="Regular expression that must match the whole name.", show_default=False),
+]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="WORD",
+        help="Only groups in this state, for example Stable or Empty; repeatable.",
+    ),
+]
+
+
 @app.command("list", epilog=examples("kbroker groups list", "kbroker groups list --state Empty --json"))
 @connected
 def list_groups(
     broker: Connection,
-    pattern: Annotated[
-        str | None,
-        typer.Argument(help="Regular expression that must match the whole name.", show_default=False),
-    ] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--state",
-            metavar="WORD",
-            help="Only groups in this state, for example Stable or Empty; repeatable.",
-        ),
-    ] = None,
+    pattern: Pattern = None,
+    state: State = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,9 +66,20 @@ def list_groups(
     json: AsJson = False,
 ) -> None:
     """List groups with their type and state."""
+    show_groups(broker, pattern, state, known_words("--type", kind, GROUP_TYPES), json)
+
+
+def show_groups(
+    broker: Connection,
+    pattern: str | None,
+    state: Sequence[str] | None,
+    kinds: Sequence[str],
+    json: bool,
+) -> None:
+    """Print the groups whose name matches, of these states and types (none: of all). Raises
+    UsageFailed."""
     matches = name_matcher(pattern)
     states = known_words("--state", state, GROUP_STATES)
-    kinds = known_words("--type", kind, GROUP_TYPES)
     with broker.kafka_python_admin() as admin:
         found = admin.list_groups()
     groups = [

@@ -15,7 +15,7 @@ from kbroker.cli.failures import (
     check_answer,
     raise_first,
 )
-from kbroker.cli.groups import delete_groups
+from kbroker.cli.groups import Pattern, State, delete_groups, show_groups
 from kbroker.cli.options import AsJson, GroupId, GroupIds, Topics, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, printed, say
 from kbroker.cli.own_requests import ask_coordinator
@@ -39,8 +39,20 @@ from kbroker.protocol.api_keys import ApiKey
 app = typer.Typer(
     name="share-groups",
     no_args_is_help=True,
-    help="Describe and change share groups, and consume with them. `groups list --type share` lists them.",
+    help="List, describe and change share groups, and consume with them.",
 )
+
+
+@app.command(
+    "list",
+    epilog=examples("kbroker share-groups list", "kbroker share-groups list 'mail.*' --state Empty --json"),
+)
+@connected
+def list_share_groups(
+    broker: Connection, pattern: Pattern = None, state: State = None, json: AsJson = False
+) -> None:
+    """List share groups with their state: `groups list --type share`."""
+    show_groups(broker, pattern, state, ["share"], json)
 
 
 @app.command(

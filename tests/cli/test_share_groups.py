@@ -44,6 +44,18 @@ def consumed(cli: Shell, target: Target, topic: str, group: str) -> str:
     return topic
 
 
+def test_share_groups_are_listed_without_others(cli: Shell, topic: str, group: str) -> None:
+    cli("consume", topic, "--group", f"{group}-classic", "--idle-timeout", 3, "-q")
+    assert f"{group}-classic" in cli("groups", "list").text
+    cli("share-groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute")
+    rows = cli("share-groups", "list", "--json").json
+    assert rows == cli("groups", "list", "--type", "share", "--json").json
+    assert [row["state"] for row in rows if row["group"] == group] == ["Empty"]
+    assert f"{group}-classic" not in cli("share-groups", "list", f"{group}.*").text
+    assert cli("share-groups", "list", group, "--state", "stable").lines == ["GROUP  TYPE  PROTOCOL  STATE"]
+    assert "expected one of" in cli("share-groups", "list", "--state", "no", code=2).stderr
+
+
 def starts(cli: Shell, group: str) -> dict[int, tuple[int | None, int | None]]:
     (described,) = cli("share-groups", "describe", group, "--json").json
     return {row["partition"]: (row["start_offset"], row["lag"]) for row in described["offsets"]}
