@@ -139,6 +139,14 @@ def compiles() -> bool:
     return True
 
 
+def program_of(called: str) -> Path:
+    """The program that the service runs. called: the name by which this one runs; of `python -m
+    kbroker` it is a module, which cannot be executed."""
+    if Path(called).name == "__main__.py":
+        return Path(sys.executable).with_name("kbroker").absolute()
+    return Path(shutil.which(called) or called).absolute()
+
+
 def is_in(path: Path, folders: Iterable[Path]) -> bool:
     """Whether a path is one of the folders, or lies in one."""
     return any(path.is_relative_to(folder) for folder in folders)
@@ -257,7 +265,7 @@ def systemd(
     The service keeps its data in log.dirs of the settings, by default in /var/lib/kbroker."""
     pairs = {} if settings is None else _read(settings)
     folders, keys = folders_of(pairs), key_files(pairs)
-    program = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
+    program = program_of(sys.argv[0])
     files = [] if settings is None else [settings.absolute()]
     text = unit(program, str(files[0]) if files else "", folders, compiles())
     for remark in remarks(program, *files, *(key for key in keys if os.path.exists(key))):  # noqa: PTH110

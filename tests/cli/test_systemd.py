@@ -2,12 +2,13 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from kbroker.cli.serve import EXIT_CONFIG
-from kbroker.cli.systemd import foreign, remarks, unit
+from kbroker.cli.systemd import foreign, program_of, remarks, unit
 from kbroker.kernels.linking import object_image, shared_image
 from kbroker.kernels.linking.areas import PAGE
 from kbroker.kernels.linking.shared_image import PREFACE
@@ -215,3 +216,9 @@ def test_systemd_finds_it_closed(tmp_path: Path) -> None:
     if "Unknown" in done.stderr or "unrecognized" in done.stderr:
         pytest.skip("this systemd-analyze knows no --offline")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+
+
+def test_a_module_that_runs_stands_for_the_program_beside_its_interpreter(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("kbroker")
+    assert program_of("/opt/kbroker/lib/python3.11/site-packages/kbroker/__main__.py") == program.absolute()
+    assert program_of(str(tmp_path / "kbroker")) == tmp_path / "kbroker"
