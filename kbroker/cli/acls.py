@@ -16,6 +16,7 @@ from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
 from kbroker.cli.output import print_json, print_table, say
 from kbroker.config import acls
 from kbroker.config.acls import Acl, AclFilter
+from kbroker.config.client_network import literal
 from kbroker.config.counts import counted
 
 app = typer.Typer(name="acls", no_args_is_help=True, help="Show and change access rights (ACLs).")
@@ -27,7 +28,8 @@ def _principals(option: typer.CallbackParam, names: Names) -> Names:
     """Refuse names without a type, as kafka-acls does: no ACL has such a principal. Raises
     UsageFailed."""
     for name in names or ():
-        if ":" not in name and not (option.name == "user_principal" and name == acls.WILDCARD):
+        kind, _, of_kind = name.partition(":")
+        if not (kind and of_kind) and not (option.name == "user_principal" and name == acls.WILDCARD):
             raise UsageFailed(f"--{(option.name or '').replace('_', '-')} {name}: expected User:NAME")
     return names
 
@@ -74,6 +76,17 @@ Principal = Annotated[
 Host = Annotated[
     Names, typer.Option("--host", metavar="ADDRESS", help="The client's address; * is any; repeatable.")
 ]
+
+
+def _addresses(hosts: Names) -> list[str]:
+    """The hosts of new ACLs: an ACL of a network or of a name would match no client, and deny
+    nothing. Raises UsageFailed."""
+    for host in hosts or ():
+        if host != acls.WILDCARD and literal(host) is None:
+            raise UsageFailed(
+                f"--host {host}: expected an address or *, as 10.0.0.9: no client would match a network or a name"
+            )
+    return hosts or [acls.WILDCARD]
 
 
 class Operation(StrEnum):
@@ -251,6 +264,7 @@ def add(
     if not principal:
         raise UsageFailed("give --principal User:NAME")
     _refuse_idle_prefix(prefixed, resources)
+    hosts = _addresses(host)
     entries = [
         Acl(
             kind,
@@ -263,7 +277,7 @@ def add(
         )
         for kind, name, what in new_acls
         for who in principal
-        for where in host or [acls.WILDCARD]
+        for where in hosts
     ]
     create_acls(broker, entries)
     say(f"{counted(len(entries), 'ACL')} added")

@@ -56,6 +56,13 @@ WITHOUT_BROKER = [
     ("acls remove --principal alice --yes", 2, "--principal alice: expected User:NAME"),
     ("acls add --principal alice --topic t -o read", 2, "--principal alice: expected User:NAME"),
     ("acls add --principal User:ops --user-principal etl -o create-tokens", 2, "expected User:NAME"),
+    ("acls add --principal User: --topic t -o read", 2, "--principal User:: expected User:NAME"),
+    (
+        "acls add --principal User:a --topic t -o all --deny --host 10.0.0.0/8",
+        2,
+        "--host 10.0.0.0/8: expected an address or *",
+    ),
+    ("acls add --principal User:a --topic t -o read --host desk", 2, "--host desk: expected an address or *"),
     ("topics delete-records t", 2, "expected TOPIC:PARTITION:OFFSET"),
     ("topics delete-records t:4294967296:1 --yes", 2, "too large"),
     ("topics delete-records t:0:99999999999999999999 --yes", 2, "too large"),
