@@ -54,6 +54,16 @@ def test_an_error_with_a_long_name_fits_a_phone(page: Page) -> None:
     page.browser.problems.clear()  # the browser notes each answer of 404
 
 
+def test_an_order_by_names_ascends_and_one_by_numbers_descends(page: Page) -> None:
+    shown = "[...document.querySelectorAll('main th[aria-sort]')].map(e => [e.ariaSort, e.innerText])"
+    page.show("topics")
+    assert page.browser.run(shown) == [["ascending", "Topic ↑"]]
+    page.click("Size")
+    page.browser.wait(f"JSON.stringify({shown}) === JSON.stringify([['descending', 'Size ↓']])")
+    page.show("groups")
+    assert page.browser.run(shown) == [["descending", "Lag ↓"]]
+
+
 @pytest.mark.parametrize("width", [360, 640, 900])
 def test_a_name_breaks_between_its_words(page: Page, width: int) -> None:
     page.browser.size(width, 740)

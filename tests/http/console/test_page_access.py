@@ -119,6 +119,21 @@ def test_a_quota_of_an_address_has_the_limit_of_addresses(page: Page, console: S
     )
 
 
+def test_a_quota_of_all_others_is_not_that_of_a_user_named_default(page: Page, console: Service) -> None:
+    for name, rate in (("default", 1000), (None, 2000)):
+        change = {"entity": {"user": name}, "values": {"producer_byte_rate": rate}}
+        assert console.change("/api/quotas", **change)[0] == 200
+    page.show("quotas")
+    page.browser.wait("document.querySelectorAll('main tbody tr').length === 2")
+    names = page.browser.run("[...document.querySelectorAll('main td .name')].map(e => e.innerText)")
+    assert sorted(names) == ["<default>", "default"]
+    keys = "new Set([...document.querySelectorAll('main tbody tr')].map(e => e.dataset.key)).size"
+    assert page.browser.run(keys) == 2
+    for name in ("default", None):
+        change = {"entity": {"user": name}, "values": {"producer_byte_rate": None}}
+        assert console.change("/api/quotas", **change)[0] == 200
+
+
 def test_a_limit_that_is_refused_stays_in_its_dialog(page: Page, console: Service) -> None:
     page.show("quotas")
     page.click("New quota")

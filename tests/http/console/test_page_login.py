@@ -189,7 +189,7 @@ def test_quotas_have_their_entities_and_units(page: Page) -> None:
     shown = rows_without_buttons(page)
     assert shown == {
         "ip 10.0.0.7 new connections 5/s",
-        "client-id default user anna request time 150% produce 2.0 MB/s",
+        "client-id <default> user anna request time 150% produce 2.0 MB/s",
     }
 
 

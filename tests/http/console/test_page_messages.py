@@ -62,6 +62,8 @@ def test_messages_start_at_a_time_of_the_readers_zone(page: Page, events: str) -
         shows(page, 4, 5, 6, 7, 8, 9)
         first = page.browser.run("document.querySelector('.message > summary').children[0].textContent")
         assert first == "2023-11-15 03:47:20.000"
+        in_utc = page.browser.run("document.querySelector('.message > summary').children[0].title")
+        assert in_utc == "2023-11-14T22:17:20.000Z"
         page.choose("From", "2023-11-15T03:50:00")
         shows(page, 7, 8, 9)
     finally:

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.http.console.browser import IN_A_BROWSER
 from tests.http.console.page import Page
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.compat, IN_A_BROWSER]
@@ -200,7 +201,15 @@ def test_rows_that_change_places_are_the_same_rows(page: Page) -> None:
     page.browser.run("document.getElementById('box').remove()")
 
 
-def test_a_page_has_one_stream_and_none_while_it_is_hidden(page: Page) -> None:
+HIDE = (
+    "Object.defineProperty(document, 'hidden', { value: true, configurable: true });"
+    "document.dispatchEvent(new Event('visibilitychange'))"
+)
+SEE = "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
+
+
+@pytest.mark.parametrize("section", ["Groups", "Overview"])
+def test_a_page_has_one_stream_and_none_while_it_is_hidden(page: Page, section: str) -> None:
     page.show("topics")
     page.browser.run(
         """window.streams = [];
@@ -208,18 +217,44 @@ def test_a_page_has_one_stream_and_none_while_it_is_hidden(page: Page) -> None:
           constructor(...given) { super(...given); window.streams.push(this); } };
         undefined"""
     )
-    page.click("Groups")
+    page.click(section)
     page.browser.wait("window.streams.length === 1 && window.streams[0].readyState === 1")
-    page.browser.run(
-        "Object.defineProperty(document, 'hidden', { value: true, configurable: true });"
-        "document.dispatchEvent(new Event('visibilitychange'))"
-    )
+    page.browser.run(HIDE)
     assert page.browser.run("window.streams.map((each) => each.readyState)") == [2]
-    page.browser.run("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    page.browser.run(SEE)
     page.browser.wait("window.streams.length === 2 && window.streams[1].readyState === 1")
     page.click("Quotas")
     page.browser.wait("window.streams.length === 3 && window.streams[2].readyState === 1")
     assert page.browser.run("window.streams.map((each) => each.readyState)") == [2, 2, 1]
+
+
+def test_charts_that_were_not_seen_have_the_points_of_that_time(page: Page) -> None:
+    page.show("topics")
+    page.browser.run(
+        """window.plots = []; window.RealPlot = window.uPlot;
+        window.uPlot = function (...given) {
+          const made = new window.RealPlot(...given); window.plots.push(made); return made; };
+        undefined"""
+    )
+    page.click("Overview")
+    page.browser.wait("window.plots.length === 4 && window.plots[0].data[0].length > 1")
+    page.browser.run(HIDE)
+    last = page.browser.run("window.plots[0].data[0].at(-1)")
+    times = (
+        "fetch('/api/overview').then(it => it.json()).then(it => it.history.map(each => each.at_ms / 1000))"
+    )
+    missed: list[float] = []
+
+    def are_missed() -> bool:
+        missed[:] = [at for at in page.browser.run(times) if at > last]
+        return len(missed) >= 3
+
+    eventually(are_missed)
+    assert page.browser.run("window.plots[0].data[0].at(-1)") == last
+    page.browser.run(SEE)
+    page.browser.wait(f"{json.dumps(missed)}.every(at => window.plots[0].data[0].includes(at))")
+    charted = page.browser.run("window.plots[0].data[0]")
+    assert charted == sorted(set(charted))
 
 
 def test_the_page_of_an_unreachable_group_shows_an_error(page: Page) -> None:

@@ -36,7 +36,7 @@ export function fill(element, ...children) {
   if (called) [...element.querySelectorAll("a, button")].find((one) => name(one) === called)?.focus({ preventScroll: true });
   return element;
 }
-const name = (element) => `${element.tagName} ${element.getAttribute("href") ?? element.textContent.replace(" ↓", "")}`;
+const name = (element) => `${element.tagName} ${element.getAttribute("href") ?? element.textContent.replace(/ [↑↓]$/, "")}`;
 
 // Changes what an element holds to what it shall hold now. Elements that stay keep the focus, scroll positions and marks.
 export function update(element, ...children) {
@@ -123,6 +123,12 @@ export function time(at) {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)}`;
 }
 
+// The same in UTC, as the broker's log and the kbroker command have it; null where `time` shows no date.
+export function utc(at) {
+  const date = new Date(at ?? NaN);
+  return at < 0 || Number.isNaN(date.getTime()) ? null : date.toISOString();
+}
+
 // A name with its breaks: a narrow place breaks it after a dot, a dash or an underscore, not inside a word.
 export const broken = (text) => String(text).split(/(?<=[._-])(?=[^._-])/).map((part, number) => [number > 0 && h("wbr"), part]);
 
@@ -147,12 +153,15 @@ export function head(title, { facts = [], actions = [], crumb } = {}) {
     actions.length > 0 && h("div", { class: "actions" }, actions));
 }
 
+// A list has the largest numbers first, and names from A on.
+const way = (column) => (column.number ? { order: "descending", arrow: " ↓" } : { order: "ascending", arrow: " ↑" });
+
 // columns: {title, label, cell, number, sort}; label: names a column without a title to screen readers; go: the address a
 // row leads to; key: a text by which `update` finds a row again, else that address; label: where the table scrolls and holds nothing that takes the focus. Roles are written out: on a phone a row is a block, and browsers then forget what a table is.
 export function table(columns, rows, { go, key, order, onsort, label } = {}) {
   const header = columns.map((column) => h("th", { role: "columnheader", class: [column.number && "n", column.sort && onsort && "sort"].filter(Boolean).join(" "), scope: "col",
-    "aria-sort": order && column.sort === order ? "descending" : null },
-  column.sort && onsort ? h("button", { type: "button", onclick: () => onsort(column.sort) }, column.title, order === column.sort ? " ↓" : "") : column.title || h("span", { class: "unseen" }, column.label)));
+    "aria-sort": order && column.sort === order ? way(column).order : null },
+  column.sort && onsort ? h("button", { type: "button", onclick: () => onsort(column.sort) }, column.title, order === column.sort ? way(column).arrow : "") : column.title || h("span", { class: "unseen" }, column.label)));
   const body = rows.map((row) => {
     const address = go?.(row);
     const follow = (event) => { if (!event.target.closest("a,button,input") && !getSelection().toString()) location.hash = address; };

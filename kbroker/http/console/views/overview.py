@@ -1,8 +1,12 @@
 """The overview, its history, and the broker's identity."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from kbroker import __version__
+from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, INT, NUMBER, NUMBERS, TEXT, Schema, fields, many, maybe
 from kbroker.http.console.visible import Visible
@@ -58,6 +62,14 @@ OVERVIEW = fields(
 )
 
 
+def addresses(config: BrokerConfig, ports: Mapping[str, int]) -> list[str]:
+    """NAME://host:port of each listener. ports: those that were bound."""
+    return [
+        str(replace(endpoint, port=ports.get(endpoint.listener, endpoint.port)))
+        for endpoint in config.listeners
+    ]
+
+
 def overview(request: Request) -> dict[str, Any]:
     """The broker, its last sample and the samples before."""
     sample = request.live.latest()
@@ -70,10 +82,7 @@ def overview(request: Request) -> dict[str, Any]:
         "version": __version__,
         "cluster_id": request.cluster_id,
         "node_id": request.config.node_id,
-        "bootstrap": [
-            f"{endpoint.listener}://{endpoint.host}:{request.ports.get(endpoint.listener, endpoint.port)}"
-            for endpoint in request.config.listeners
-        ],
+        "bootstrap": addresses(request.config, request.ports),
         "sample": _shown(sample, visible, lags),
         "history": history,
     }

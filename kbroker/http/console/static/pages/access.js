@@ -14,6 +14,7 @@ const LIMITS = {
 const OF_ADDRESS = ["connection_creation_rate"];
 const OF_CLIENT = Object.keys(LIMITS).filter((key) => !OF_ADDRESS.includes(key));
 const KINDS = { user: "User", "client-id": "Client id", ip: "Address" };
+const DEFAULT = "<default>"; // as Kafka's tools: a user may have the name default
 const FOR = [["user", "A user"], ["client-id", "A client id"], ["user client-id", "A user's client id"], ["ip", "An address"]];
 
 const button = (text, onclick, kind = "quiet") => h("button", { class: `button ${kind}`, type: "button", onclick }, text);
@@ -22,14 +23,14 @@ const changing = (cell) => (session.readonly ? [] : [{ title: "", label: "Change
 const adding = (text, onclick) => (session.readonly ? [] : [button(text, onclick, "main")]);
 const input = (attributes) => h("input", { type: "text", spellcheck: false, autocomplete: "off", ...attributes });
 const limit = (key, value) => (value === null ? "no limit" : (LIMITS[key]?.show ?? String)(value));
-const named = (entity) => entity.map((part) => `${part.type} ${part.name ?? "default"}`).join(", ");
+const named = (entity) => entity.map((part) => `${part.type} ${part.name ?? DEFAULT}`).join(", ");
 
 export const quotas = (context) => listing(context, {
-  title: "Quotas", where: path("quotas"), rows: "quotas", key: (row) => named(row.entity),
+  title: "Quotas", where: path("quotas"), rows: "quotas", key: (row) => JSON.stringify(row.entity),
   actions: adding("New quota", () => newQuota(context)),
   nothing: () => empty("No quotas", "No client is limited. kbroker quotas set limits users, client ids and addresses."),
   columns: [
-    { title: "For", cell: (row) => row.entity.map((part) => h("div", {}, h("span", { class: "muted" }, `${part.type} `), h("span", { class: "name" }, part.name ?? "default"))) },
+    { title: "For", cell: (row) => row.entity.map((part) => h("div", {}, h("span", { class: "muted" }, `${part.type} `), h("span", { class: "name" }, part.name ?? DEFAULT))) },
     { title: "Limits", cell: (row) => Object.entries(row.values).map(([key, value]) => h("div", {}, h("span", { class: "muted" }, `${LIMITS[key]?.title ?? key} `), limit(key, value))) },
     ...changing((row) => [button("Change", () => changeQuota(row, context)), " ", button("Remove", () => removeQuota(row, context))]),
   ],

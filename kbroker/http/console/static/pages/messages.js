@@ -1,5 +1,5 @@
 import { get, listen, path } from "../api.js";
-import { bytes, count, counted, empty, failed, fill, h, loading, panel, tag, time, update } from "../dom.js";
+import { bytes, count, counted, empty, failed, fill, h, loading, panel, tag, time, update, utc } from "../dom.js";
 import { choice, field } from "../dialog.js";
 
 const SHOWN = 500;
@@ -120,7 +120,7 @@ const flat = (data) => (data && data.encoding === "utf-8" ? data.text.slice(0, 4
 // whole: async, the record with as much of its value as the API gives
 function message(record, whole) {
   const details = h("details", { class: "message" }, h("summary", {},
-    h("span", { class: "mono soft" }, time(record.timestamp_ms)),
+    h("span", { class: "mono soft", title: utc(record.timestamp_ms) }, time(record.timestamp_ms)),
     h("span", { class: "mono muted", title: "partition:offset" }, `${record.partition}:${record.offset}`),
     h("span", { class: "mono" }, flat(record.key) || text(record.key)), h("span", { class: "mono soft" }, flat(record.value) || text(record.value))));
   details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(body(record, whole)); });

@@ -1,6 +1,7 @@
 import { get, listen, path } from "../api.js";
 import { Chart } from "../charts.js";
 import { bar, bytes, count, counted, empty, fill, full, h, head, marked, ms, panel, percent, rate, tag } from "../dom.js";
+import { whileSeen } from "./refresh.js";
 
 const KEPT = 300;
 // Each request has all stages of its API; they add up to its total.
@@ -12,9 +13,16 @@ const key = (color, text) => h("span", {}, h("i", { class: `swatch ${color}` }),
 const split = (text) => { const at = text.indexOf(" "); return at < 0 ? [text] : [text.slice(0, at), h("small", {}, text.slice(at + 1))]; };
 const tile = (title, value, note) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, split(value)), h("dd", { class: "note" }, note ?? "\u00a0"));
 
+// The points of the charts with those that the broker has: a page that was hidden, or had no stream, lacks some.
+export function merged(points, history) {
+  if (history.length === 0) return points;
+  const first = history[0].at_ms, last = history.at(-1).at_ms;
+  return [...points.filter((point) => point.at_ms < first), ...history, ...points.filter((point) => point.at_ms > last)].slice(-KEPT);
+}
+
 export async function overview({ signal, onleave }) {
   const found = await get("/api/overview", {}, signal);
-  const points = found.history.slice(-KEPT);
+  let points = merged([], found.history);
   const charts = [
     ["Throughput", [["in_bytes", "a", "in", true], ["out_bytes", "b", "out"]], rate, 10000],
     ["Latency, 99th percentile", [["produce_p99_ms", "a", "produce"], ["fetch_p99_ms", "b", "fetch"]], ms, 10],
@@ -48,16 +56,18 @@ export async function overview({ signal, onleave }) {
       panel("Largest lag", parts.groups, h("a", { href: "#/groups", class: "key" }, "all")), panel("Network", parts.network)),
     panel("Processes", parts.processes));
   draw(found.sample);
-  requestAnimationFrame(() => charts.forEach(([chart]) => chart.set(points)));
-  const close = listen(path("events"), {}, {
+  const plot = () => charts.forEach(([chart]) => chart.set(points));
+  requestAnimationFrame(plot);
+  async function catchUp() {
+    try { points = merged(points, (await get("/api/overview", {}, signal)).history); plot(); } catch { /* with the next stream */ }
+  }
+  whileSeen(onleave, () => listen(path("events"), {}, {
     sample: (sample) => {
-      points.push(chartPoint(sample));
-      if (points.length > KEPT) points.shift();
-      charts.forEach(([chart]) => chart.set(points));
+      points = merged(points, [chartPoint(sample)]);
+      plot();
       if (!marked(page)) draw(sample);
     },
-  }, (open) => fill(state, open ? tag("live", "dot good") : tag("connecting", "dot warn")));
-  onleave(close);
+  }, (open) => { fill(state, open ? tag("live", "dot good") : tag("connecting", "dot warn")); if (open) catchUp(); }));
   return page;
 }
 

@@ -8,23 +8,29 @@ const mayRedraw = (element) => !document.hidden && !document.querySelector("dial
 // Samples are a second apart, and come a little early at times.
 const SLACK_MS = 300;
 
-// Calls draw with samples, once in `every` ms at most; without a stream as often as the page tries to open it. A page that
-// is hidden has no stream: a browser has few connections for all pages of a server.
+// A stream of the page, or none while it is hidden: a browser has few connections for all pages of a server. open: starts
+// the stream and gives the function that ends it.
+export function whileSeen(onleave, open) {
+  let close = null;
+  function turn() {
+    close?.();
+    close = document.hidden ? null : open();
+  }
+  turn();
+  document.addEventListener("visibilitychange", turn);
+  onleave(() => { document.removeEventListener("visibilitychange", turn); close?.(); });
+}
+
+// Calls draw with samples, once in `every` ms at most; without a stream as often as the page tries to open it.
 export function follow({ onleave, signal }, element, draw, every) {
   if (signal.aborted) return; // the reader has left meanwhile
-  let close = null, due = performance.now() + every - SLACK_MS, busy = false;
+  let due = performance.now() + every - SLACK_MS, busy = false;
   async function tick() {
     if (busy || performance.now() < due || !mayRedraw(element)) return;
     busy = true;
     try { await draw(); } finally { busy = false; due = performance.now() + every - SLACK_MS; }
   }
-  function turn() {
-    close?.();
-    close = document.hidden ? null : listen(path("events"), {}, { sample: tick }, (open) => { if (!open) tick(); });
-  }
-  turn();
-  document.addEventListener("visibilitychange", turn);
-  onleave(() => { document.removeEventListener("visibilitychange", turn); close?.(); });
+  whileSeen(onleave, () => listen(path("events"), {}, { sample: tick }, (open) => { if (!open) tick(); }));
 }
 
 export async function refreshed(context, draw, every = 3000) {
