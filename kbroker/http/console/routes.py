@@ -52,6 +52,7 @@ ROUTES: tuple[Route, ...] = (
     Route("/api/groups", "Groups of all kinds, with their lag.", groups.groups, groups.GROUPS, tag="groups", query=(
         SEARCH, *PAGE,
         Parameter("kind", "Only groups of this kind.", choices=groups.KINDS),
+        Parameter("topic", "Only groups that read this topic, with their lag there.", pattern=TOPIC_NAME),
         Parameter("sort", "Order of the rows.", default="lag", choices=("lag", "name")))),
     Route("/api/groups/{group}", "A group with its members, committed offsets and lag.", groups.group, groups.GROUP,
           tag="groups", in_path=GROUP),

@@ -13,6 +13,7 @@ SECTIONS = {
     "topics": "orders",
     "topics/orders": "key-29",
     "topics/orders/partitions": "First offset",
+    "topics/orders/groups": "billing",
     "topics/orders/settings": "retention.ms",
     "groups": "billing",
     "groups/billing": "No consumer uses this group now.",

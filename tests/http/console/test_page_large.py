@@ -93,7 +93,7 @@ def test_a_message_of_megabytes_is_cut_and_shown_further_on_request(page: Page) 
     assert findings(page.browser) == []
 
 
-@pytest.mark.parametrize("tab", ["messages", "partitions", "settings"])
+@pytest.mark.parametrize("tab", ["messages", "partitions", "groups", "settings"])
 def test_a_topic_that_is_deleted_meanwhile_stays_with_a_notice(page: Page, node: KBroker, tab: str) -> None:
     name = f"doomed-{tab}-{os.getpid()}"
     admin = AdminClient({"bootstrap.servers": node.bootstrap})

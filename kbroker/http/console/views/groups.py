@@ -10,6 +10,7 @@ from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
 from kbroker.http.console.views import group_members
 from kbroker.http.console.visible import Visible
 from kbroker.http.group_lags import LogRanges, topics_of
+from kbroker.ipc.http_messages import GroupSummary
 from kbroker.metrics.group_lag import whole_topics
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.describe_share_group_offsets import (
@@ -52,7 +53,8 @@ def listed(request: Request) -> list[Any]:
 
 
 def groups(request: Request) -> dict[str, Any]:
-    """A page of groups, sorted by lag (the largest first) or by name."""
+    """A page of groups, sorted by lag (the largest first) or by name. With a topic those that read
+    it, and their lag there."""
     ranges = LogRanges(request.shared, request.view.directory)
     known = {group.group_id: group for group in request.view.groups()}
     pattern = (request["search"] or "").lower()
@@ -67,6 +69,9 @@ def groups(request: Request) -> dict[str, Any]:
         for group in found
         if group.group_id in known
     }
+    if (only := request["topic"]) is not None:
+        found = _readers(found, known, visible.topics([only]))
+        lags = {key: {name: lag for name, lag in each.items() if name == only} for key, each in lags.items()}
     counted = set(visible.topics([name for topics in lags.values() for name in topics]))
     rows: list[dict[str, Any]] = []
     for group in found:
@@ -88,6 +93,15 @@ def groups(request: Request) -> dict[str, Any]:
     for row in shown["groups"]:
         row["topics"] = [name for name in row["topics"] if name in described]
     return shown
+
+
+def _readers(found: list[Any], known: Mapping[str, GroupSummary], topics: Collection[str]) -> list[Any]:
+    """The groups with a member or a committed offset of one of the topics."""
+    return [
+        group
+        for group in found
+        if (seen := known.get(group.group_id)) is not None and set(topics_of(seen)) & set(topics)
+    ]
 
 
 def _kind(group: Any) -> str:

@@ -24,7 +24,15 @@ SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 }
-VALUES = {"group": "mine", "search": None, "kind": None, "sort": "lag", "offset": 0, "limit": 10}
+VALUES: dict[str, Any] = {
+    "group": "mine",
+    "search": None,
+    "kind": None,
+    "topic": None,
+    "sort": "lag",
+    "offset": 0,
+    "limit": 10,
+}
 
 
 @pytest.fixture
@@ -88,3 +96,14 @@ def test_the_lag_of_a_listed_group_and_the_order_count_the_topics_that_are_named
         (["open"], 10),
         ([], None),
     ]
+
+
+@pytest.mark.parametrize(("topic", "readers"), [("open", [("mine", 90), ("ahead", 10)]), ("secret", [])])
+def test_the_groups_of_a_topic_are_those_that_read_it_with_their_lag_there(
+    request_of: Request, topic: str, readers: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VALUES, "topic", topic)
+    found = groups(request_of)
+    assert problems(found, GROUPS) == []
+    assert [(row["group"], row["lag"]) for row in found["groups"]] == readers
+    assert found["total"] == len(readers)

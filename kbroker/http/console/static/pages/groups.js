@@ -5,6 +5,16 @@ import { listing } from "./listing.js";
 
 export const stateTag = (state) => tag(state || "unknown", { Stable: "good dot", Empty: "dot", Dead: "bad dot" }[state] ?? "warn dot");
 
+// of_topic: the lag is that in one topic, and the topics are left out
+export const columns = (of_topic) => [
+  { title: "Group", sort: "name", cell: (row) => h("a", { class: "name", href: `#/groups/${encodeURIComponent(row.group)}` }, broken(row.group)) },
+  { title: "Kind", cell: (row) => row.kind },
+  { title: "State", cell: (row) => stateTag(row.state) },
+  ...(of_topic ? [] : [{ title: "Topics", wrap: true, cell: (row) => (row.topics.length > 3 ? broken(`${row.topics.slice(0, 3).join(", ")} and ${row.topics.length - 3} more`) : row.topics.length ? broken(row.topics.join(", ")) : h("span", { class: "zero" }, "–")) }]),
+  { title: "Members", number: true, cell: (row) => h("span", { class: row.members ? "" : "zero" }, row.members ?? "–") },
+  { title: of_topic ? "Lag in this topic" : "Lag", sort: "lag", number: true, cell: (row) => h("span", { class: row.lag ? "" : "zero" }, count(row.lag)) },
+];
+
 export function groups(context) {
   const kind = choice([["", "All kinds"], ["classic", "Classic"], ["consumer", "Consumer"], ["share", "Share"], ["streams", "Streams"]], "");
   kind.setAttribute("aria-label", "Kind of groups");
@@ -13,13 +23,6 @@ export function groups(context) {
     go: (row) => `#/groups/${encodeURIComponent(row.group)}`,
     more: { values: () => ({ kind: kind.value }), build: (change) => { kind.onchange = change; return kind; } },
     nothing: () => empty("No groups", "Groups appear when consumers join them."),
-    columns: [
-      { title: "Group", sort: "name", cell: (row) => h("a", { class: "name", href: `#/groups/${encodeURIComponent(row.group)}` }, broken(row.group)) },
-      { title: "Kind", cell: (row) => row.kind },
-      { title: "State", cell: (row) => stateTag(row.state) },
-      { title: "Topics", wrap: true, cell: (row) => (row.topics.length > 3 ? broken(`${row.topics.slice(0, 3).join(", ")} and ${row.topics.length - 3} more`) : row.topics.length ? broken(row.topics.join(", ")) : h("span", { class: "zero" }, "–")) },
-      { title: "Members", number: true, cell: (row) => h("span", { class: row.members ? "" : "zero" }, row.members ?? "–") },
-      { title: "Lag", sort: "lag", number: true, cell: (row) => h("span", { class: row.lag ? "" : "zero" }, count(row.lag)) },
-    ],
+    columns: columns(false),
   });
 }

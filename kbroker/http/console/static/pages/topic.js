@@ -1,12 +1,13 @@
 import { get, path, post, session } from "../api.js";
-import { bytes, counted, empty, exact, h, head, panel, rate, tag, time, toast, update } from "../dom.js";
+import { bytes, counted, empty, exact, h, head, panel, rate, tag, time, toast, update, utc } from "../dom.js";
 import { ask, field, MAX_NEW_PARTITIONS } from "../dialog.js";
+import { columns } from "./groups.js";
 import { messages } from "./messages.js";
 import { paged } from "./paging.js";
 import { follow, stale } from "./refresh.js";
 import { settingsTable } from "./settings.js";
 
-const EVERY_MS = 2000, EACH_MS = 2; // and for each partition, so that many of them cost no more
+const EVERY_MS = 2000, GROUPS_EVERY_MS = 5000, EACH_MS = 2; // and for each partition, so that many of them cost no more
 
 // All follows the stream, but messages stay as they are: a button shows the new ones.
 export async function topic(context) {
@@ -14,24 +15,24 @@ export async function topic(context) {
   const where = path("topics", name);
   const found = await get(where, {}, signal);
   const notice = h("div"), top = h("div", {}, front(found, tab, context));
-  const part = { messages: () => messages(context, found), partitions: () => partitions(found), settings: () => settings(found, context) }[tab]?.();
+  const part = await { messages: () => messages(context, found), partitions: () => partitions(found), groups: () => readers(context), settings: () => settings(found, context) }[tab]?.();
   const body = h("div", {}, part?.element ?? part);
   const page = h("div", { class: "flow" }, notice, top, body);
   follow(context, tab === "messages" ? top : page, async () => {
     try {
       const now = await get(where, {}, signal);
       update(top, front(now, tab, context));
-      if (tab !== "settings" || now.settings) part?.show?.(tab === "settings" ? now.settings : now);
+      if (tab !== "settings" || now.settings) await part?.show?.(tab === "settings" ? now.settings : now);
       update(notice);
     } catch (error) { stale(notice, error); }
-  }, Math.max(EVERY_MS, found.partitions.length * EACH_MS));
+  }, Math.max(tab === "groups" ? GROUPS_EVERY_MS : EVERY_MS, found.partitions.length * EACH_MS));
   return page;
 }
 
 function front(found, tab, context) {
   const address = `#/topics/${encodeURIComponent(found.name)}`;
   const sum = (key) => found.partitions.reduce((total, row) => total + (row[key] ?? 0), 0);
-  const tabs = [["messages", "Messages"], ["partitions", `Partitions (${found.partitions.length})`], ["settings", "Settings"]];
+  const tabs = [["messages", "Messages"], ["partitions", `Partitions (${found.partitions.length})`], ["groups", "Groups"], ["settings", "Settings"]];
   return [
     head(found.name, { crumb: ["Topics", "#/topics"],
       facts: [found.internal && tag("internal"), counted(sum("high_watermark") - sum("log_start_offset"), "record"), bytes(sum("bytes")), `${rate(found.in_bytes)} in`, `${rate(found.out_bytes)} out`].filter(Boolean),
@@ -48,13 +49,26 @@ const PARTITIONS = [
   { title: "Stable", number: true, cell: (row) => h("span", { class: row.last_stable_offset < row.high_watermark ? "" : "zero" }, exact(row.last_stable_offset)) },
   { title: "Segments", number: true, cell: (row) => exact(row.segments) },
   { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
-  { title: "Latest timestamp", cell: (row) => h("span", { class: "mono" }, time(row.max_timestamp_ms)) },
+  { title: "Latest timestamp", cell: (row) => h("span", { class: "mono", title: utc(row.max_timestamp_ms) }, time(row.max_timestamp_ms)) },
 ];
 
 function partitions(found) {
   const shown = paged(), rows = (now) => shown(PARTITIONS, now.partitions, { key: (row) => String(row.partition) });
   const element = panel(null, rows(found));
   return { element, show: (now) => update(element, rows(now)) };
+}
+
+const MOST = 1000; // as the API
+
+async function readers({ name, signal }) {
+  const shown = paged();
+  const rows = async () => {
+    const { groups } = await get(path("groups"), { topic: name, limit: MOST }, signal);
+    return groups.length ? shown(columns(true), groups, { go: (row) => `#/groups/${encodeURIComponent(row.group)}` })
+      : empty("No groups", "No group reads this topic, or has committed an offset in it.");
+  };
+  const element = panel(null, await rows());
+  return { element, show: async () => update(element, await rows()) };
 }
 
 function settings(found, context) {
