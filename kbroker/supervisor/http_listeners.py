@@ -8,6 +8,7 @@ import socket
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.console.listener import Access, listener_of
+from kbroker.net.accept.listening import NO_NAME
 
 HTTP_LISTEN = "kbroker.http.listen"
 REGISTRY_LISTEN = "kbroker.schema.registry.listen"
@@ -110,6 +111,8 @@ def listen(address: str, setting: str = HTTP_LISTEN) -> socket.socket | None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(where)
         listening.listen(128)
+    except UnicodeError as error:  # of a name such as a..b
+        raise OSError(errno.EINVAL, f"{setting}={address}: {NO_NAME}") from error
     except OSError as error:
         why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise OSError(error.errno, f"{setting}={address}: {why}") from error

@@ -1,5 +1,6 @@
 """The sockets of the http process: addresses as the settings have them, failures that name them."""
 
+import errno
 import socket
 
 import pytest
@@ -28,6 +29,12 @@ def test_a_taken_port_is_an_error_that_names_the_setting() -> None:
             OSError, match=rf"kbroker\.http\.listen=127\.0\.0\.1:{port}: Address already in use"
         ):
             listen(f"127.0.0.1:{port}")
+
+
+def test_a_name_that_no_host_can_have_is_an_error_that_names_the_setting() -> None:
+    with pytest.raises(OSError, match=r"kbroker\.http\.listen=a\.\.b:0: not a valid host name") as refused:
+        listen("a..b:0")
+    assert refused.value.errno == errno.EINVAL
 
 
 def test_an_occupied_default_port_is_replaced_by_a_free_one(

@@ -22,12 +22,12 @@ def own_name() -> str:
     name = socket.getfqdn()
     try:
         socket.getaddrinfo(name, None)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         log.warning(
             "clients get this host's name %s as the broker's address, but it has no address here (%s): set "
             "advertised.listeners to a name or an address that they can reach",
             name,
-            error.strerror,
+            getattr(error, "strerror", error),
         )
     return name
 

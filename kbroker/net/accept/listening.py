@@ -1,6 +1,7 @@
 """The listening sockets of a broker's listeners. It knows no kernel: a start uses it before it
 compiles them, too."""
 
+import errno
 import socket
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from kbroker.config.sites import sites_of
 
 ANY_OF_IPV6 = "::"
 """All addresses of a host, those of IPv4, too, as in Java."""
+NO_NAME = "not a valid host name"
 
 
 def endpoints(config: BrokerConfig) -> Iterator[tuple[int, Endpoint, Endpoint]]:
@@ -54,7 +56,10 @@ def _address(host: str) -> tuple[socket.AddressFamily, str]:
     of both families stands for one of IPv4, as in Java. Raises OSError."""
     if not host:
         return socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET, ""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError:  # of a name such as a..b
+        raise OSError(errno.EINVAL, NO_NAME) from None
     family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
     return family, str(address[0])
 

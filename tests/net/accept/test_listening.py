@@ -87,6 +87,14 @@ def test_a_name_stands_for_an_address_of_ipv4_if_it_has_one(
         assert listening.getsockname()[0] == chosen
 
 
-def test_a_name_without_an_address_is_named() -> None:
-    with pytest.raises(OSError, match=r"PLAINTEXT://no-such-host\.invalid:0: Name or service not known"):
-        listen(_first(_config("PLAINTEXT://no-such-host.invalid:0")), 1)
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("no-such-host.invalid", "Name or service not known"),
+        ("broker..lan", "not a valid host name"),
+        ("b" * 64, "not a valid host name"),
+    ],
+)
+def test_a_name_without_an_address_is_named(host: str, why: str) -> None:
+    with pytest.raises(OSError, match=f"PLAINTEXT://{host}:0: {why}"):
+        listen(_first(_config(f"PLAINTEXT://{host}:0")), 1)
