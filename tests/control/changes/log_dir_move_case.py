@@ -24,7 +24,7 @@ class Case:
         self.replies: dict[type, Callable[[], Any]] = {SwitchMove: lambda: True, MovesInProgress: lambda: ()}
         asyncio.run(create_topics(made.broker, [NewTopic("t", 1)]))
         self.here = self.partition.log_dir
-        (self.there,) = (one for one in made.dirs if one != self.here)
+        self.there = next(one for one in made.dirs if one != self.here)
         self.prepare()
 
     def prepare(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.shared import Shared
+from kbroker.log import files
 from tests.control.changes.deleted_folders import mark, mark_folder
 from tests.control.fakes import World, world
 
@@ -80,6 +81,32 @@ def test_a_disk_that_was_not_mounted_while_its_topic_was_deleted_does_not_bring_
         asyncio.run(delete_topics(made.broker, lambda: topics))
         disk.restart()
         assert not made.broker.catalogue.topics
+
+
+def test_the_next_start_tries_again_when_the_new_name_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the folder would have its old name, and be adopted."""
+    with world(tmp_path, dirs=2) as made:
+        disk = Disk(made)
+        disk.unmount()
+        asyncio.run(delete_topics(made.broker, lambda: [made.broker.catalogue.topics["a"]]))
+        disk.restart()
+        failed: list[str] = []
+        sync = files.sync_folder
+
+        def sync_folder(folder: str) -> None:
+            if folder == str(disk.path) and disk.dated and not failed:
+                failed.append(folder)
+                raise OSError(errno.EIO, os.strerror(errno.EIO), folder)
+            sync(folder)
+
+        monkeypatch.setattr(files, "sync_folder", sync_folder)
+        disk.mount()
+        assert disk.dated == ["stray"]
+        assert "second" in made.broker.stores.first.absent()
+        disk.restart()
+        assert "second" not in made.broker.stores.first.absent()
 
 
 def test_a_log_dir_that_was_offline_while_its_topic_was_deleted_removes_the_folder(tmp_path: Path) -> None:

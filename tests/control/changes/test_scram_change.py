@@ -59,6 +59,32 @@ def test_iterations_have_bounds(tmp_path: Path, iterations: int) -> None:
         assert not made.broker.scram
 
 
+@pytest.mark.parametrize("mechanism", [-1, 0, 3])
+def test_a_mechanism_that_is_not_scram_has_no_credential(tmp_path: Path, mechanism: int) -> None:
+    upsertion = ScramCredentialUpsertion("u", mechanism, 4096, b"salt", bytes(32))
+    with world(tmp_path) as made:
+        for results in (
+            asyncio.run(alter_scram_credentials(made.broker, [], [upsertion])),
+            asyncio.run(alter_scram_credentials(made.broker, [ScramCredentialDeletion("u", mechanism)], [])),
+        ):
+            error = results["u"]
+            assert error is not None
+            assert error.code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert not made.broker.scram
+
+
+def test_a_deleted_credential_stays_deleted_and_another_mechanisms_stays(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        for mechanism in (1, 2):
+            one = ScramCredentialUpsertion("u", mechanism, 4096, b"salt", bytes(32))
+            asyncio.run(alter_scram_credentials(made.broker, [], [one]))
+        asyncio.run(alter_scram_credentials(made.broker, [ScramCredentialDeletion("u", 1)], []))
+        kept = dict(made.broker.scram)
+        assert kept.keys() == {("u", 2)}
+        made.reboot()
+        assert made.broker.scram == kept
+
+
 def test_salts_of_a_request_have_a_bound(tmp_path: Path) -> None:
     half = bytes(MAX_SALT_BYTES // 2)
     many = [ScramCredentialUpsertion(f"u{number}", 1, 4096, half, bytes(32)) for number in range(3)]
