@@ -150,3 +150,12 @@ def test_a_broker_setting_of_a_group_is_its_default() -> None:
     found, broker = group.effective({}, BrokerConfig()), BrokerConfig()
     for name, synonym in SYNONYM.items():
         assert found[name] == broker.value(synonym) == GROUP[name].default_value(), name
+
+
+def test_a_groups_setting_has_the_brokers_of_its_own_name_as_default_and_no_other() -> None:
+    """Several have the same type and the same default."""
+    assert {name: f"group.{name}" for name in GROUP if f"group.{name}" in BROKER} == SYNONYM
+    for name in ("consumer.session.timeout.ms", "streams.session.timeout.ms"):
+        broker = BrokerConfig({f"group.{name}": "50000"})
+        before, after = group.effective({}, BrokerConfig()), group.effective({}, broker)
+        assert {each for each in GROUP if before[each] != after[each]} == {name}

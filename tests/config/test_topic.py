@@ -33,6 +33,53 @@ def test_a_topics_own_value_goes_before_the_brokers() -> None:
     assert (topic.retention_bytes, topic.max_message_bytes, topic.retention_ms) == (7, 6, 60_000)
 
 
+@pytest.mark.parametrize(
+    ("broker_name", "value", "name"),
+    [
+        ("compression.gzip.level", "5", "compression.gzip.level"),
+        ("compression.lz4.level", "6", "compression.lz4.level"),
+        ("compression.type", "lz4", "compression.type"),
+        ("compression.zstd.level", "7", "compression.zstd.level"),
+        ("kbroker.write.caching", "false", "write.caching"),
+        ("log.cleaner.delete.retention.ms", "11", "delete.retention.ms"),
+        ("log.cleaner.max.compaction.lag.ms", "12", "max.compaction.lag.ms"),
+        ("log.cleaner.min.cleanable.ratio", "0.25", "min.cleanable.dirty.ratio"),
+        ("log.cleaner.min.compaction.lag.ms", "13", "min.compaction.lag.ms"),
+        ("log.cleanup.policy", "compact", "cleanup.policy"),
+        ("log.flush.interval.messages", "14", "flush.messages"),
+        ("log.flush.interval.ms", "15", "flush.ms"),
+        ("log.index.interval.bytes", "16", "index.interval.bytes"),
+        ("log.index.size.max.bytes", "17", "segment.index.bytes"),
+        ("log.message.timestamp.after.max.ms", "18", "message.timestamp.after.max.ms"),
+        ("log.message.timestamp.before.max.ms", "19", "message.timestamp.before.max.ms"),
+        ("log.message.timestamp.type", "LogAppendTime", "message.timestamp.type"),
+        ("log.preallocate", "true", "preallocate"),
+        ("log.retention.bytes", "20", "retention.bytes"),
+        ("log.retention.ms", "21", "retention.ms"),
+        ("log.roll.jitter.ms", "22", "segment.jitter.ms"),
+        ("log.roll.ms", "23", "segment.ms"),
+        ("log.segment.bytes", "2097152", "segment.bytes"),
+        ("log.segment.delete.delay.ms", "24", "file.delete.delay.ms"),
+        ("message.max.bytes", "25", "max.message.bytes"),
+        ("min.insync.replicas", "2", "min.insync.replicas"),
+        ("unclean.leader.election.enable", "true", "unclean.leader.election.enable"),
+    ],
+)
+def test_a_setting_of_the_broker_is_the_default_of_kafkas_topic_setting_and_of_no_other(
+    broker_name: str, value: str, name: str
+) -> None:
+    """Of the same type and with the same default there are several."""
+    before = TopicConfig.resolve({}, BrokerConfig())
+    after = TopicConfig.resolve({}, BrokerConfig({broker_name: value}))
+    changed = {each for each in TOPIC if getattr(before, attribute(each)) != getattr(after, attribute(each))}
+    assert changed == {name}
+    assert render(getattr(after, attribute(name)), TOPIC[name].type) == value
+
+
+def attribute(name: str) -> str:
+    return name.replace(".", "_")
+
+
 def test_a_brokers_hours_become_milliseconds() -> None:
     broker = BrokerConfig(
         {"log.roll.hours": "2", "log.roll.jitter.hours": "1", "log.flush.scheduler.interval.ms": "9"}

@@ -87,3 +87,19 @@ def test_the_largest_answer_to_a_fetch_has_a_size_of_31_bits() -> None:
     assert new_tables().words[Context.FETCH_MAX_BYTES] == 57671680
     unlimited = new_tables({"fetch.max.bytes": str((1 << 31) - 1)})
     assert unlimited.words[Context.FETCH_MAX_BYTES] + MAX_SLICED_BYTES < 1 << 31
+
+
+@pytest.mark.parametrize(
+    ("settings", "word", "value"),
+    [
+        ({"sasl.server.max.receive.size": "5000"}, Context.MAX_FIRST_FRAME, 5000),
+        ({"socket.request.max.bytes": "6000"}, Context.MAX_FIRST_FRAME, 6000),
+        ({"socket.request.max.bytes": "6000"}, Context.MAX_FRAME, 6000),
+        ({"kbroker.sendfile.min.bytes": "7000"}, Context.SENDFILE_MIN, 7000),
+        ({"fetch.max.bytes": "8000"}, Context.FETCH_MAX_BYTES, 8000),
+    ],
+)
+def test_a_limit_of_the_kernels_is_that_of_its_setting(
+    settings: dict[str, str], word: int, value: int
+) -> None:
+    assert new_tables(settings).words[word] == value

@@ -10,6 +10,8 @@ from kbroker.config.client_quotas import CLIENT_ID, CONTROLLER_MUTATION_RATE, Bo
 from kbroker.config.principals import MAX_NAME
 from kbroker.control.changes import mutation_quotas
 from kbroker.control.changes.mutation_quotas import MutationQuota, MutationQuotas
+from kbroker.control.clients.quotas import QuotaReports
+from kbroker.control.requests import RequestTime
 from kbroker.ipc.rate_limit import MAX_MS
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -150,3 +152,17 @@ def test_long_client_ids_are_kept_by_their_hash(made: World) -> None:
         quotas.bucket(Bound(1.0, "", "x" * 32_000 + end), 5.0).take(SECONDS + ord(end))
     assert quotas.bucket(Bound(1.0, "", "x" * 32_000 + "a"), 5.0).tokens == -ord("a")
     assert max(len(client_id) for _, client_id in quotas._buckets) <= MAX_NAME
+
+
+def test_the_credits_and_all_rates_have_the_windows_of_their_settings(tmp_path: Path) -> None:
+    """Every process counts in the same windows, of which the rates of a client are the sums."""
+    settings = {
+        "controller.quota.window.num": "5",
+        "controller.quota.window.size.seconds": "7",
+        "quota.window.size.seconds": "3",
+    }
+    with world(tmp_path, settings) as one:
+        quotas = MutationQuotas(one.broker)
+        assert quotas.bucket(Bound(2.0, "", "c"), 0.0).capacity == 2.0 * 5 * 7
+        for counts in (quotas, RequestTime(one.broker), QuotaReports(one.broker)):
+            assert counts._sensors.window_ms == 3000

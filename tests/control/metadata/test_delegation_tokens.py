@@ -59,3 +59,14 @@ def test_owner_and_renewers_manage_a_token_and_its_requester_only_sees_it() -> N
     ]
     assert TOKEN.is_shown_to("User:admin")
     assert not TOKEN.is_shown_to("User:dan")
+
+
+def test_each_time_of_tokens_is_that_of_its_setting() -> None:
+    found = tokens(
+        {
+            "delegation.token.max.lifetime.ms": "30",
+            "delegation.token.expiry.time.ms": "20",
+            "delegation.token.expiry.check.interval.ms": "10",
+        }
+    )
+    assert (found.max_lifetime_ms, found.renewal_ms, found.check_interval_ms) == (30, 20, 10)

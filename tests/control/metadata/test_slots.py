@@ -90,6 +90,47 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
     assert line[Slot.GENERATION] == 5
 
 
+@pytest.mark.parametrize(
+    ("setting", "word"),
+    [
+        ("message_timestamp_before_max_ms", Slot.TIMESTAMP_BEFORE_MAX_MS),
+        ("message_timestamp_after_max_ms", Slot.TIMESTAMP_AFTER_MAX_MS),
+        ("min_insync_replicas", Slot.MIN_IN_SYNC_REPLICAS),
+        ("max_message_bytes", Slot.MAX_MESSAGE_BYTES),
+    ],
+)
+def test_a_limit_of_the_topic_has_a_word_of_its_own(setting: str, word: int) -> None:
+    """Network processes and IO workers read it there."""
+    before, after = words(), words()
+    Slots(before, 1, process_line()).write([partition(1)], config(), internal=False)
+    Slots(after, 1, process_line()).write([partition(1)], config(**{setting: "7"}), internal=False)
+    assert [each for each in range(Slot.WORDS) if before[1, each] != after[1, each]] == [word]
+    assert after[1, word] == 7
+
+
+@pytest.mark.parametrize("change", ["write", "configure"])
+@pytest.mark.parametrize(
+    ("overrides", "internal", "replicated", "flags"),
+    [
+        ({}, False, False, 0),
+        ({}, False, True, SlotFlag.REPLICATED),
+        ({"write_caching": "false"}, False, False, SlotFlag.DURABLE),
+        ({"write_caching": "false"}, False, True, SlotFlag.DURABLE | SlotFlag.REPLICATED),
+        ({"cleanup_policy": "compact,delete"}, False, False, SlotFlag.COMPACTED),
+        ({"message_timestamp_type": "LogAppendTime"}, False, False, SlotFlag.LOG_APPEND_TIME),
+        ({}, True, False, SlotFlag.INTERNAL),
+    ],
+)
+def test_each_flag_of_a_slot_has_its_own_reason(
+    change: str, overrides: dict[str, str], internal: bool, replicated: bool, flags: int
+) -> None:
+    table = words()
+    getattr(Slots(table, 1, process_line()), change)(
+        [partition(1)], config(**overrides), internal, replicated
+    )
+    assert table[1, Slot.FLAGS] == flags
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_slots_written_together_are_as_if_written_one_by_one(count: int) -> None:
     replicas = [partition(slot, 10 + slot, worker=slot % 3) for slot in (6, 1, 3, 0, 5)[:count]]

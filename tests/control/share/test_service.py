@@ -20,6 +20,7 @@ from kbroker.control.share.service import FetchSpec
 from kbroker.control.share.sessions import ShareSessions
 from kbroker.control.share.share_partition import Acquired
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.fakes import World, world
 from tests.control.share.service_case import HIDDEN, NEW, TOPIC, Body, Case, cases
 
 
@@ -331,3 +332,22 @@ def test_a_waiting_fetch_ends_with_its_session(run: Callable[[Body], None], end:
         await asyncio.wait_for(fetch, 60)
 
     run(body)
+
+
+def test_sessions_and_snapshots_have_the_limits_of_their_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "group.share.max.share.sessions": "1",
+        "share.coordinator.snapshot.update.records.per.snapshot": "4",
+    }
+
+    async def body(made: World) -> None:
+        case = Case(made, monkeypatch)
+        await case.fetch(0, (TOPIC, 0), member="first")
+        second = case.fetch(0, (TOPIC, 0), member="second")
+        assert await refusal(second) is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert case.service.shard._updates_per_snapshot == 4
+
+    with world(tmp_path, settings) as made:
+        asyncio.run(body(made))

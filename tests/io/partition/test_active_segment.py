@@ -79,3 +79,24 @@ def test_the_jitter_is_less_than_the_age_at_which_a_segment_rolls(
     assert (segment.row[AppendRow.SEGMENT_MS], segment.row[AppendRow.ROLL_AT_MS]) == (1, NOW + 1)
     segment.start(topic_config(segment_ms=100, segment_jitter_ms=40), 0, NOW)
     assert (segment.row[AppendRow.SEGMENT_MS], segment.row[AppendRow.ROLL_AT_MS]) == (61, NOW + 61)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("index_interval_bytes", {AppendRow.INDEX_INTERVAL: 700}),
+        ("segment_bytes", {AppendRow.SEGMENT_BYTES: 700}),
+        ("segment_index_bytes", {AppendRow.INDEX_LIMIT: 700}),
+        ("segment_ms", {AppendRow.SEGMENT_MS: 700, AppendRow.ROLL_AT_MS: NOW + 700}),
+        ("flush_messages", {AppendRow.FLUSH_RECORDS: 700}),
+        ("flush_ms", {AppendRow.FLUSH_MS: 700}),
+    ],
+)
+def test_each_limit_of_the_append_path_is_that_of_its_setting(
+    tmp_path: Path, setting: str, words: dict[int, int]
+) -> None:
+    segment = loaded(tmp_path)
+    segment.start(topic_config(), 0, NOW)
+    before = segment.row.copy()
+    segment.configure(topic_config(**{setting: 700}))
+    assert {n: int(segment.row[n]) for n in range(AppendRow.WORDS) if segment.row[n] != before[n]} == words

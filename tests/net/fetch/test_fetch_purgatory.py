@@ -123,3 +123,9 @@ def test_fetches_expire_after_one_whose_answer_fails(scene: Scene) -> None:
         assert len(reported) == 1
 
     asyncio.run(expire())
+
+
+def test_ended_fetches_are_swept_as_often_as_the_setting_says() -> None:
+    tables: Any = SimpleNamespace(shared=SimpleNamespace(slots=Slot.table(4)), client=CLIENT)
+    config = BrokerConfig({"log.dirs": "/d", "fetch.purgatory.purge.interval.requests": "5"})
+    assert FetchPurgatory(tables, config, SimpleNamespace())._purge_interval == 5

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import (
     CLIENT_ID,
     CONSUMER_BYTE_RATE,
@@ -393,3 +394,9 @@ def test_long_client_ids_are_not_remembered(scene: Make) -> None:
     limits = [kbroker.quotas.client_known(kbroker.connection, "x" * 32_000 + end) for end in "ab"]
     assert limits[0] == limits[1]
     assert not kbroker.quotas._known
+
+
+def test_the_windows_of_rates_are_as_long_as_the_setting_says() -> None:
+    tables: Any = SimpleNamespace(shared=Shared(Sizes(1, 1, 1, 8, 4096, quota_samples=4)), client=0)
+    config = BrokerConfig({"quota.window.size.seconds": "3"})
+    assert Quotas(tables, config, lambda _: None)._sensors.window_ms == 3000
