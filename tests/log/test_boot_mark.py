@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.log import boot_mark, files
+from tests.syncs import Syncs
 
 
 def test_a_mark_holds_in_the_same_run_of_the_kernel(tmp_path: Path) -> None:
@@ -49,3 +50,15 @@ def test_without_a_boot_id_there_is_no_mark(tmp_path: Path, monkeypatch: pytest.
     boot_mark.write(str(tmp_path))
     assert not (tmp_path / files.BOOT_MARK).exists()
     assert not boot_mark.take(str(tmp_path))
+
+
+def test_another_mark_is_gone_from_the_disk_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / files.BOOT_MARK).write_bytes(b"of another run\n")
+    syncs = Syncs(tmp_path, monkeypatch)
+    assert not boot_mark.take(str(tmp_path))
+    assert syncs.taken() == ["."]
+    boot_mark.write(str(tmp_path))
+    assert boot_mark.take(str(tmp_path))
+    assert syncs.taken() == [], "a lost mark only means a longer check"

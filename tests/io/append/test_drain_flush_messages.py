@@ -69,3 +69,12 @@ def test_flush_messages_holds_no_batch_that_asks_for_no_answer(case: DrainCase) 
     assert case.words[Slot.LOG_END] == 1
     assert case.drain.out[Drained.FOLLOW_UP] == FollowUp.FLUSH
     assert case.drain.delayed == 0
+
+
+def test_a_repeated_batch_that_asks_for_no_answer_is_not_held_either(case: DrainCase) -> None:
+    case.row[AppendRow.FLUSH_RECORDS] = 1
+    for _ in range(2):
+        case.push(batch(producer=(7, 0, 0)), acks=0)
+        case.drain.run()
+    assert case.words[Slot.LOG_END] == 1
+    assert case.drain.delayed == 0

@@ -86,3 +86,16 @@ def test_the_last_stable_offset_is_not_beyond_a_transaction_that_is_open_or_may_
     first_unstable: int, ended_first: int, ended_until: int, stable: int
 ) -> None:
     assert last_stable(10, first_unstable, ended_first, ended_until) == stable
+
+
+def test_a_log_that_need_not_wait_any_more_holds_no_stable_offset_back(case: DrainCase) -> None:
+    """Markers that were not below its high watermark are below it after the next append."""
+    case.row[AppendRow.ENDED_FIRST], case.row[AppendRow.ENDED_UNTIL] = 0, 9
+    case.words[Slot.FLAGS] = SlotFlag.DURABLE
+    case.push(batch(records=2))
+    case.drain.run()
+    assert (case.words[Slot.LAST_STABLE], case.row[AppendRow.ENDED_UNTIL]) == (0, 9)
+    case.words[Slot.FLAGS] = 0
+    case.push(batch())
+    case.drain.run()
+    assert (case.words[Slot.LAST_STABLE], case.row[AppendRow.ENDED_UNTIL]) == (3, 0)

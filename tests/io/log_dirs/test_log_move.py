@@ -97,6 +97,21 @@ def test_truncated_records_are_not_in_the_copy(tmp_path: Path, cut: int) -> None
     case.finish()
 
 
+def test_the_lowest_of_several_truncations_counts_for_the_copy(tmp_path: Path) -> None:
+    """A follower may change its leader twice before the copy looks again."""
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.move.leave()
+    case.partition.truncate_to(3, NOW)
+    case.append(20, b"other")
+    case.partition.truncate_to(21, NOW)
+    case.append(1, b"third")
+    case.move.resume()
+    case.copied()
+    case.finish()
+
+
 def test_a_copy_of_what_was_cut_since_is_not_switched_to(tmp_path: Path) -> None:
     case = Moved(tmp_path)
     case.move.start()
