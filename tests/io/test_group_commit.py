@@ -84,3 +84,13 @@ def test_the_descriptor_is_readable_when_there_are_results(group: GroupCommit, t
     assert poll.poll(0) == []
     group.ask([sync(1, open_log(tmp_path, "1.log"))])
     assert poll.poll(10_000)
+
+
+def test_threads_start_with_the_first_sync_of_an_active_segment(group: GroupCommit, tmp_path: Path) -> None:
+    """The syncs of most brokers are only of segments that were rolled."""
+    group.ask([sync(1, -1, names=True, folder=str(tmp_path))])
+    assert [one.errno for one in results(group, 1)] == [0]
+    assert group.jobs == -1
+    group.ask([sync(2, open_log(tmp_path, "2.log"))])
+    assert group.jobs >= 0
+    assert [one.errno for one in results(group, 1)] == [0]
