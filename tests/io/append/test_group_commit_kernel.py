@@ -215,6 +215,26 @@ def test_a_log_that_rolled_during_the_sync_is_synced_completely_next(
     assert threads.jobs() == []
 
 
+def test_a_high_watermark_at_the_end_of_the_log_is_in_the_new_segment(
+    case: DrainCase, threads: Threads
+) -> None:
+    """One that is not at the end is where its sync ended."""
+    append(case)
+    synced = int(case.row[AppendRow.POSITION])
+    append(case)
+    threads.done(case.slot)
+    assert case.drain.take_synced(0) == []
+    assert [case.words[word] for word in (Slot.HIGH_WATERMARK, Slot.HW_BASE, Slot.HW_POSITION)] == [
+        1,
+        0,
+        synced,
+    ]
+    case.words[Slot.ACTIVE_BASE], case.words[Slot.ACTIVE_END] = 2, 0  # it rolled during the sync
+    threads.done(case.slot)
+    assert case.drain.take_synced(0) == []
+    assert [case.words[word] for word in (Slot.HIGH_WATERMARK, Slot.HW_BASE, Slot.HW_POSITION)] == [2, 2, 0]
+
+
 def test_without_threads_or_room_in_the_pipe_python_makes_the_sync(case: DrainCase, threads: Threads) -> None:
     jobs = int(case.drain.env[Environment.SYNC_JOBS])
     case.drain.env[Environment.SYNC_JOBS] = -1
