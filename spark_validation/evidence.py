@@ -40,6 +40,7 @@ PARTITION = ["topic", "partition"]
 PLACE = [*PARTITION, "offset"]
 IDENTITY = ["producer", "seq"]
 ACKED = "status = 0 and offset >= 0"  # of a send; with acks=0 it has no offset
+FOREVER_MS = 1 << 62
 BUCKET_BITS = 12  # offsets whose digests are compared as one
 
 # state of a log record; those of spark_validation.segments.walk
@@ -285,6 +286,11 @@ class Evidence:
         """The time at which the logs' ends were requested, when everything had ended."""
         run = self.run
         return (run.ends_ns or run.ended_ns or run.started_ns) // 1_000_000
+
+    @property
+    def latest_ms(self) -> int:
+        """The log was not changed later than this. Of a run without an end it is not known."""
+        return self.ends_ms if self.run.ends_ns or self.run.ended_ns else FOREVER_MS
 
     @cached_property
     def clock_moved(self) -> bool:

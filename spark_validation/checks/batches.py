@@ -113,7 +113,7 @@ def of_control(evidence: Evidence) -> dict[str, Column]:
     )
     formed &= F.col("topic").isin(transactional(evidence)) & ~bit(0x07)
     first_ms = evidence.run.started_ns // 1_000_000 - CLOCK_SLACK_MS
-    timely = F.col("max_timestamp_ms").between(first_ms, evidence.ends_ms + CLOCK_SLACK_MS)
+    timely = F.col("max_timestamp_ms").between(first_ms, evidence.latest_ms + CLOCK_SLACK_MS)
     return {
         "control batch is no marker": bit(CONTROL_BIT) & ~((one | emptied) & formed),
         "marker's time is not of the run": bit(CONTROL_BIT)

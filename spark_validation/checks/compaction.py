@@ -39,8 +39,8 @@ def limits(evidence: Evidence) -> DataFrame:
             active[row["topic"], row["partition"]] = row["base"]
     rows = []
     for topic in evidence.run.topics:
-        young = evidence.ends_ms - int(topic.config.get("min.compaction.lag.ms", 0))
-        dead = evidence.ends_ms - int(topic.config.get("delete.retention.ms", DELETE_RETENTION_MS))
+        young = evidence.latest_ms - int(topic.config.get("min.compaction.lag.ms", 0))
+        dead = evidence.latest_ms - int(topic.config.get("delete.retention.ms", DELETE_RETENTION_MS))
         for partition in range(topic.partitions):
             ends = evidence.run.ends.get(topic.name, {}).get(str(partition))
             start = ends.start_offset if ends else 0

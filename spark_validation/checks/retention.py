@@ -47,7 +47,7 @@ def limits(evidence: Evidence) -> DataFrame:
             requested = [d for d in evidence.run.deletions if (d.topic, d.partition) == place]
             deleted = max((d.offset for d in requested), default=0)
             confirmed = max((d.offset for d in requested if d.confirmed), default=0)
-            expired = evidence.ends_ms - age if age >= 0 else NEVER
+            expired = evidence.latest_ms - age if age >= 0 else NEVER
             rows.append((*place, end.start_offset, deleted, confirmed, expired, size, size >= 0))
     return evidence.table(rows, LIMITS)
 
