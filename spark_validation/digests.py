@@ -9,9 +9,10 @@ accident of 2^-64.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_validation.evidence import CONTROL, VISIBLE, Evidence, bucket
+from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
 
 BUCKET = ["topic", "partition", "bucket"]
+SAMPLED_SENDS = 1000
 SHARED = [
     "offset",
     "producer",
@@ -91,6 +92,19 @@ def read_digests(evidence: Evidence) -> DataFrame:
         F.bit_xor("h").alias("read_hash"),
         F.min("offset").alias("first_read"),
         F.max("offset").alias("last_read"),
+    )
+
+
+def of_these_sends(evidence: Evidence) -> DataFrame:
+    """Records of the log that are, but for their values, what some of the sends say of their
+    places."""
+    known = ["intended_ns", "timestamp_ms", "record_key"]
+    some = evidence.acked.limit(SAMPLED_SENDS).select(
+        *PLACE, *[F.col(name).alias(f"sent_{name}") for name in known]
+    )
+    stamped = F.expr("timestamp_ms = sent_timestamp_ms and record_key = sent_record_key")
+    return evidence.log.join(F.broadcast(some), PLACE).where(
+        F.expr("intended_ns = sent_intended_ns") | stamped
     )
 
 

@@ -283,7 +283,9 @@ class Judge:
         ):
             row = frame.agg(F.sum(column)).first()
             self.verdict.records[name] = int(row[0] or 0) if row else 0
-        if self.verdict.records["log"] and self.evidence.log.where("intact").isEmpty():
+        if not self.verdict.records["log"] or not self.evidence.log.where("intact").isEmpty():
+            return
+        if digests.of_these_sends(self.evidence).isEmpty():
             raise CannotJudge(f"no record of the log is of run {self.evidence.run.run}")
 
     def take(self, found: DataFrame) -> None:
