@@ -247,7 +247,9 @@ class LiveJob:
 
     @staticmethod
     def key(row: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(row.get(name) for name in ("anomaly", "kind", "topic", "partition", "offset"))
+        """A lost record is one finding, whatever is known of its log by then."""
+        kind = None if row["anomaly"] == "V01" else row["kind"]
+        return kind, *(row.get(name) for name in ("anomaly", "topic", "partition", "offset"))
 
 
 def run_stream(options: argparse.Namespace) -> int:

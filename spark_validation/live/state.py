@@ -43,11 +43,12 @@ class Live:
         they last changed.
 
         Those whose sides agree are settled at once; what is left needs the exact checks, whose
-        caller settles it.
+        caller settles it. At the end these are due once more: only then it is known what of a log
+        was removed by right.
         """
         unequal = []
         for bucket, changed in self.changed.items():
-            if bucket in self.settled or (now - changed < self.grace_s and not ended):
+            if not ended and (bucket in self.settled or now - changed < self.grace_s):
                 continue
             if self.sent.get(bucket, Side()) == self.held.get(bucket, Side()):
                 self.settled.add(bucket)

@@ -33,6 +33,17 @@ def test_the_end_of_the_run_makes_everything_due() -> None:
     assert live.due(now=1, ended=True) == [PLACE]
 
 
+def test_what_differed_is_due_once_more_at_the_end() -> None:
+    """A record below the log's start is no fault until it is known what moved that start."""
+    live = Live(grace_s=0)
+    for place in (PLACE, ("t", 0, 4)):
+        live.merge("sent", place, 5, 77, now=0)
+    live.merge("held", PLACE, 5, 77, now=0)
+    live.settle(live.due(now=1))
+    assert live.due(now=2) == []
+    assert live.due(now=3, ended=True) == [("t", 0, 4)]
+
+
 def test_batches_of_one_bucket_add_up_in_any_order() -> None:
     live = Live(grace_s=0)
     for count, hash_ in ((2, 9), (3, 12)):
