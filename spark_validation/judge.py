@@ -89,7 +89,7 @@ class Judge:
         self.judge_delivery(reads, held)
         self.judge_real_time()
         self.judge_transactions()
-        self.judge_groups()
+        self.judge_groups(reads, held)
         self.judge_shares()
         self.judge_files()
         with self.step("grounds"):
@@ -210,7 +210,7 @@ class Judge:
         else:
             self.verdict.skip("V12", "nothing was copied in the run")
 
-    def judge_groups(self) -> None:
+    def judge_groups(self, reads: DataFrame, held: DataFrame) -> None:
         """V09, and V08 and V10 of groups."""
         with self.step("groups"):
             self.take(groups.going_back(self.evidence))
@@ -219,7 +219,7 @@ class Judge:
         with self.step("group coverage"):
             self.take(group_coverage.starts(self.evidence))
             self.take(group_coverage.ends(self.evidence))
-            self.take(group_coverage.undelivered(self.evidence))
+            self.take(group_coverage.undelivered(self.evidence, reads, held))
             self.take(group_coverage.unassigned(self.evidence))
             self.take(ownership.owners(self.evidence))
             self.take(ownership.former_owners(self.evidence))

@@ -9,15 +9,17 @@ owned a partition when: `ownership`.
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from loadtest.history import UNKNOWN_START, AssignmentEvent
+from spark_validation import digests
 from spark_validation.anomalies import findings
 from spark_validation.checks import transaction_offsets
 from spark_validation.checks.batches import transactional
 from spark_validation.checks.groups import GROUP, counted_commits
 from spark_validation.checks.killed_members import killed_between, may_be_of_killed
 from spark_validation.digests import BUCKET
-from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
+from spark_validation.evidence import BUCKET_BITS, CONTROL, PLACE, VISIBLE, Evidence, bucket
 
 ASSIGNED = int(AssignmentEvent.ASSIGNED)
 LONG_NS = 30_000_000_000
@@ -201,34 +203,49 @@ def silent(evidence: Evidence, reading: DataFrame) -> DataFrame:
     return there.groupBy(*GROUP).agg((F.max("offset") + 1).alias("until"))
 
 
-def undelivered(evidence: Evidence) -> DataFrame:
+def undelivered(
+    evidence: Evidence, reads: DataFrame | None = None, log: DataFrame | None = None
+) -> DataFrame:
     """V10: visible records between a group's first start and its last commit that no member was
-    given.
-
-    Buckets whose number of records agrees with the number of delivered offsets are not joined.
-    """
+    given. reads, log: digests, made here where they are not given."""
     held = spans(evidence)
     members = evidence.consumers.where("`group` is not null").select("consumer", "group")
-    given = evidence.reads.join(members, "consumer").select(*GROUP, "offset", bucket()).distinct()
-    log = evidence.log.where(F.col("state") != CONTROL).join(held, ["topic", "partition"])
-    log = log.where("offset >= first and offset < until").where(
-        ~F.col("committed") | (F.col("state") == VISIBLE)
-    )
-    expected = log.groupBy("group", bucket(), "topic", "partition").agg(F.count("*").alias("wanted"))
-    inside = given.join(held, GROUP).where("offset >= first and offset < until")
-    got = inside.groupBy("group", *BUCKET).agg(F.count("*").alias("got"))
-    suspect = expected.join(got, ["group", *BUCKET], "left").where("got is null or got < wanted")
-    near = F.broadcast(suspect.select("group", *BUCKET))
-    missing = (
-        log.withColumn("bucket", bucket())
-        .join(near, ["group", *BUCKET])
-        .select(*PLACE, "group", "producer", "seq")
-        .join(given.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
-    )
+    reads = digests.read_digests(evidence) if reads is None else reads
+    log = digests.log_digests(evidence) if log is None else log
+    near = F.broadcast(incomplete(held, reads.join(members, "consumer"), log).persist(StorageLevel.DISK_ONLY))
+    given = evidence.reads.join(members, "consumer").withColumn("bucket", bucket())
+    given = given.join(near, ["group", *BUCKET], "left_semi").select(*GROUP, "offset").distinct()
+    records = evidence.log.where(F.col("state") != CONTROL).withColumn("bucket", bucket())
+    records = records.join(near, BUCKET).join(held, GROUP)
+    records = records.where("offset >= first and offset < until")
+    records = records.where(~F.col("committed") | (F.col("state") == VISIBLE))
+    missing = records.select(*PLACE, "group", "producer", "seq").join(given, [*GROUP, "offset"], "left_anti")
     missing = killed_between(evidence, missing)
     detail = F.concat_ws(" ", F.lit("group"), "group")
     proven = whole(evidence) & ~F.col("killed")
     return findings(missing, "V10", "never delivered to its group", detail, proven)
+
+
+def incomplete(held: DataFrame, reads: DataFrame, log: DataFrame) -> DataFrame:
+    """group, BUCKET of which a group was given other records, or more or fewer, than it may see;
+    also those within which its first start or its last commit lies. reads: digests with their
+    groups."""
+    given = reads.groupBy("group", *BUCKET).agg(
+        F.sum("reads").alias("given"), F.bit_xor("read_hash").alias("given_hash")
+    )
+    first, last = (F.shiftright(bound, BUCKET_BITS) for bound in (F.col("first"), F.col("until") - 1))
+    both = log.withColumnsRenamed({"first": "lowest", "last": "highest"}).join(held, ["topic", "partition"])
+    both = both.where((F.col("bucket") >= first) & (F.col("bucket") <= last))
+    both = both.withColumns(
+        {
+            "visible": F.when(F.col("committed"), F.col("shown")).otherwise(F.col("any")),
+            "visible_hash": F.when(F.col("committed"), F.col("shown_hash")).otherwise(F.col("any_hash")),
+        }
+    )
+    both = both.where("visible > 0").join(given, ["group", *BUCKET], "left")
+    within = (F.col("bucket") == first) | (F.col("bucket") == last)
+    same = F.expr("given <=> visible and given_hash <=> visible_hash")
+    return both.where(within | ~same).select("group", *BUCKET)
 
 
 def unassigned(evidence: Evidence) -> DataFrame:
