@@ -126,7 +126,8 @@ def unequal_reads(evidence: Evidence, reads: DataFrame, log: DataFrame) -> DataF
         F.min("first_read").alias("span_first"), F.max("last_read").alias("span_last")
     )
     drains = evidence.consumers.where("role = 'drain' and finished").select("consumer")
-    partitions = log.select("topic", "partition").distinct()
+    # also those of which nothing is left, and the drain was given records
+    partitions = log.select("topic", "partition").unionByName(reads.select("topic", "partition")).distinct()
     asked_for = [
         (c.consumer, topic)
         for c in evidence.consumer_clients

@@ -24,6 +24,7 @@ CODECS = 4
 CLOCK_SLACK_MS = 60_000  # the broker's clock beside the clients'
 SEQUENCES = 1 << 31
 TRANSACTIONAL_MODES = ("transactional", "copied")
+UNASKED_ID = "producer id of a producer that has none"
 
 
 def bit(mask: int) -> Column:
@@ -128,12 +129,14 @@ def of_modes(evidence: Evidence) -> dict[str, Column]:
     data = ~bit(CONTROL_BIT)
     numbered = F.expr("producer_id >= 0 and producer_epoch >= 0 and base_sequence >= 0")
     unnumbered = F.expr("producer_id = -1 and producer_epoch = -1 and base_sequence = -1")
+    plain = [*evidence.topics("plain"), *evidence.topics("plain", compacted=True)]
     return {
         "transactional bit is not its producer's": data & (bit(TRANSACTIONAL_BIT) != within),
         "producer fields contradict each other": data & ~numbered & ~unnumbered,
         "no producer id": data
         & unnumbered
         & F.col("topic").isin(evidence.topics("idempotent", *TRANSACTIONAL_MODES)),
+        UNASKED_ID: data & numbered & F.col("topic").isin(plain),
     }
 
 

@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.evidence import Evidence
+from spark_validation.segments import layout
+from spark_validation.segments.ranges import partition_folders
 
 UNLIMITED = -1
 CHECKPOINT = "log-start-offset-checkpoint"
@@ -21,6 +23,7 @@ BEYOND = {
     "cleaner-offset-checkpoint": "log ends below its cleaned offset",
     REPLICATION: "log ends below its checkpointed high watermark",
 }
+NEWEST = "log ends below its newest segment"
 STORE = "kbroker.db"  # in the directories of a kbroker
 AGES = ("retention.ms", "kbroker.record.ttl.ms")
 SIZE = "retention.bytes"
@@ -99,7 +102,7 @@ def checkpointed(evidence: Evidence) -> DataFrame:
 
 def synced(evidence: Evidence, digests: DataFrame) -> DataFrame:
     """V15: a log ends below its recovery point, so what was synced to disk is gone, or below what
-    was cleaned, or replicated.
+    was cleaned, or replicated, or where its newest segment is to begin.
 
     kbroker has no checkpoint of high watermarks. The one of a directory that it took over from
     Apache Kafka stays as it was, also for a topic that is deleted and created again.
@@ -114,12 +117,28 @@ def synced(evidence: Evidence, digests: DataFrame) -> DataFrame:
         if name != REPLICATION or not kept
         for place, offset in checkpoint(evidence, name).items()
     ]
+    rows += rolled(evidence)
     schema = "topic string, partition int, synced bigint, name string, kind string"
     known = evidence.table(rows, schema)
     known = known.join(evidence.ends, ["topic", "partition"]).join(last, ["topic", "partition"], "left")
     known = known.withColumn("offset", F.greatest(F.coalesce(F.col("last") + 1, F.lit(0)), "start_offset"))
     detail = F.concat_ws(" ", "name", F.lit("has"), "synced")
     return findings(known.where("synced > offset"), "V15", F.col("kind"), detail)
+
+
+def rolled(evidence: Evidence) -> list[tuple[str, int, int, str, str]]:
+    """Topic, partition, base offset, name and kind of newest segments that hold nothing: the next
+    record gets the offset in such a name. A cleaner may take the last records below it."""
+    found = []
+    names = evidence.topics()
+    for folder, topic, partition in partition_folders(evidence.data_dirs, names) if names else ():
+        segments = layout.segments_among(path.name for path in Path(folder).iterdir())
+        path = Path(layout.segment_path(folder, segments[-1] if segments else 0, layout.LOG_FILE))
+        if segments and path.exists() and not path.stat().st_size:
+            high = evidence.run.ends.get(topic, {}).get(str(partition))
+            if high is None or segments[-1] > high.high_watermark:
+                found.append((topic, partition, segments[-1], path.name, NEWEST))
+    return found
 
 
 def checkpoint(evidence: Evidence, name: str) -> dict[tuple[str, int], int]:

@@ -138,6 +138,27 @@ def entry_problems(entry: np.void, offset: int, known: Producer) -> Iterator[tup
         at = max(int(row[layout.LAST_OFFSET]) for row in rows)
         yield at, f"has the producer epoch {epoch}, there is {highest}"
     yield from transaction_problems(entry, offset, known)
+    yield from time_problems(entry, known)
+
+
+def time_problems(entry: np.void, known: Producer) -> Iterator[tuple[int, str]]:
+    """Of the time by which an entry expires: that of its producer's last batch, or of the marker
+    behind it.
+
+    A later marker may have been compacted since, and a batch that was compacted in part may have
+    lost the record with its highest time."""
+    batch, marker = known.batch, known.marker
+    if batch is None or entry["last_offset"] != batch[layout.LAST_OFFSET]:
+        return
+    if batch[layout.RECORD_COUNT] != batch[layout.LAST_OFFSET] - batch[layout.BASE_OFFSET] + 1:
+        return
+    last, there = batch, int(entry["timestamp"])
+    if marker is not None and marker[layout.BASE_OFFSET] > batch[layout.LAST_OFFSET]:
+        last = marker
+    held = int(last[layout.MAX_TIMESTAMP])
+    unended = last is batch and bool(batch[layout.ATTRIBUTES] & layout.TRANSACTIONAL) and known.open < 0
+    if not unended and (there < held or (there > held and last is batch)):
+        yield int(last[layout.LAST_OFFSET]), f"has the time {there}, there is {held}"
 
 
 def batch_problems(entry: np.void, batch: Words) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,7 @@ from kbroker.protocol.records import ControlType
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.real_time_mutations import MISSED
 from tests.spark_validation.transaction_mutations import never_ends
-from tests.spark_validation.world import BATCH, START_NS, Batch, Record, Topic, read_everything, send_row
+from tests.spark_validation.world import BATCH, MS, START_NS, Batch, Record, Topic, read_everything, send_row
 
 
 def shift(topic: Topic, at: int, by: int) -> None:
@@ -86,6 +86,24 @@ def acknowledge_nowhere(topic: Topic) -> None:
     topic.rows["sends"].append(send_row(topic, 0, -1, ghost, -1))
 
 
+def fail_at_last(topic: Topic) -> None:
+    """A failed send leaves a hole in its producer's numbers, and a later one of it is in the log."""
+    producer = topic.producers[0]
+    own = [batch for batch in topic.log[0] if batch.producer_id == producer + 100]
+    last = own[-1].records[-1]
+    seq = 1 + max(row["seq"] for row in topic.rows["sends"] if row["producer"] == producer)
+    later = [
+        Record(producer, seq + n, last.partition_seq + 1 + n, 2, last.intended_ns + 1000 * MS) for n in (0, 1)
+    ]
+    made = Batch(topic.log[0][-1].end, later[1:], own[-1].producer_id, own[-1].sequence + BATCH)
+    topic.log[0].append(made)
+    read_everything(topic)
+    topic.rows["sends"] += [
+        send_row(topic, 0, -1, later[0], -1) | {"status": 1, "error": 10},
+        send_row(topic, 0, made.base, later[1], -1),
+    ]
+
+
 def acknowledge_as_a_repeat(topic: Topic) -> None:
     _, record, _ = topic.records()[7]
     topic.sent(record.producer, record.seq)["offset"] = -1
@@ -94,6 +112,7 @@ def acknowledge_as_a_repeat(topic: Topic) -> None:
 FOR_TWO = "one marker ended two transactions"
 BOTH_SIDES = "its transaction lies on both sides of a marker"
 MARKER_MUTATIONS: tuple[Mutation, ...] = (
+    Mutation("clean-failed", "idempotent", fail_at_last, {}),
     Mutation("clean-repeat", "idempotent", acknowledge_as_a_repeat, {}),
     Mutation(
         "marker-early",

@@ -5,12 +5,16 @@ from copy import deepcopy
 
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType
+from tests.spark_validation.batch_mutations import BATCH_MUTATIONS
 from tests.spark_validation.compaction_mutations import compact, compact_too_much
 from tests.spark_validation.copy_mutations import copy_all_but_one, copy_from, copy_twice
 from tests.spark_validation.damage_mutations import DAMAGE_MUTATIONS
+from tests.spark_validation.ended_mutations import ENDED_MUTATIONS
 from tests.spark_validation.epoch_mutations import EPOCH_MUTATIONS
 from tests.spark_validation.field_mutations import FIELD_MUTATIONS
+from tests.spark_validation.file_mutations import FILE_MUTATIONS
 from tests.spark_validation.group_mutations import GROUP_MUTATIONS
+from tests.spark_validation.hidden_mutations import HIDDEN_MUTATIONS
 from tests.spark_validation.marker_mutations import MARKER_MUTATIONS
 from tests.spark_validation.mutation import Expected, Mutation
 from tests.spark_validation.order_mutations import ORDER_MUTATIONS
@@ -242,6 +246,10 @@ ALL: tuple[Mutation, ...] = (
     *SHARE_MUTATIONS,
     *OUTSIDE_MUTATIONS,
     *ORDER_MUTATIONS,
+    *BATCH_MUTATIONS,
+    *HIDDEN_MUTATIONS,
+    *ENDED_MUTATIONS,
+    *FILE_MUTATIONS,
     Mutation("clean", "idempotent", nothing, {}),
     Mutation("clean-plain", "plain", nothing, {}),
     Mutation("clean-transactional", "transactional", nothing, {}),

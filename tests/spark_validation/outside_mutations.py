@@ -5,7 +5,11 @@ from collections.abc import Callable
 
 from spark_validation.checks.ownership import AFTER, BEFORE
 from spark_validation.checks.stable_reads import ABOVE
+from tests.spark_validation.batch_mutations import BATCHES
+from tests.spark_validation.ended_mutations import ENDED
+from tests.spark_validation.file_mutations import FILES
 from tests.spark_validation.gone_since_mutations import GONE_SINCE, GONE_SINCE_MUTATIONS
+from tests.spark_validation.hidden_mutations import HIDDEN
 from tests.spark_validation.mutation import Mutation
 from tests.spark_validation.owner_mutations import OWNER_MUTATIONS, OWNERS
 from tests.spark_validation.snapshot_mutations import SNAPSHOT_MUTATIONS, SNAPSHOTS
@@ -107,5 +111,9 @@ OUTSIDE: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     **WRONG_CLIENTS,
     **OWNERS,
     **GONE_SINCE,
+    **BATCHES,
+    **HIDDEN,
+    **ENDED,
+    **FILES,
 }
 """Anomaly, and partition and offset of each record that it must name."""

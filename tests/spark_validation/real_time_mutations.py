@@ -24,6 +24,13 @@ def append_before_what_was_acknowledged(topic: Topic) -> None:
     exchange(topic, 2)
 
 
+def append_before_what_one_acknowledged(topic: Topic) -> None:
+    """The same with acks=1: what the leader alone has acknowledged may still be lost, and nobody had
+    read it."""
+    topic.acks = "1"
+    exchange(topic, 2)
+
+
 def be_sent_after_the_next(topic: Topic) -> None:
     """One record, after the next one was acknowledged, and after readers saw itself."""
     row = topic.rows["sends"][7]
@@ -73,6 +80,7 @@ def read_a_key_the_wrong_way_round(topic: Topic) -> None:
 REAL_TIME_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("overtaken", "idempotent", append_before_what_was_acknowledged, {("V20", OVERTAKEN): BATCH}),
     Mutation("overtaken-once", "idempotent", be_sent_after_the_next, {("V20", OVERTAKEN): 1}),
+    Mutation("clean-overtaken-alone", "plain", append_before_what_one_acknowledged, {}),
     Mutation("clean-late", "idempotent", take_effect_late, {}),
     Mutation("seen-early", "idempotent", be_seen_before_it_took_effect, {("V20", OVERTAKEN): BATCH}),
     Mutation(

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from kbroker.io.files.producer_snapshot import BatchMetadata, ProducerEntry
 from tests.io.files.snapshot_bytes import encode
 from tests.spark_validation.mutation import Mutation
-from tests.spark_validation.world import BATCH, Topic
+from tests.spark_validation.world import BATCH, MS, START_NS, Topic
 
 SEGMENT = 10  # batches of the first one
 Spoil = Callable[[ProducerEntry], ProducerEntry | None]
@@ -25,8 +25,10 @@ def snapshot(spoil: Spoil = lambda entry: entry, flip: bool = False) -> Callable
                 made = BatchMetadata(batch.sequence, last, batch.base, batch.end - 1, batch.records[-1].stamp)
                 begun = batch.base if batch.transactional else -1
                 known = replace(known, batches=(made,), current_txn_first_offset=begun)
+                known = replace(known, last_timestamp=made.timestamp)
             else:
                 known = replace(known, coordinator_epoch=0, current_txn_first_offset=-1)
+                known = replace(known, last_timestamp=START_NS // MS)
             entries[batch.producer_id] = known
         first, *others = entries.values()
         spoilt = spoil(first)
@@ -70,6 +72,12 @@ def earlier_coordinator(entry: ProducerEntry) -> ProducerEntry:
     return replace(entry, coordinator_epoch=-1)
 
 
+def aged(by_ms: int) -> Spoil:
+    """It expires at another time than the producer's last record makes it."""
+    return lambda entry: replace(entry, last_timestamp=entry.last_timestamp - by_ms)
+
+
+TIME = ("V13", ".snapshot has the time N, there is N")
 SNAPSHOT_MUTATIONS: tuple[Mutation, ...] = (
     Mutation("clean-snapshot", "idempotent", snapshot(), {}),
     Mutation("clean-snapshot-transactional", "transactional", snapshot(), {}),
@@ -83,6 +91,8 @@ SNAPSHOT_MUTATIONS: tuple[Mutation, ...] = (
         snapshot(other_sequence),
         {("V13", ".snapshot has the last sequence number N, there is N"): 1},
     ),
+    Mutation("snapshot-late", "idempotent", snapshot(aged(-1)), {TIME: 1}),
+    Mutation("snapshot-early", "transactional", snapshot(aged(1)), {TIME: 1}),
     Mutation(
         "snapshot-open",
         "transactional",
@@ -103,6 +113,8 @@ SNAPSHOTS: dict[str, tuple[str, set[tuple[int, int | None]]]] = {
     "snapshot-older": ("V13", {(0, 9 * BATCH - 1)}),
     "snapshot-sequence": ("V13", {(0, 9 * BATCH - 1)}),
     "snapshot-lacks": ("V13", {(0, 9 * BATCH - 1)}),
+    "snapshot-late": ("V13", {(0, 9 * BATCH - 1)}),
+    "snapshot-early": ("V13", {(0, 5 * (BATCH + 1) - 1)}),
     "snapshot-open": ("V13", {(0, 5 * (BATCH + 1) - 1)}),
     "snapshot-coordinator": ("V13", {(0, 5 * (BATCH + 1) - 1)}),
 }

@@ -127,3 +127,28 @@ def test_a_producer_that_a_snapshot_lacks(tmp_path: Path) -> None:
     assert lacking(2 * hour, 2 * hour, 9 * hour) == []
     assert lacking(2 * hour, 2 * hour, 3 * hour - 1) == [3], "it cannot have expired yet"
     assert lacking(2 * hour, 2 * hour, 3 * hour) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "begun", "expected_ms", "allowed"),
+    [
+        (rows(row(0, 3, MAX_TIMESTAMP=50), row(4, 5, MAX_TIMESTAMP=20)), -1, 20, ()),
+        (rows(row(4, 5, ATTRIBUTES=DATA, MAX_TIMESTAMP=20)), 4, 20, ()),
+        (
+            rows(row(4, 5, ATTRIBUTES=DATA, MAX_TIMESTAMP=90), row(6, ATTRIBUTES=MARKER, MAX_TIMESTAMP=70)),
+            -1, 70, (71,),
+        ),
+        (rows(row(4, 5, MAX_TIMESTAMP=20, RECORD_COUNT=1)), -1, 20, (19, 21)),
+        (rows(row(4, 5, ATTRIBUTES=DATA, MAX_TIMESTAMP=20, RECORD_COUNT=0)), -1, 20, (19, 21)),
+    ],
+)  # fmt: skip
+def test_the_time_of_an_entry_is_that_of_its_last_batch_or_marker(
+    tmp_path: Path, log: Words, begun: int, expected_ms: int, allowed: tuple[int, ...]
+) -> None:
+    """A later marker may be compacted, and so may the record of a batch that has its highest
+    time."""
+    for there in (expected_ms, expected_ms - 1, expected_ms + 1):
+        entry = ProducerEntry(PRODUCER, 0, 0, there, begun, (BatchMetadata(0, 1, 4, 5, 0),))
+        right = there == expected_ms or there in allowed
+        problems = [] if right else [f"has the time {there}, there is {expected_ms}"]
+        assert [problem for _, problem in found(tmp_path, entry, log=log)] == problems

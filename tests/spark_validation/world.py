@@ -144,7 +144,7 @@ def first_open(batches: list[Batch]) -> int:
             begun.pop(batch.producer_id, None)
         elif batch.transactional or batch.patch.get("attributes", 0) & layout.TRANSACTIONAL:
             begun.setdefault(batch.producer_id, batch.base)
-    return min(begun.values(), default=batches[-1].end)
+    return min(begun.values(), default=batches[-1].end if batches else 0)
 
 
 def patched(batch: bytes, fields: dict[str, int]) -> bytes:

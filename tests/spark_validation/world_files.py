@@ -37,7 +37,7 @@ def write(folder: Path, topics: list[Topic], topics_of_a_file: int = 1) -> None:
             RunTopic(topic.name, PARTITIONS, topic.mode, topic.cleanup_policy, topic.config)
         )
         content.deletions += topic.deletions
-        ends = {p: topic.log[p][-1].end for p in topic.log}
+        ends = {p: log[-1].end if log else 0 for p, log in topic.log.items()}
         content.ends[topic.name] = {str(p): partition_ends(topic, p, end) for p, end in ends.items()}
         content.committed[topic.group] = {topic.name: {str(p): o for p, o in topic.committed.items()}}
         if topic.copied_from:
