@@ -19,6 +19,7 @@ from spark_validation.summaries import summarise
 from tests.spark_validation.mutation import Expected
 from tests.spark_validation.mutations import ALL, world
 from tests.spark_validation.outside_mutations import OUTSIDE
+from tests.spark_validation.planted_places import OF_CLIENTS, OF_THE_LOG
 from tests.spark_validation.real_time_mutations import EXACTLY
 from tests.spark_validation.world_files import write
 
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 # their markers may be repeats: clients of the world are killed
 REPEATS = {"marker-repeated", "marker-contradicts"}
+PLACES = OUTSIDE | OF_THE_LOG | OF_CLIENTS
 # shown, but no conviction
 CUT = {"cut-drain", "cut-reader", "cut-commits"}
 COUNTED = {
@@ -91,9 +93,9 @@ def test_reads_of_deleted_records_are_convicted_at_the_exact_records(judged: Jud
     assert len({row["consumer"] for row in rows}) == 1
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_reads_outside_an_assignment_are_convicted_at_the_exact_records(judged: Judge, name: str) -> None:
-    anomaly, places = OUTSIDE[name]
+@pytest.mark.parametrize("name", PLACES)
+def test_findings_name_the_exact_records(judged: Judge, name: str) -> None:
+    anomaly, places = PLACES[name]
     rows = [row for row in judged.verdict.results[anomaly].convicting if row["topic"] == name]
     assert {(row["partition"], row["offset"]) for row in rows} == places
 
