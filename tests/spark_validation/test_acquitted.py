@@ -3,7 +3,8 @@ slow members, members that leave, rows that are lost."""
 
 import argparse
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 from pyspark.sql import SparkSession
 
 from loadtest.history import AssignmentEvent, ShareAck
-from spark_validation.checks import membership, ownership, shares
+from spark_validation.checks import delivery, membership, ownership, shares
 from spark_validation.evidence import Evidence
 from spark_validation.opening import open_evidence
 from tests.spark_validation.owner_mutations import assign_what_is_not_there, hand_over, refuse_what_was_held
 from tests.spark_validation.refusal_mutations import INVALID_RECORD_STATE
-from tests.spark_validation.share_mutations import RELEASED, share
-from tests.spark_validation.world import MS, Topic, clean
+from tests.spark_validation.share_mutations import RELEASED, expire, share, too_often
+from tests.spark_validation.world import MS, START_NS, Topic, clean
 from tests.spark_validation.world_files import write
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -132,3 +133,59 @@ def test_a_partition_may_have_been_added_where_no_folder_denies_it(
     with opened(tmp_path) as evidence:
         (row,) = membership.unclaimed(replace(evidence, source=source)).collect()
     assert (row["kind"], row["convicts"]) == (membership.NO_PARTITION, proven)
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        ([], [True]),
+        ([{"at_ns": START_NS, "step_ns": 5_000_000_000}], []),
+        ([{"at_ns": START_NS, "step_ns": 2}], [True]),
+    ],
+)
+def test_a_clock_that_was_set_may_show_a_record_before_it_was_sent(
+    tmp_path: Path, spark: SparkSession, steps: list[dict[str, int]], found: list[bool]
+) -> None:
+    topic = clean("calm", 1)
+    row = topic.reads_of(topic.reader, 0)[9]
+    row["seen_ns"] = row["intended_ns"] - 1000 * MS
+    write(tmp_path, [topic])
+    change(tmp_path / "run" / "run.json", clock_steps=steps)
+    with opened(tmp_path) as evidence:
+        assert [each["convicts"] for each in delivery.impossible(evidence).collect()] == found
+
+
+@pytest.mark.parametrize(
+    "name", ["calm-0.4f5fbb1c-delete", "calm-1.4f5fbb1c-future", "calm-7.4f5fbb1c-stray"]
+)
+def test_a_folder_that_is_removed_or_moved_is_no_log(tmp_path: Path, spark: SparkSession, name: str) -> None:
+    """It holds records of a topic that had the same name, of an earlier run."""
+    topic = clean("calm", 1)
+    write(tmp_path, [topic])
+    shutil.copytree(tmp_path / "data" / "calm-1", tmp_path / "data" / name)
+    with opened(tmp_path) as evidence:
+        assert evidence.log.count() == 120
+
+
+@pytest.mark.parametrize(
+    ("mutate", "settings", "found"),
+    [
+        (expire(16_000), {}, {shares.HELD}),
+        (expire(16_000), {"share_lock_ms": 15_000}, set()),
+        (too_often, {}, {"delivered more often than its limit"}),
+        (too_often, {"share_delivery_limit": 6}, set()),
+    ],
+)
+def test_locks_and_limits_of_share_groups_are_those_of_the_run(
+    tmp_path: Path,
+    spark: SparkSession,
+    mutate: Callable[[Topic], None],
+    settings: dict[str, int],
+    found: set[str],
+) -> None:
+    topic = clean("calm", 1)
+    mutate(topic)
+    write(tmp_path, [topic])
+    change(tmp_path / "run" / "run.json", settings=settings)
+    with opened(tmp_path) as evidence:
+        assert {row["kind"] for row in shares.repeated(evidence).collect()} == found

@@ -1,5 +1,6 @@
 """What is opened of a run: the chosen topics, and nothing that was asked of others."""
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from loadtest.run import Deletion
-from spark_validation.opening import opened_run
+from spark_validation.opening import open_evidence, opened_run, require_folders
 from spark_validation.verdict import CannotJudge
 from tests.spark_validation.world import clean
 from tests.spark_validation.world_files import write
@@ -33,3 +34,25 @@ def test_a_run_is_narrowed_to_the_chosen_topics(tmp_path: Path) -> None:
 def test_a_folder_without_a_run_cannot_be_judged(tmp_path: Path) -> None:
     with pytest.raises(CannotJudge, match=r"holds no run\.json"):
         opened_run(tmp_path)
+
+
+def test_folders_without_a_log_cannot_be_judged(tmp_path: Path) -> None:
+    write(tmp_path, [clean("calm", 1)])
+    require_folders([str(tmp_path / "data")], ["calm"])
+    with pytest.raises(CannotJudge, match="none is no directory"):
+        require_folders([str(tmp_path / "data"), str(tmp_path / "none")], ["calm"])
+    with pytest.raises(CannotJudge, match="no partition of other below"):
+        require_folders([str(tmp_path / "data")], ["calm", "other"])
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "reason"),
+    [(None, "no log to judge by"), ("127.0.0.1:1", "does not answer"), ("localhost", "does not answer")],
+)
+def test_a_run_without_a_log_cannot_be_judged(tmp_path: Path, bootstrap: str | None, reason: str) -> None:
+    write(tmp_path, [clean("calm", 1)])
+    options = argparse.Namespace(
+        history=tmp_path / "run", bootstrap=bootstrap, segments=None, earlier=None, topics=None
+    )
+    with pytest.raises(CannotJudge, match=reason):
+        open_evidence(options)

@@ -11,8 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
+from loadtest import history
 from spark_validation import cli
 from spark_validation.options import CANNOT_JUDGE
+from spark_validation.soundness import require_once, require_whole
 from tests.spark_validation.world import clean
 from tests.spark_validation.world_files import write
 
@@ -87,6 +89,17 @@ def test_a_run_that_is_damaged_or_contradicts_itself_cannot_be_judged(
     code = cli.main(["judge", "--history", str(tmp_path / "run"), "--segments", str(tmp_path / "data")])
     assert code == CANNOT_JUDGE
     assert reason in capsys.readouterr().err
+
+
+def test_files_without_rows_are_no_copies_of_each_other(tmp_path: Path) -> None:
+    """A client that rolls its files by the clock may have had nothing to write."""
+    write(tmp_path, [clean(TOPIC, 1)])
+    folder = tmp_path / "run" / "reads"
+    nothing = history.READS.empty_table()
+    for number in (7, 8):
+        pq.write_table(nothing, folder / f"c000010-{number:04d}.parquet")
+    require_whole(tmp_path / "run")
+    require_once(tmp_path / "run")
 
 
 def test_a_judge_that_fails_does_not_convict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
