@@ -228,7 +228,8 @@ def _add_seen(
 
 def describe(run: Path, records: int, ends: dict[str, PartitionEnds]) -> None:
     """run.json, clients and the small histories."""
-    until = FIRST_NS + records * STEP_NS
+    read_ns = FIRST_NS + records * STEP_NS + 2 * SEEN_NS
+    until = read_ns + SEEN_NS
     for producer in range(PRODUCERS):
         client = ProducerClient(producer, TOPIC, "all", True, None, "none", VALUE_BYTES, 1, FIRST_NS, until)
         save_client(run, history.writer_name("producer", producer), client)
@@ -252,11 +253,19 @@ def describe(run: Path, records: int, ends: dict[str, PartitionEnds]) -> None:
         "at_ns": FIRST_NS,
     }
     given = [rows | {"partition": partition} for partition in range(PARTITIONS)]
-    (run / "assignments").mkdir()
-    table = pa.Table.from_pylist(given, history.ASSIGNMENTS)
-    pq.write_table(table, run / "assignments" / "c000000-0000.parquet")
+    read_to = {partition: end.high_watermark for partition, end in ends.items()}
+    times = {"asked_ns": read_ns, "answered_ns": read_ns + ACK_NS, "transaction": -1, "producer": -1}
+    who = {name: rows[name] for name in ("consumer", "group", "assignment", "topic")} | times | {"error": 0}
+    committed = [
+        who | {"partition": int(partition), "offset": offset} for partition, offset in read_to.items()
+    ]
+    for kind, found in (("assignments", given), ("commits", committed)):
+        (run / kind).mkdir()
+        table = pa.Table.from_pylist(found, history.KINDS[kind])
+        pq.write_table(table, run / kind / "c000000-0000.parquet")
     content = Run(RUN, 1, "", "kbroker", FIRST_NS, {}, [Topic(TOPIC, PARTITIONS, "idempotent")])
     content.ended_ns, content.drained, content.ends = until, True, {TOPIC: ends}
+    content.committed = {GROUP: {TOPIC: read_to}}
     save_run(run, content)
 
 
