@@ -18,7 +18,6 @@ from kbroker.config.broker import (
     DYNAMIC_ONLY,
     BrokerConfig,
     is_dynamic,
-    row_of,
 )
 from kbroker.config.broker_values import LISTENER_KEY, base_name
 from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig

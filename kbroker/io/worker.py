@@ -9,7 +9,6 @@ import errno
 import logging
 import os
 import select
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +41,6 @@ from kbroker.ipc.messages import (
 )
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.ipc.scheduling import let_threads_give_way
-from kbroker.metrics import layout as ml
 
 if TYPE_CHECKING:
     from kbroker.io.busy_poll import BusyPoll

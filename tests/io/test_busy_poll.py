@@ -93,7 +93,7 @@ def test_a_worker_that_lost_its_core_was_idle_and_took_no_cpu_time(scene: Scene)
         scene.now_ns += 10**9
         return 0
 
-    scene.busy_poll._drain.poll = look  # type: ignore[method-assign]
+    scene.busy_poll._drain.poll = look
     assert scene.counted(lambda: scene.busy_poll.poll(False)) == (TURN_NS, TURN_NS + 10**9)
     scene.now_ns += 10**9
     assert scene.counted(lambda: scene.busy_poll.poll(False)) == (TURN_NS, TURN_NS + 2 * 10**9)

@@ -319,7 +319,7 @@ def test_while_snapshots_take_long_few_segments_have_one(
 
     def slow(*arguments: object, **named: object) -> object:
         clock_s[0] += 0.1
-        return write(*arguments, **named)  # type: ignore[arg-type]
+        return write(*arguments, **named)
 
     monkeypatch.setattr(producer_snapshot, "write", slow)
     for number in range(8):
