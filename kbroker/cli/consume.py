@@ -106,15 +106,14 @@ def consume(
     client_property: ClientProperty = None,
     quiet: Quiet = False,
 ) -> None:
-    """Print records as they arrive, until Ctrl-C or a stop condition.
+    """Print records as they arrive (escaped for a terminal), until Ctrl-C or a stop condition.
 
-    Without --group it reads all partitions (or those of --partition) and commits nothing. On a terminal,
-    characters of records that would control it are escaped."""
+    Without --group it reads all partitions (or those of --partition) and commits nothing."""
     now_ms = int(time.time() * 1000)
     if group and (partition or offset or since or tail or exact_count):
         raise UsageFailed(NOT_WITH_A_GROUP)
     _refuse_contradictions(exact_count, tail, max_messages, format_text)
-    until_end = until_end or exact_count or tail is not None
+    until_end |= exact_count or tail is not None
     until_ms = None if until is None else parse_time_ms(until, now_ms)
     bounded = (until_end or until is not None) and group is None
     start = _start(offset, since, from_beginning, tail, bounded, now_ms)

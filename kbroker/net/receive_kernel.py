@@ -101,6 +101,18 @@ def _new_request(cx: int, row: int, frame: int, length: int) -> int:
 
 
 @inlined
+def _has_room(cx: int, row: int, count: int) -> bool:
+    """Whether a request with so many partitions can be queued."""
+    full = (
+        get(cx, Context.FREE_REQUESTS) < 1
+        or get(cx, Context.FREE_RESULTS) < count
+        or events_left(cx) < count + 64
+        or get(row, Connection.QUEUED) >= get(cx, Context.PIPELINE)
+    )
+    return not full and rings_have_room(cx, count)
+
+
+@inlined
 def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> int:
     """Take one Produce frame (address and bytes after its size field)."""
     row = connection_row(cx, connection)
@@ -123,12 +135,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         if allowed == 0:
             put(cx, Context.SCAN_REFUSED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     count = get(cx, Context.SCAN_COUNT)
-    full = (
-        get(cx, Context.FREE_REQUESTS) < 1
-        or get(cx, Context.FREE_RESULTS) < count
-        or events_left(cx) < count + 64
-    )
-    if full or get(row, Connection.QUEUED) >= get(cx, Context.PIPELINE) or not rings_have_room(cx, count):
+    if not _has_room(cx, row, count):
         return LATER
     several = get(cx, Context.SCAN_REFUSED) == Code.INVALID_PRODUCER_ID_MAPPING
     if several and not has_several_producers(cx, row, end, version):

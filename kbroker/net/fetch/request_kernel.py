@@ -206,8 +206,7 @@ def _may_read_all(cx: int, client_row: int) -> bool:
 def plan_request(cx: int, client_row: int, frame: int, length: int) -> int:
     """Read a request (address of its header) into the plan: READY, or TO_PYTHON for what is not
     common, or not allowed."""
-    version = load_i16_be(frame + 2)
-    end = frame + length
+    version, end = load_i16_be(frame + 2), frame + length
     compact = version >= FetchVersion.FLEXIBLE
     position = skip_request_header(frame, end, compact)
     put(cx, Context.PLAN_COUNT, 0)
@@ -225,7 +224,7 @@ def plan_request(cx: int, client_row: int, frame: int, length: int) -> int:
     isolation = load_i8(position + 12)
     if isolation != 0 and isolation != Isolation.READ_COMMITTED:
         return Outcome.TO_PYTHON
-    put(cx, Context.PLAN_COMMITTED, 1 if isolation == Isolation.READ_COMMITTED else 0)
+    put(cx, Context.PLAN_COMMITTED, isolation)
     position += 13
     in_session = False
     if version >= FetchVersion.SESSIONS:
@@ -252,9 +251,8 @@ def plan_request(cx: int, client_row: int, frame: int, length: int) -> int:
         tags, position = read_uvarint(position, end)
         if position < 0 or tags != 0:  # of a replica
             return Outcome.TO_PYTHON
-    if get(cx, Context.PLAN_COUNT) == 0 or not _may_read_all(cx, client_row):
-        return Outcome.TO_PYTHON
-    return Outcome.READY
+    served = get(cx, Context.PLAN_COUNT) != 0 and _may_read_all(cx, client_row)
+    return Outcome.READY if served else Outcome.TO_PYTHON
 
 
 # --- after the answer is built --------------------------------------------------------------------
