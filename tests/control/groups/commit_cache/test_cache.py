@@ -217,7 +217,7 @@ def test_an_offset_whose_append_timed_out_is_not_returned_before_it_is_on_disk(
         slot = scene.broker.catalogue.topics[CONSUMER_OFFSETS].partitions[index].slot
         scene.broker.shared.slots[slot, Slot.LOG_END] = 5
         scene.log.error, left = ErrorCode.REQUEST_TIMED_OUT, scene.left
-        await scene.send(commit(8, {"a": [(0, 50, "")]}, {}))
+        await scene.send(commit(9, {"a": [(0, 50, "")]}, {}))
         assert (scene.committed("a", 0), scene.left - left) == (50, int(not fast))
         with pytest.raises(KafkaError) as refused:
             scene.service.read(GROUP)
