@@ -31,13 +31,7 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     """One result per partition; null is all partitions."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    if request.topic_partitions is None:
-        requested = Table(
-            (name, [p.index for p in paced(topic.partitions)])
-            for name, topic in list(ctx.broker.catalogue.topics.items())
-        )
-    else:
-        requested = Table((topic.topic, list(topic.partitions)) for topic in request.topic_partitions)
+    requested = _requested(ctx, request)
     results = []
     for name, indexes in requested.items():
         found = await _of_topic(ctx, name, indexes, request.election_type == UNCLEAN)
@@ -46,6 +40,19 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
         results.append(ReplicaElectionResult(name, found))
     requested.clear()
     return ElectLeadersResponse(replica_election_results=results)
+
+
+def _requested(ctx: RequestContext, request: ElectLeadersRequest) -> Table[str, list[int]]:
+    """Partitions by topic, also of a topic that the request names in several entries."""
+    if request.topic_partitions is None:
+        return Table(
+            (name, [p.index for p in paced(topic.partitions)])
+            for name, topic in list(ctx.broker.catalogue.topics.items())
+        )
+    found: Table[str, list[int]] = Table()
+    for topic in paced(request.topic_partitions):
+        found.setdefault(topic.topic, list).extend(topic.partitions)
+    return found
 
 
 def refuse(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:

@@ -174,6 +174,11 @@ def elect(made: World, partitions: list[TopicPartitions] | None, kind: int = 0) 
     }
 
 
+def test_partitions_of_a_topic_in_several_entries_are_all_elected(made: World) -> None:
+    requested = [TopicPartitions("a", [0]), TopicPartitions("absent", [3]), TopicPartitions("a", [1])]
+    assert set(elect(made, requested)) == {("a", 0), ("a", 1), ("absent", 3)}
+
+
 def test_elections_are_not_needed_on_one_node(made: World) -> None:
     requested = [TopicPartitions("a", [0, 9]), TopicPartitions("absent", [0])]
     assert elect(made, requested) == {
