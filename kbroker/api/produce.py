@@ -5,7 +5,8 @@ before 2.4 drops compression otherwise (KAFKA-18659). v3 transactional id, recor
 2; v5 log start offset; v7 zstd; v8 record errors and their text (KIP-467); v9 flexible; v10 current
 leader and node endpoints (KIP-951); v11 transaction verification; v12 implicit AddPartitionsToTxn
 (KIP-890); v13 topic ids instead of names (KIP-516). Served by the network processes, see
-kbroker/net.
+kbroker/net. A partition that a request names twice gets both batches; Apache Kafka appends the last
+one only, and answers as if there were no other.
 """
 
 from kbroker.api.row import Api, FastPath, Owner

@@ -2,7 +2,8 @@
 
 v0 bare tokens follow; v1 SaslAuthenticate requests do (KIP-152). On SASL listeners the network
 processes answer it, see kbroker/net/security/logins.py; requests that arrive here are superfluous:
-on a PLAINTEXT listener or by a client that is logged in.
+on a PLAINTEXT listener or by a client that is logged in. Another request than the login that must
+follow is closed upon; Apache Kafka answers ILLEGAL_SASL_STATE in the form of that request first.
 """
 
 from kbroker.api.context import RequestContext

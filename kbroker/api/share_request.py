@@ -7,10 +7,11 @@ MAX_MEMBER_ID = 36
 
 
 def code_and_text(error: KafkaError | None) -> tuple[ErrorCode, str | None]:
-    """Code and text of a partition's result. Only errors with their own text have one."""
+    """Code and text of a partition's result. Only errors with their own text have one, which
+    may be that of the code."""
     if error is None:
         return ErrorCode.NONE, None
-    return error.code, None if error.message == error.code.message else error.message
+    return error.code, error.own_words
 
 
 def check_member_id(member_id: str | None) -> str:

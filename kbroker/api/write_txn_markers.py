@@ -2,7 +2,8 @@
 
 For administrators who abort a hanging transaction (kafka-transactions abort, KIP-664). v1 flexible;
 v2 the transaction version of the producer: from 2 on the marker's epoch must be newer than the
-partition's while a transaction is open there (KIP-1228).
+partition's while a transaction is open there (KIP-1228). A partition that is named twice gets two
+markers; Apache Kafka then never answers.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

@@ -85,7 +85,8 @@ def test_coordinators_that_there_are_not_are_an_invalid_request(
     answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, version, request))
     (found,) = answer.coordinators if version >= 4 else [answer]
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
-    assert found.error_message == ErrorCode.INVALID_REQUEST.message
+    of_the_code = version < 4 or key_type == 9  # as Apache Kafka, which has no text for a key among many
+    assert found.error_message == (ErrorCode.INVALID_REQUEST.message if of_the_code else "")
 
 
 def test_share_coordinators_are_found_by_group_topic_id_and_partition() -> None:

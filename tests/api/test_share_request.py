@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from kbroker.api.alter_share_group_offsets import listed
+from kbroker.api.share_request import code_and_text
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -79,3 +80,10 @@ def test_the_answer_about_offsets_lists_no_absent_topic_without_partitions(tmp_p
         answer = asyncio.run(ask(made.broker, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, request))
         assert answer.error_code == ErrorCode.INVALID_GROUP_ID
         assert answer.error_message == "The group id is invalid."
+
+
+def test_a_partition_has_the_text_of_its_own_error_and_no_text_of_a_code() -> None:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_and_text(None) == (ErrorCode.NONE, None)
+    assert code_and_text(KafkaError(code)) == (code, None)
+    assert code_and_text(KafkaError(code, code.message)) == (code, code.message)

@@ -134,20 +134,29 @@ def offsets(*pairs: tuple[str, int, int], **more: Any) -> lo.ListOffsetsRequest:
     return lo.ListOffsetsRequest(more.pop("replica", -1), more.pop("isolation", 0), topics, 1000)
 
 
-LIST_OFFSETS: list[Case] = [
-    case(f"offset at {at}", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, at), ("one", 1, at)))
-    for at in (-1, -2, -3, -4, -5, -6, -7, 0, 5, 1000, 2000, 2001, 1 << 60)
-] + [
-    case(f"offset at {at} of empty logs", K.LIST_OFFSETS, (1, 11), offsets(("two", 0, at), ("compacted", 0, at)))
-    for at in (-1, -2, -3, -4, -5, -6, 0, 1)
-] + [
-    case("read committed", K.LIST_OFFSETS, (2, 11), offsets(("one", 0, -1), isolation=1)),
-    case("unknown", K.LIST_OFFSETS, (1, 11), offsets(("one", 9, -1), ("absent", 0, -1), ("one", -1, -1))),
-    case("twice", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -1), ("one", 0, -2))),
-    case("newer epoch", K.LIST_OFFSETS, (4, 11), offsets(("one", 0, -1), epoch=5)),
-    case("debugger", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -1), replica=-2)),
-    case("follower", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -1), replica=7)),
-]
+LIST_OFFSETS: list[Case] = (
+    [
+        case(f"offset at {at}", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, at), ("one", 1, at)))
+        for at in (-1, -2, -3, -4, -5, -6, -7, 0, 5, 1000, 2000, 2001, 1 << 60)
+    ]
+    + [
+        case(
+            f"offset at {at} of empty logs",
+            K.LIST_OFFSETS,
+            (1, 11),
+            offsets(("two", 0, at), ("compacted", 0, at)),
+        )
+        for at in (-1, -2, -3, -4, -5, -6, 0, 1)
+    ]
+    + [
+        case("read committed", K.LIST_OFFSETS, (2, 11), offsets(("one", 0, -1), isolation=1)),
+        case("unknown", K.LIST_OFFSETS, (1, 11), offsets(("one", 9, -1), ("absent", 0, -1), ("one", -1, -1))),
+        case("twice", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -1), ("one", 0, -2))),
+        case("newer epoch", K.LIST_OFFSETS, (4, 11), offsets(("one", 0, -1), epoch=5)),
+        case("debugger", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -1), replica=-2)),
+        case("follower", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -1), replica=7)),
+    ]
+)
 
 
 def epochs(name: str, index: int, current: int, epoch: int) -> ofe.OffsetForLeaderEpochRequest:

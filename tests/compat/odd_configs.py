@@ -17,6 +17,7 @@ from kbroker.protocol.messages import alter_configs as ac
 from kbroker.protocol.messages import describe_configs as dcf
 from kbroker.protocol.messages import incremental_alter_configs as iac
 from kbroker.protocol.schema import Struct
+from tests.compat.odd_world import CONFIGURED
 from tests.config.differences import is_later, is_own
 
 TOPIC_KIND, BROKER_KIND, METRICS_KIND, GROUP_KIND = 2, 4, 16, 32
@@ -35,16 +36,38 @@ NAMES = {
     BROKER_KIND: BROKERS,
 }  # fmt: skip
 RESOURCES = {
-    TOPIC_KIND: ("orders", "payments", "payments", "absent"),
+    TOPIC_KIND: (*CONFIGURED, "absent"),
     GROUP_KIND: ("group-1", "group-2"),
     METRICS_KIND: ("metrics-1", "metrics-2"),
     BROKER_KIND: ("1", "", ""),
 }
-LISTS = ("compact", "delete", "compact,delete", "", ",", "compact,", "delete,delete", " compact , delete", "0:1", "1:1,0:1",
-         "*", "x", "client_id=a.*", "client_id=b,client_software_name=c", "PLAIN", "a.b.c,d")  # fmt: skip
+LISTS = ("compact", "delete", "compact,delete", "", ",", "compact,", "delete,delete", " compact , delete", "0:1",
+         "1:1,0:1", "*", "x", "client_id=a.*", "client_id=b,client_software_name=c", "PLAIN", "a.b.c,d")  # fmt: skip
 TEXTS = ("gzip", "producer", "CreateTime", "LogAppendTime", "earliest", "latest", "read_committed", "x", "")
-NUMBERS = ("-2", "-1", "0", "1", "2", "5", "100", "999", "1000", "5000", "45000", "50000", "60000", "1048576", "x", "")
-VALUES = {Type.LIST: LISTS, Type.STRING: TEXTS, Type.CLASS: TEXTS, Type.BOOLEAN: ("true", "FALSE", "false", "x", "")}
+NUMBERS = (
+    "-2",
+    "-1",
+    "0",
+    "1",
+    "2",
+    "5",
+    "100",
+    "999",
+    "1000",
+    "5000",
+    "45000",
+    "50000",
+    "60000",
+    "1048576",
+    "x",
+    "",
+)
+VALUES = {
+    Type.LIST: LISTS,
+    Type.STRING: TEXTS,
+    Type.CLASS: TEXTS,
+    Type.BOOLEAN: ("true", "FALSE", "false", "x", ""),
+}
 ROWS = {**TOPIC, **GROUP, **CLIENT_METRICS}
 
 
@@ -88,9 +111,15 @@ def _operation(rng: random.Random, kind: int) -> tuple[str, int, str | None]:
     row = ROWS.get(name)
     known = VALUES.get(Type.STRING if row is None else row.type, NUMBERS)
     if kind == BROKER_KIND:
-        known = {"log.cleanup.policy": LISTS, "sasl.enabled.mechanisms": LISTS, "compression.type": TEXTS}.get(name, NUMBERS)
+        known = {
+            "log.cleanup.policy": LISTS,
+            "sasl.enabled.mechanisms": LISTS,
+            "compression.type": TEXTS,
+        }.get(name, NUMBERS)
     lists = known is LISTS
-    operation = rng.choice((SET, DELETE, APPEND, APPEND, SUBTRACT) if lists else (SET, SET, SET, SET, DELETE, APPEND, SUBTRACT))
+    operation = rng.choice(
+        (SET, DELETE, APPEND, APPEND, SUBTRACT) if lists else (SET, SET, SET, SET, DELETE, APPEND, SUBTRACT)
+    )
     value = None if rng.random() < (0.6 if operation == DELETE else 0.03) else rng.choice(known)
     return name, operation, value
 

@@ -6,11 +6,13 @@ differ only in ids and epochs.
 
 from collections.abc import Callable, Collection, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 from kbroker.protocol.schema import ZERO_UUID, Field, Struct
 
 TEXTS = ("", " ", "absent", "b@d name", "w" * 250)
+TWICE = "first twice"
 UNKNOWN_ID, RESERVED_ID = b"unknown-topic-id", bytes(15) + b"\1"
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 Step = str | int
@@ -65,7 +67,7 @@ def _of_field(
     elif field.wire == "bool":
         yield Change(path, "otherwise", lambda old: not old)
     else:
-        yield from (_set(path, odd) for odd in _odd(field.wire) if odd != value)
+        yield from (_set(path, odd) for odd in _odd(field.wire))
         if field.wire in BITS:
             yield Change(path, "less", lambda old: max(old - 1, -(1 << BITS[field.wire] - 1)))
             yield Change(path, "more", lambda old: min(old + 1, (1 << BITS[field.wire] - 1) - 1))
@@ -77,7 +79,9 @@ def _odd(wire: str) -> tuple[Any, ...]:
         return (-most, -2, -1, 0, 1, most - 1)
     if wire == "uint16":
         return (0, 65535)
-    return {"string": TEXTS, "uuid": (ZERO_UUID, UNKNOWN_ID, RESERVED_ID), "bytes": (b"", b"\0\xff")}.get(wire, ())
+    return {"string": TEXTS, "uuid": (ZERO_UUID, UNKNOWN_ID, RESERVED_ID), "bytes": (b"", b"\0\xff")}.get(
+        wire, ()
+    )
 
 
 def _of_list(
@@ -86,12 +90,16 @@ def _of_list(
     if value is None or value:
         yield Change(path, "empty", lambda _: [])
     if value:
-        yield Change(path, "first twice", lambda old: [*old, deepcopy(old[0])])
+        yield Change(path, TWICE, lambda old: [*old, deepcopy(old[0])])
         if field.wire == "[]struct":
             yield from _of_struct(value[0], version, kept, (*path, 0))
     if field.wire != "[]struct":
         for odd in _odd(field.wire[2:]):
-            yield Change(path, f"also {odd!r:.20}", lambda old, odd=odd: [*(old or []), odd])
+            yield Change(path, f"also {odd!r:.20}", partial(_with, odd))
+
+
+def _with(odd: Any, old: list[Any] | None) -> list[Any]:
+    return [*(old or []), odd]
 
 
 def _set(path: tuple[Step, ...], odd: Any) -> Change:

@@ -24,8 +24,16 @@ BETWEEN_BROKERS = {80, 81, 82, 83, 84, 85, 86, 87}
 UNSTABLE = {(ApiKey.INIT_PRODUCER_ID, 6)}
 """Versions that Kafka knows, and serves only with a setting of its developers."""
 KNOWN = tuple(sorted(key for key in APIS if key not in BETWEEN_BROKERS))
-LEFT_OUT = {ApiKey.UNREGISTER_BROKER, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH}
-"""Their answers to an empty request differ, or they shut down Apache Kafka."""
+LEFT_OUT = {
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.FETCH,
+    ApiKey.PRODUCE,
+    ApiKey.ELECT_LEADERS,
+}
+"""Their answers to an empty request differ, or there is none, or they shut down Apache Kafka. An election
+without a timeout is timed out there, and done here."""
 VALID: tuple[tuple[ApiKey, Struct], ...] = (
     (ApiKey.METADATA, MetadataRequest([], False)),
     (ApiKey.LIST_GROUPS, ListGroupsRequest(["Dead"])),

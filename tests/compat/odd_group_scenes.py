@@ -25,7 +25,11 @@ from kbroker.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kbroker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kbroker.protocol.schema import Struct
 from tests.compat.group_requests import SUBSCRIPTION, fetch_request
@@ -55,15 +59,16 @@ def commit(world: World, name: str, version: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(name, topics=[topic])
 
 
-def joining(name: str, version: int) -> JoinGroupRequest:
+def joining(name: str, version: int, rebalance_ms: int = 3_000) -> JoinGroupRequest:
     offered = [JoinGroupRequestProtocol(each, SUBSCRIPTION) for each in ("range", "sticky")]
     instance = "i" if version >= 5 else None
-    return JoinGroupRequest(name, 30_000, 500, "", instance, "consumer", offered, "because")
+    return JoinGroupRequest(name, 30_000, rebalance_ms, "", instance, "consumer", offered, "because")
 
 
-def joined(world: World, name: str, static: bool = True) -> tuple[str, int]:
+def joined(world: World, name: str, static: bool = True, rebalance_ms: int = 3_000) -> tuple[str, int]:
     """The member of a classic group, and its generation."""
-    answer = world.done(K.JOIN_GROUP, 5 if static else 3, joining(name, 5 if static else 3))
+    version = 5 if static else 3
+    answer = world.done(K.JOIN_GROUP, version, joining(name, version, rebalance_ms))
     return answer.member_id, answer.generation_id
 
 
@@ -101,7 +106,9 @@ def consumer_joined(world: World, name: str) -> Any:
 def consumer_heartbeat(world: World, name: str, version: int) -> Struct:
     epoch = consumer_joined(world, name)
     owned = [RequestTopicPartitions(world.ids[TOPIC], [0, 1])]
-    return ConsumerGroupHeartbeatRequest(name, MEMBER, epoch, "i", None, 30_000, [TOPIC], None, "range", owned)
+    return ConsumerGroupHeartbeatRequest(
+        name, MEMBER, epoch, "i", None, 30_000, [TOPIC], None, "range", owned
+    )
 
 
 def quiet_heartbeat(world: World, name: str, version: int) -> Struct:
@@ -206,16 +213,27 @@ GROUP_SCENES: Mapping[str, Scene] = {
     "delete-offsets": Scene(K.OFFSET_DELETE, (0, 0), delete_offsets, look=fetched),
     "delete-consumers-offsets": Scene(K.OFFSET_DELETE, (0, 0), delete_consumers_offsets),
     "heartbeat": Scene(K.HEARTBEAT, (0, 4), heartbeat),
-    "join": Scene(K.JOIN_GROUP, (0, 9), lambda world, name, version: joining(name, version), look=described),
-    "rejoin": Scene(K.JOIN_GROUP, (0, 9), rejoin, look=described),
+    "join": Scene(
+        K.JOIN_GROUP,
+        (0, 9),
+        lambda world, name, version: joining(name, version),
+        kept=frozenset({"rebalance_timeout_ms"}),  # a member that does not sync in time is removed
+        once=True,
+        look=described,
+    ),
+    "rejoin": Scene(K.JOIN_GROUP, (0, 9), rejoin, frozenset({"rebalance_timeout_ms"}), True, described),
     "sync": Scene(K.SYNC_GROUP, (0, 5), sync, look=described),
     "sync-again": Scene(K.SYNC_GROUP, (0, 5), sync_again, look=described),
     "leave": Scene(K.LEAVE_GROUP, (0, 5), leave, look=described),
     "delete-groups": Scene(K.DELETE_GROUPS, (0, 2), delete, look=fetched),
     "describe-groups": Scene(K.DESCRIBE_GROUPS, (0, 6), describe),
     "consumer-joins": Scene(K.CONSUMER_GROUP_HEARTBEAT, (0, 1), consumer_joining, look=described_consumers),
-    "consumer-by-expression": Scene(K.CONSUMER_GROUP_HEARTBEAT, (1, 1), by_expression, look=described_consumers),
-    "consumer-goes-on": Scene(K.CONSUMER_GROUP_HEARTBEAT, (0, 1), consumer_heartbeat, look=described_consumers),
-    "consumer-has-no-news": Scene(K.CONSUMER_GROUP_HEARTBEAT, (0, 1), quiet_heartbeat, look=described_consumers),
+    "consumer-by-expression": Scene(K.CONSUMER_GROUP_HEARTBEAT, (1, 1), by_expression),
+    "consumer-goes-on": Scene(
+        K.CONSUMER_GROUP_HEARTBEAT, (0, 1), consumer_heartbeat, look=described_consumers
+    ),
+    "consumer-has-no-news": Scene(
+        K.CONSUMER_GROUP_HEARTBEAT, (0, 1), quiet_heartbeat, look=described_consumers
+    ),
     "describe-consumers": Scene(K.CONSUMER_GROUP_DESCRIBE, (0, 1), describe_consumers),
 }

@@ -29,7 +29,6 @@ from kbroker.protocol.messages import offset_for_leader_epoch as ofe
 from kbroker.protocol.messages import push_telemetry as pt
 from kbroker.protocol.messages import sasl_authenticate as sa
 from kbroker.protocol.messages import sasl_handshake as sh
-from kbroker.protocol.messages import unregister_broker as ub
 from kbroker.protocol.messages import update_features as uf
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -42,7 +41,10 @@ TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 
 
 def create(world: World, name: str, version: int) -> Struct:
-    configs = [ct.CreatableTopicConfig("retention.ms", "5"), ct.CreatableTopicConfig("cleanup.policy", "compact")]
+    configs = [
+        ct.CreatableTopicConfig("retention.ms", "5"),
+        ct.CreatableTopicConfig("cleanup.policy", "compact"),
+    ]
     return ct.CreateTopicsRequest([ct.CreatableTopic(name, 2, 1, [], configs)], TIMEOUT_MS, True)
 
 
@@ -65,7 +67,9 @@ def delete_by_id(world: World, name: str, version: int) -> Struct:
 
 
 def delete_records(world: World, name: str, version: int) -> Struct:
-    return dr.DeleteRecordsRequest([dr.DeleteRecordsTopic(TOPIC, [dr.DeleteRecordsPartition(0, 0)])], TIMEOUT_MS)
+    return dr.DeleteRecordsRequest(
+        [dr.DeleteRecordsTopic(OTHER, [dr.DeleteRecordsPartition(0, 0)])], TIMEOUT_MS
+    )
 
 
 def reassign(world: World, name: str, version: int) -> Struct:
@@ -100,10 +104,11 @@ def fetch(world: World, name: str, version: int) -> f.FetchRequest:
 def fetch_session(world: World, name: str, version: int) -> Struct:
     opening = fetch(world, name, version)
     opening.session_epoch = 0
+    opening.topics.append(f.FetchTopic(OTHER, world.ids[OTHER], [f.FetchPartition(1)]))
     answer = world.done(K.FETCH, version, opening)
     request = fetch(world, name, version)
     request.session_id, request.session_epoch = answer.session_id, 1
-    request.forgotten_topics_data = [f.ForgottenTopic(TOPIC, world.ids[TOPIC], [0])]
+    request.forgotten_topics_data = [f.ForgottenTopic(OTHER, world.ids[OTHER], [1])]
     return request
 
 
@@ -121,7 +126,9 @@ def described(world: World, name: str, version: int) -> Struct:
 
 def configure(world: World, name: str, version: int) -> Struct:
     configs = [iac.AlterableConfig("cleanup.policy", 2, "compact"), iac.AlterableConfig("flush.ms", 0, "5")]
-    return iac.IncrementalAlterConfigsRequest([iac.AlterConfigsResource(TOPIC_RESOURCE, TOPIC, configs)], True)
+    return iac.IncrementalAlterConfigsRequest(
+        [iac.AlterConfigsResource(TOPIC_RESOURCE, TOPIC, configs)], True
+    )
 
 
 def replace(world: World, name: str, version: int) -> Struct:
@@ -182,6 +189,7 @@ def push(world: World, name: str, version: int) -> Struct:
 
 TIMED = frozenset({"timeout_ms"})
 WAITS = frozenset({"max_wait_ms", "min_bytes"})
+"""A session is of a client: Apache Kafka lets each request of it come from another replica."""
 TOPIC_SCENES: Mapping[str, Scene] = {
     "create": Scene(K.CREATE_TOPICS, (2, 7), create, VALIDATED),
     "create-assigned": Scene(K.CREATE_TOPICS, (2, 7), create_assigned, VALIDATED),
@@ -191,15 +199,15 @@ TOPIC_SCENES: Mapping[str, Scene] = {
     "delete-records": Scene(K.DELETE_RECORDS, (0, 2), delete_records, TIMED),
     "reassign": Scene(K.ALTER_PARTITION_REASSIGNMENTS, (0, 1), reassign, TIMED),
     "reassignments": Scene(K.LIST_PARTITION_REASSIGNMENTS, (0, 0), reassignments, TIMED),
-    "elect": Scene(K.ELECT_LEADERS, (0, 2), elect, TIMED),
+    "elect": Scene(K.ELECT_LEADERS, (0, 2), elect, TIMED, once=True),
     "list-offsets": Scene(K.LIST_OFFSETS, (1, 11), list_offsets, TIMED),
     "epochs": Scene(K.OFFSET_FOR_LEADER_EPOCH, (2, 4), epochs),
-    "pages": Scene(K.DESCRIBE_TOPIC_PARTITIONS, (0, 0), pages),
+    "pages": Scene(K.DESCRIBE_TOPIC_PARTITIONS, (0, 0), pages, frozenset({"partition_index"})),
     "metadata": Scene(K.METADATA, (0, 13), metadata, frozenset({"allow_auto_topic_creation"})),
     "metadata-by-id": Scene(K.METADATA, (12, 13), metadata_by_id, frozenset({"allow_auto_topic_creation"})),
-    "fetch-records": Scene(K.FETCH, (4, 18), fetch, WAITS),
-    "fetch-session": Scene(K.FETCH, (7, 18), fetch_session, WAITS),
-    "produce-records": Scene(K.PRODUCE, (3, 13), produce, frozenset({"acks"})),
+    "fetch-records": Scene(K.FETCH, (4, 18), fetch, WAITS | {"session_id"}),
+    "fetch-session": Scene(K.FETCH, (7, 18), fetch_session, WAITS | {"replica_id"}),
+    "produce-records": Scene(K.PRODUCE, (3, 13), produce, frozenset({"acks"}), once=True),
     "describe-configs": Scene(K.DESCRIBE_CONFIGS, (1, 4), described, frozenset({"include_documentation"})),
     "configure": Scene(K.INCREMENTAL_ALTER_CONFIGS, (0, 1), configure, VALIDATED),
     "configure-group": Scene(K.INCREMENTAL_ALTER_CONFIGS, (0, 1), configure_group, VALIDATED),
@@ -211,8 +219,7 @@ TOPIC_SCENES: Mapping[str, Scene] = {
     "move": Scene(K.ALTER_REPLICA_LOG_DIRS, (1, 2), move),
     "quorum": Scene(K.DESCRIBE_QUORUM, (0, 2), quorum, frozenset({"topic_name"})),
     "cluster": Scene(K.DESCRIBE_CLUSTER, (0, 2), lambda *_: dc.DescribeClusterRequest()),
-    "unregister": Scene(K.UNREGISTER_BROKER, (0, 0), lambda *_: ub.UnregisterBrokerRequest(77)),
-    "features": Scene(K.UPDATE_FEATURES, (0, 2), features, VALIDATED),
+    "features": Scene(K.UPDATE_FEATURES, (1, 2), features, VALIDATED, once=True),
     "find": Scene(K.FIND_COORDINATOR, (0, 6), lambda *_: fc.FindCoordinatorRequest("g", 0, ["g"])),
     "acls": Scene(K.CREATE_ACLS, (1, 3), create_acls),
     "quotas": Scene(K.DESCRIBE_CLIENT_QUOTAS, (0, 1), quotas),
@@ -220,7 +227,9 @@ TOPIC_SCENES: Mapping[str, Scene] = {
     "handshake": Scene(K.SASL_HANDSHAKE, (0, 1), lambda *_: sh.SaslHandshakeRequest("PLAIN")),
     "authenticate": Scene(K.SASL_AUTHENTICATE, (0, 2), lambda *_: sa.SaslAuthenticateRequest(b"\0a\0b")),
     "telemetry": Scene(
-        K.GET_TELEMETRY_SUBSCRIPTIONS, (0, 0), lambda *_: GetTelemetrySubscriptionsRequest(b"client-instance-")
+        K.GET_TELEMETRY_SUBSCRIPTIONS,
+        (0, 0),
+        lambda *_: GetTelemetrySubscriptionsRequest(b"client-instance-"),
     ),
     "push-telemetry": Scene(K.PUSH_TELEMETRY, (0, 0), push),
 }

@@ -136,6 +136,9 @@ def describe(world: World, name: str, version: int) -> Struct:
     return DescribeTransactionsRequest([name])
 
 
+MARKER_FIELDS = frozenset({"topics", "producer_epoch", "coordinator_epoch"})
+"""Not made odd: Apache Kafka never answers to a partition that is named twice, and refuses negative epochs of
+producers that the partition does not know, which kbroker writes."""
 TRANSACTION_SCENES: Mapping[str, Scene] = {
     "list-transactions": Scene(
         K.LIST_TRANSACTIONS, (0, 2), lambda *_: ListTransactionsRequest(["Dead"], [1 << 40], 1 << 50, "none")
@@ -152,7 +155,7 @@ TRANSACTION_SCENES: Mapping[str, Scene] = {
     "txn-offsets": Scene(K.TXN_OFFSET_COMMIT, (0, 5), offsets, look=described),
     "classic-txn-offsets": Scene(K.TXN_OFFSET_COMMIT, (3, 5), classic_offsets, look=described),
     "consumer-txn-offsets": Scene(K.TXN_OFFSET_COMMIT, (3, 5), consumer_offsets, look=described),
-    "markers": Scene(K.WRITE_TXN_MARKERS, (1, 2), markers),
+    "markers": Scene(K.WRITE_TXN_MARKERS, (1, 2), markers, MARKER_FIELDS, once=True),
     "describe-transactions": Scene(K.DESCRIBE_TRANSACTIONS, (0, 0), describe),
     "describe-producers": Scene(
         K.DESCRIBE_PRODUCERS, (0, 0), lambda *_: DescribeProducersRequest([TopicRequest(TOPIC, [0, 1])])

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from kbroker.protocol.api_keys import ApiKey
@@ -16,25 +17,36 @@ from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import ZERO_UUID, Struct
-from tests.compat.odd_fields import changes
+from tests.compat.odd_fields import TWICE, changes
 from tests.compat.raw import Case, SocketPeer, plain, receive
 from tests.compat.side_by_side import Lines
+from tests.config.differences import is_later, is_own
 from tests.peer.eventually import eventually
 
 TOPIC, OTHER = "orders", "payments"
+SCENE_S = 2.0
+"""For a scene of a short run; on an idle machine each is done sooner."""
+MAX_CHANGES = 40
+"""Of a scene; those with up to twice as many have all of them."""
+CONFIGURED = ("configured-1", "configured-2")
+"""Topics whose configs change."""
 INTERNAL = ("through", "counts")
 """Internal topics of a Streams application."""
 PARTITIONS = 2
-ANSWERS_S = 20.0
+ANSWERS_S = 10.0
 PASSING = {14, 15, 16, 51}
 """The coordinator is loading, not known or elsewhere; the transaction before is being completed."""
-PASSES_S = 5.0
-MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])")
+PASSES_S = 2.0
+MADE_UP = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])"
+)
 TIMED = re.compile(r"\d{13}")
 DIFFER = frozenset(
     {
-        "acquisition_lock_timeout_ms", "client_instance_id", "cluster_id", "host", "last_timestamp", "log_append_time_ms",
-        "log_dir", "ongoing_txn_producer_id", "partition_size", "port", "producer_id", "replica_directory_id", "session_id",
+        "acquisition_lock_timeout_ms", "client_instance_id", "cluster_id", "host",
+        "last_timestamp", "log_append_time_ms",
+        "log_dir", "ongoing_txn_producer_id", "partition_size", "port", "producer_id", "replica_directory_id",
+        "session_id",
         "subscription_id", "topic_id", "total_bytes", "transaction_start_time_ms", "usable_bytes",
     }
 )  # fmt: skip
@@ -43,8 +55,7 @@ STARTED_MS = time.time_ns() // 1_000_000
 
 
 class KeptPeer(SocketPeer):
-    """Asks over one connection while the broker keeps it open; a request that stays without an
-    answer is answered by b""."""
+    """Asks over one connection while the broker keeps it open."""
 
     _link: socket.socket | None = None
 
@@ -57,6 +68,9 @@ class KeptPeer(SocketPeer):
             frame = None if size is None else receive(self._link, struct.unpack(">i", size)[0])
         except BrokenPipeError:
             frame = None
+        except TimeoutError:
+            self.close()
+            raise
         if frame is None:
             self.close()
         return frame
@@ -83,6 +97,13 @@ class World:
                 return answer
             time.sleep(0.01)
 
+    def heard(self, api: ApiKey, version: int, request: Struct) -> object:
+        """The answer as it is compared."""
+        try:
+            return shown(self.ask(api, version, request))
+        except TimeoutError:
+            return "no answer"
+
     def done(self, api: ApiKey, version: int, request: Struct) -> Any:
         """The answer to a request that succeeds."""
         answer = self.ask(api, version, request)
@@ -94,14 +115,15 @@ class World:
 class Scene(NamedTuple):
     """Requests about something of a name that no other request is about.
 
-    make: makes it, and the valid request of a version. kept: fields that stay as they are. look: a request
-    after the odd one, whose answer shows what that has changed.
+    make: makes it, and the valid request of a version. kept: fields that stay as they are. once: nothing is named
+    twice. look: a request after the odd one, whose answer shows what that has changed.
     """
 
     api: ApiKey
     versions: tuple[int, int]
     make: Callable[[World, str, int], Struct]
     kept: frozenset[str] = frozenset()
+    once: bool = False
     look: Callable[[World, str], tuple[ApiKey, int, Struct]] | None = None
 
 
@@ -109,20 +131,26 @@ def prepare(peer: KeptPeer) -> World:
     """The topics, with three records in the first one's first partition; coordinators that
     answer."""
     configs = [CreatableTopicConfig("retention.ms", "-1")]
-    topics = [CreatableTopic(name, PARTITIONS, 1, [], configs) for name in (TOPIC, OTHER, *INTERNAL)]
+    topics = [
+        CreatableTopic(name, PARTITIONS, 1, [], configs) for name in (TOPIC, OTHER, *INTERNAL, *CONFIGURED)
+    ]
     created: Any = peer.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics, 30_000))
     assert not any(topic.error_code for topic in created.topics), created
     eventually(lambda: ZERO_UUID not in (peer.topic_id(TOPIC), peer.topic_id(OTHER)))
     for key_type, key in enumerate(("group", "transaction", "group:AAAAAAAAAAAAAAAAAAAAAA:0")):
         find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-        eventually(lambda find=find: not codes(peer.ask(ApiKey.FIND_COORDINATOR, 6, find)) - {0})
+        eventually(partial(_succeeds, peer, ApiKey.FIND_COORDINATOR, 6, find))
     for number in range(8):
         begin = InitProducerIdRequest(f"early-{number}", 60_000)
-        eventually(lambda begin=begin: not codes(peer.ask(ApiKey.INIT_PRODUCER_ID, 2, begin)) - {0})
-    eventually(lambda: not codes(peer.ask(ApiKey.LIST_GROUPS, 1, ListGroupsRequest())) - {0})
+        eventually(partial(_succeeds, peer, ApiKey.INIT_PRODUCER_ID, 2, begin))
+    eventually(partial(_succeeds, peer, ApiKey.LIST_GROUPS, 1, ListGroupsRequest()))
     world = World(peer)
     world.done(ApiKey.PRODUCE, 9, produced(3))
     return world
+
+
+def _succeeds(peer: KeptPeer, api: ApiKey, version: int, request: Struct) -> bool:
+    return not codes(peer.ask(api, version, request)) - {0}
 
 
 def produced(count: int, topic: str = TOPIC, partition: int = 0) -> ProduceRequest:
@@ -135,19 +163,22 @@ def produced(count: int, topic: str = TOPIC, partition: int = 0) -> ProduceReque
 
 def answers(world: World, name: str, scene: Scene, every: bool = False) -> Lines:
     """The answers to the scene's odd requests, and what they have changed; each in one of the
-    scene's versions, or in `every` one."""
+    scene's versions, as many as fit into SCENE_S, or in `every` one."""
     lines: Lines = []
+    ends = time.monotonic() + (SCENE_S if not every else 3600)
     first, last = scene.versions
     step = 1 if every else last - first + 1
     for version in range(first, last + 1):
         odd = changes(scene.make(world, f"{name}-v{version}", version), version, scene.kept)
+        odd = [change for change in odd if not (scene.once and change.what == TWICE)]
+        skipped = 1 if every else max(1, len(odd) // MAX_CHANGES)
         for number, change in enumerate(odd):
-            if (number - version) % step:
+            if (number - version) % (step * skipped) or time.monotonic() > ends:
                 continue
             own = f"{name}-v{version}-{number}"
             request = change.applied(scene.make(world, own, version))
             label = f"{name} v{version} {change}"
-            lines.append((label, shown(world.ask(scene.api, version, request))))
+            lines.append((label, world.heard(scene.api, version, request)))
             if scene.look is not None:
                 lines.append((f"{label}, then", shown(world.ask(*scene.look(world, own)))))
     return lines
@@ -163,10 +194,40 @@ def shown(answer: Struct | None) -> object:
 
 def _levelled(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _size(item) if key == "api_keys" else _levelled(item) for key, item in value.items()}
+        left = {key: item for key, item in value.items() if key != "finalized_features_epoch"}
+        return {key: _size(item) if key == "api_keys" else _levelled(item) for key, item in left.items()}
     if isinstance(value, list):
-        return [_levelled(item) for item in value]
+        return [_levelled(item) for item in value if not (isinstance(item, dict) and _is_own(item))]
     return TIMED.sub("time", MADE_UP.sub("made-up", value)) if isinstance(value, str) else value
+
+
+def compared(kafkas: Lines, kbrokers: Lines) -> tuple[Lines, Lines]:
+    """The lines to compare: those that both had time for, and not those where Apache Kafka fails
+    with an exception, which is UNKNOWN_SERVER_ERROR, and what comes of that."""
+    both = min(len(kafkas), len(kbrokers))
+    assert both, "nothing was answered"
+    kafkas, kbrokers = kafkas[:both], kbrokers[:both]
+    assert [label for label, _ in kafkas] == [label for label, _ in kbrokers]
+    failed = {label for label, answer in kafkas if _fails(answer)}
+    failed |= {f"{label}, then" for label in failed}
+    return (
+        [line for line in kafkas if line[0] not in failed],
+        [line for line in kbrokers if line[0] not in failed],
+    )
+
+
+def _fails(answer: Any) -> bool:
+    if isinstance(answer, dict):
+        return any(
+            value == -1 if key.endswith("error_code") else _fails(value) for key, value in answer.items()
+        )
+    return isinstance(answer, list | tuple) and any(map(_fails, answer))
+
+
+def _is_own(config: dict[str, Any]) -> bool:
+    """Whether this is a setting that Apache Kafka does not have."""
+    name = config.get("name")
+    return "config_source" in config and (is_own(str(name)) or is_later(str(name)))
 
 
 def _size(listed: list[Any]) -> str:

@@ -243,7 +243,11 @@ def test_a_brokers_list_may_be_appended_to_and_nothing_else() -> None:
             INVALID_CONFIG,
             f"Config value {word} is not allowed for config key: log.retention.ms",
         )
-    for name in ("nope", "listener.name.plaintext.sasl.enabled.mechanisms", "leader.replication.throttled.rate"):
+    for name in (
+        "nope",
+        "listener.name.plaintext.sasl.enabled.mechanisms",
+        "leader.replication.throttled.rate",
+    ):
         assert refusal(alter_broker, "1", [op(Op.APPEND, name, "3")], BROKER) == (
             INVALID_CONFIG,
             f"Unknown config name: {name}",

@@ -75,7 +75,16 @@ def test_entries_that_contradict_a_new_one_go(
 
 @pytest.mark.parametrize(
     ("requested", "answer"),
-    [(-2, (-2, 5)), (-1, UNDEFINED), (0, (0, 5)), (2, (2, 10)), (3, (2, 10)), (4, (4, 20)), (6, (6, 99)), (7, UNDEFINED)],
+    [
+        (-2, (-2, 5)),
+        (-1, UNDEFINED),
+        (0, (0, 5)),
+        (2, (2, 10)),
+        (3, (2, 10)),
+        (4, (4, 20)),
+        (6, (6, 99)),
+        (7, UNDEFINED),
+    ],
 )
 def test_an_epoch_has_kafkas_end_offset(tmp_path: Path, requested: int, answer: tuple[int, int]) -> None:
     epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
