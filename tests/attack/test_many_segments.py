@@ -34,7 +34,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 BATCHES, WINDOW = 6000, 50
 ROUNDS = 3
 """At most: a busy host may hold a client up in one of them, but not in all."""
-P99_S = 0.02
+P99_S = 0.25
+"""On a quiet host 20 ms; before, 1.8 s."""
 EACH_SECOND = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
 
 
