@@ -9,7 +9,7 @@ from msgspec import Struct
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, Unreachable, explain
 from kbroker.cli.partitions import Partition, at_time, earliest, latest, partitions_of
-from kbroker.cli.record_format import Shown
+from kbroker.cli.record_format import Shown, headers_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -253,6 +253,6 @@ def check_reachable(broker: Connection, client: Any) -> None:
 def shown(message: "Message") -> Shown:
     """The record of a message without an error."""
     kind, timestamp = message.timestamp()
-    headers: Any = message.headers() or ()
+    headers = headers_of(message)
     place = message.topic() or "", message.partition() or 0, message.offset() or 0
     return Shown(*place, timestamp if kind else -1, message.key(), message.value(), headers)

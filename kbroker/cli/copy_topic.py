@@ -15,7 +15,7 @@ from kbroker.cli.failures import CommandFailed, explain, result_of
 from kbroker.cli.options import DryRun, connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.produce import ALL_SIZES, Sending, summary
-from kbroker.cli.record_format import Shown
+from kbroker.cli.record_format import UNREADABLE, Shown
 from kbroker.cli.record_lines import NewRecord
 from kbroker.cli.topic_description import describe_topic, of_new_topic
 
@@ -161,6 +161,11 @@ def _again(record: Shown, keep_partition: bool) -> NewRecord:
         raise CommandFailed(
             f"{record.topic}-{record.partition}: the record at offset {record.offset} has timestamp 0, "
             "which librdkafka replaces by the present time"
+        )
+    if record.headers is UNREADABLE:
+        raise CommandFailed(
+            f"{record.topic}-{record.partition}: the record at offset {record.offset} has headers with a name that is "
+            "not UTF-8, which librdkafka does not read"
         )
     return NewRecord(
         record.key,

@@ -9,7 +9,7 @@ import re
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kbroker.cli.failures import UsageFailed
 from kbroker.cli.output import json_text
@@ -32,6 +32,18 @@ class Shown(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
+
+
+UNREADABLE: Final = (("(headers with a name that is not UTF-8)", None),)
+"""Shown in their place: the library gives none of them."""
+
+
+def headers_of(message: Any) -> Any:
+    """The headers, or UNREADABLE. A client may have written any bytes."""
+    try:
+        return message.headers() or ()
+    except (SystemError, UnicodeDecodeError):
+        return UNREADABLE
 
 
 class Decoded(bytes):

@@ -11,7 +11,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.failures import CommandFailed, Unreachable, broker_error
 from kbroker.cli.output import say
-from kbroker.cli.record_format import Shown
+from kbroker.cli.record_format import UNREADABLE, Shown
 from kbroker.cli.topic_description import describe_topic
 from kbroker.protocol.errors import ErrorCode
 from tests.cli.conftest import Shell
@@ -79,6 +79,10 @@ def test_a_record_of_timestamp_0_is_not_copied() -> None:
     with pytest.raises(CommandFailed, match=r"^orders-2: the record at offset 7 has timestamp 0"):
         copy_topic._again(record, keep_partition=True)
     assert copy_topic._again(record._replace(timestamp=1), keep_partition=True).timestamp == 1
+    with pytest.raises(
+        CommandFailed, match=r"^orders-2: the record at offset 7 has headers with a name that is not"
+    ):
+        copy_topic._again(record._replace(timestamp=1, headers=UNREADABLE), keep_partition=True)
 
 
 def test_a_copy_that_is_stopped_leaves_no_topic(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kbroker.cli.consume import renderer_of
 from kbroker.cli.failures import UsageFailed
-from kbroker.cli.record_format import Shown, compile_format, to_json, unescape
+from kbroker.cli.record_format import Shown, compile_format, headers_of, to_json, unescape
 from kbroker.cli.record_lines import parse_json
 
 RECORD = Shown("orders", 3, 42, 1700, b"key", b"value", [("a", b"1"), ("b", None)])
@@ -90,3 +90,24 @@ def test_records_control_no_terminal_and_are_unchanged_elsewhere(
     assert formatted == (tame if on_terminal else plain)
     colours = renderer_of(False, r"\x1b[1m%S\x1b[0m", printed, b"", b"")(record)
     assert colours == b"\x1b[1m%d\x1b[0m" % len(value)  # the operator's own
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemError("returned a result with an exception set"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    ],
+)
+def test_headers_that_the_library_does_not_read_end_no_command(error: Exception) -> None:
+    """A client may write a name that is not UTF-8: `consume` ended with a traceback there."""
+
+    def headers() -> None:
+        raise error
+
+    found = headers_of(SimpleNamespace(headers=headers))
+    assert (
+        compile_format("%h")(EMPTY._replace(headers=found)) == b"(headers with a name that is not UTF-8)=NULL"
+    )
+    assert headers_of(SimpleNamespace(headers=lambda: None)) == ()
+    assert headers_of(SimpleNamespace(headers=lambda: [("a", b"1")])) == [("a", b"1")]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed
 from kbroker.cli.partitions import Partition
+from kbroker.cli.record_format import headers_of
 
 Digests = NDArray[np.uint64]
 BATCH = 10_000
@@ -77,7 +78,7 @@ def _identity(message: Any, key: bytes | None, value: bytes | None) -> bytes:
     parts = [struct.pack(">q", message.timestamp()[1])]
     for field_ in (key, value):
         parts += [struct.pack(">i", -1 if field_ is None else len(field_)), field_ or b""]
-    for name, content in message.headers() or ():
+    for name, content in headers_of(message):
         encoded = name.encode()
         parts += [struct.pack(">i", len(encoded)), encoded]
         parts += [struct.pack(">i", -1 if content is None else len(content)), content or b""]
