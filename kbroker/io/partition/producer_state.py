@@ -21,9 +21,11 @@ from kbroker.log.transaction_index import AbortedTransaction
 
 FEW: Final = 64
 """Entries of the heap that are kept, whether or not their transactions are open."""
-LONG_S: Final = 0.01
+LONG_S: Final = 0.002
+"""CPU time of a long snapshot: of some thousand producers. A log may be rolled for each of many
+batches in one turn."""
 PAUSES: Final = 500
-"""Times that a long snapshot took until the next one of the log."""
+"""The next snapshot of the log comes after so many times as long."""
 
 
 class ProducerStateManager:
@@ -64,12 +66,12 @@ class ProducerStateManager:
         """Write a snapshot; it is synced with the segment. A client may make very many producers, and
         segments of one record: while snapshots take long, few segments have one. A replay begins at
         the last one that there is."""
-        began_s = time.monotonic()
-        if began_s < self._next_s:
+        now_s, began_s = time.monotonic(), time.thread_time()
+        if now_s < self._next_s:
             return
         producer_snapshot.write(self._segments.folder, offset, self._table.snapshot(self._slot), sync=False)
-        if (took_s := time.monotonic() - began_s) > LONG_S:
-            self._next_s = began_s + PAUSES * took_s
+        if (took_s := time.thread_time() - began_s) > LONG_S:
+            self._next_s = now_s + PAUSES * took_s
 
     def last_snapshot(self, names: Sequence[str], sync: bool) -> None:
         """Write the snapshot of a clean close, at the log's end, and remove that of an earlier

@@ -314,7 +314,9 @@ def test_while_snapshots_take_long_few_segments_have_one(
     at the last snapshot."""
     scene = Transactions(tmp_path)
     clock_s = [100.0]
-    monkeypatch.setattr(producer_state, "time", SimpleNamespace(monotonic=lambda: clock_s[0]))
+    monkeypatch.setattr(
+        producer_state, "time", SimpleNamespace(monotonic=lambda: clock_s[0], thread_time=lambda: clock_s[0])
+    )
     write = producer_snapshot.write
 
     def slow(*arguments: object, **named: object) -> object:
