@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.cleaner.grouping import Extent, group
+from kbroker.cleaner.grouping import MANY, Extent, group
 from kbroker.kernels.memory import INT32_MAX
 
 
@@ -38,6 +38,13 @@ def test_offsets_of_a_group_fit_into_32_bits() -> None:
     assert group(extents(1, 0, 0, step=step), 100, 100, 3 * step) == [
         [0, step, 2 * step]
     ]  # empty ones add nothing
+
+
+def test_a_group_has_a_bounded_number_of_segments() -> None:
+    """A client may make thousands, each of one record: the IO worker swapped all of them in one
+    piece."""
+    groups = group(extents(*[1] * (2 * MANY + 1)), 10_000, 10_000, 100_000)
+    assert [len(bases) for bases in groups] == [MANY, MANY, 1]
 
 
 @given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 100))
