@@ -55,7 +55,7 @@ class RelayEnd(asyncio.Protocol):
             cast(Any, transport).set_read_buffer_limits(1, 0)
 
     def _stop(self, seconds: float) -> None:
-        """A long read of this client has stopped, and goes on in its turn."""
+        """A long read of this client has stopped, and continues in its turn."""
         if self._stopped:
             return
         self._stopped = True

@@ -77,7 +77,7 @@ class PacedSession(ssl.SSLObject):
 
     received, outgoing: the buffers of its event loop. taken: that of OpenSSL, which has the pieces.
     stopped: called when a read stops before the end of what was received, with the seconds until it
-    may go on; None: it does not stop."""
+    may continue; None: it does not stop."""
 
     received: ssl.MemoryBIO
     outgoing: ssl.MemoryBIO
@@ -108,7 +108,7 @@ class PacedSession(ssl.SSLObject):
                 if self.taken.pending or not self.received.pending:
                     self._ends_ns = 0
                     raise
-        raise ssl.SSLWantReadError("the read goes on in its turn")
+        raise ssl.SSLWantReadError("the read continues in its turn")
 
     def pending(self) -> int:
         """Bytes that OpenSSL has not decrypted count, too: after 0 an event loop reads no more."""

@@ -33,7 +33,7 @@ def test_of_very_many_pending_members_the_oldest_are_forgotten(
     assert 5 < len(group.pending_join) <= 10
     assert kafka.join(ids[0]).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert not kafka.send_join(ids[-1]).done
-    more = [kafka.join(client_id="d" * 1000).member_id for _ in range(30)]  # the join phase goes on
+    more = [kafka.join(client_id="d" * 1000).member_id for _ in range(30)]  # the join phase continues
     kafka.advance(1)
     assert len(group.pending_join) <= 10
     assert not kafka.send_join(more[-1]).done

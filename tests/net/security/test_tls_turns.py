@@ -1,5 +1,5 @@
-"""Handshakes begin one in each turn of the loop, with the client's whole first message; long reads go
-on in their turns."""
+"""Handshakes begin one in each turn of the loop, with the client's whole first message; long reads
+continue in their turns."""
 
 import asyncio
 import random
@@ -148,7 +148,7 @@ SOCKET_READ = 256 << 10
 
 class Session:
     """Both sides of a session after its handshake, and the buffers between them. stops: the seconds
-    until each stopped read may go on."""
+    until each stopped read may continue."""
 
     def __init__(self, folder: Path) -> None:
         context = context_and_chains(config_of(put(folder / "k.pem", "k")), "SSL", AlertContext)[0]
@@ -179,7 +179,7 @@ class Session:
 
 
 @needs_openssl
-def test_a_read_of_very_many_records_stops_and_goes_on(tmp_path: Path) -> None:
+def test_a_read_of_very_many_records_stops_and_continues(tmp_path: Path) -> None:
     """In one piece, all of them take some 30 ms."""
     session = Session(tmp_path)
     text = random.Random(1).randbytes(20_000)
@@ -234,7 +234,7 @@ def test_a_client_that_changes_its_keys_again_and_again_has_few_answers(tmp_path
     assert session.stops[-1] > 0
     assert session.outgoing.read()
     assert session.turn() == b""
-    assert session.received.pending < before  # it goes on when the client reads
+    assert session.received.pending < before  # it continues when the client reads
 
 
 @needs_openssl
@@ -268,7 +268,7 @@ def test_a_relay_passes_on_all_records_of_a_client_that_leaves(tmp_path: Path) -
     assert uvloop.run(run()) == 2 * text
 
 
-def test_one_long_read_goes_on_in_each_turn_of_the_loop() -> None:
+def test_one_long_read_continues_in_each_turn_of_the_loop() -> None:
     async def scene() -> list[str]:
         turns, done = ReadTurns(), list[str]()
         for name in "ab":
