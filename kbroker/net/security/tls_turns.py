@@ -31,7 +31,7 @@ one call of two milliseconds."""
 MAX_UNSENT_BYTES: Final = 1 << 16
 """Bytes for a client that it does not read: each KeyUpdate may ask for one in return."""
 UNSENT_S: Final = 0.05
-"""Between two looks at such bytes."""
+"""Until such bytes are counted again."""
 
 
 class ReadTurns:
