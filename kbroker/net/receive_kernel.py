@@ -113,6 +113,18 @@ def _has_room(cx: int, row: int, count: int) -> bool:
 
 
 @inlined
+def _queue(cx: int, row: int, number: int) -> None:
+    """Put a request at the end of the queue of a connection's row."""
+    tail = get(row, Connection.TAIL)
+    if tail < 0:
+        put(row, Connection.HEAD, number)
+    else:
+        put(get(cx, Context.REQUESTS) + tail * Request.STRIDE, Request.NEXT, number)
+    put(row, Connection.TAIL, number)
+    put(row, Connection.QUEUED, get(row, Connection.QUEUED) + 1)
+
+
+@inlined
 def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> int:
     """Take one Produce frame (address and bytes after its size field)."""
     row = connection_row(cx, connection)
@@ -145,13 +157,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     put(request, Request.CONNECTION, connection)
     put(request, Request.CHUNK, chunk)
     hold(cx, chunk)
-    tail = get(row, Connection.TAIL)
-    if tail < 0:
-        put(row, Connection.HEAD, number)
-    else:
-        put(get(cx, Context.REQUESTS) + tail * Request.STRIDE, Request.NEXT, number)
-    put(row, Connection.TAIL, number)
-    put(row, Connection.QUEUED, get(row, Connection.QUEUED) + 1)
+    _queue(cx, row, number)
     left = admit(cx, connection, number, end)
     if get(request, Request.PENDING) == 0:
         request_done(cx, number)

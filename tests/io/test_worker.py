@@ -19,7 +19,6 @@ from kbroker.ipc.layout import AppendEntry, Completion, Operation, ProcessLine, 
 from kbroker.ipc.messages import ClosePartition, DeleteRecords, Follow, OpenPartition, Reply, SetLeaderEpoch
 from kbroker.ipc.ring import ring_push, ring_take
 from kbroker.protocol.errors import ErrorCode
-from tests.io.append import drain_case
 from tests.io.append.plain_append import topic_config
 from tests.io.worker_scene import LATER, NOW_MS, RING, SLOT, Scene
 
@@ -353,20 +352,3 @@ def test_threads_give_way_to_the_loop_soon(monkeypatch: pytest.MonkeyPatch) -> N
     switch_s, ran = found
     assert ran == -1, "before the threads start"
     assert 0 < switch_s < sys.getswitchinterval() / 5
-
-
-def test_crash_points_are_reached_around_each_append_also_after_a_table_has_grown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reached: list[str] = []
-    monkeypatch.setattr(worker, "crash_point", reached.append)
-    monkeypatch.setattr(drain_case, "Drain", worker.DrainWithCrashPoints)
-    case = drain_case.DrainCase(tmp_path)
-    for _ in range(2):
-        case.push(drain_case.batch())
-        assert case.drain.run() == 1
-        assert reached == [worker.BEFORE_WRITE, worker.WRITTEN]
-        reached.clear()
-        case.drain.producers.make_room(case.drain.producers.room + 1)
-    assert case.drain.run() == 0
-    assert reached == []

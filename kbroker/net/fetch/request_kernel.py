@@ -192,14 +192,14 @@ def _plan_topics(cx: int, position: int, end: int, version: int, in_session: boo
 
 
 @inlined
-def _may_read_all(cx: int, client_row: int) -> bool:
-    """Whether the client may read every partition of the plan."""
-    if get(client_row, Connection.ACCESS) == 0:
-        return True
-    for number in range(get(cx, Context.PLAN_COUNT)):
-        if not may_use(cx, client_row, get(plan_row(cx, number), Plan.TOPIC), May.READ):
-            return False
-    return True
+def _may_read(cx: int, client_row: int) -> bool:
+    """Whether the plan has partitions, and the client may read all of them."""
+    count = get(cx, Context.PLAN_COUNT)
+    if get(client_row, Connection.ACCESS) != 0:
+        for number in range(count):
+            if not may_use(cx, client_row, get(plan_row(cx, number), Plan.TOPIC), May.READ):
+                return False
+    return count > 0
 
 
 @inlined
@@ -251,8 +251,7 @@ def plan_request(cx: int, client_row: int, frame: int, length: int) -> int:
         tags, position = read_uvarint(position, end)
         if position < 0 or tags != 0:  # of a replica
             return Outcome.TO_PYTHON
-    served = get(cx, Context.PLAN_COUNT) != 0 and _may_read_all(cx, client_row)
-    return Outcome.READY if served else Outcome.TO_PYTHON
+    return Outcome.READY if _may_read(cx, client_row) else Outcome.TO_PYTHON
 
 
 # --- after the answer is built --------------------------------------------------------------------

@@ -129,3 +129,26 @@ def test_more_pieces_than_one_write_takes_are_written_in_order(tmp_path: Path) -
     for number in range(clients * each):
         end = (number + 1) * size
         assert (header(log, end - size)[0], log[end - 6 : end]) == (number, b"%06d" % number)
+
+
+def test_producer_table_grows_without_losing_anyone(case: DrainCase) -> None:
+    grown = 0
+    for producer in range(50):
+        case.push(batch(producer=(producer, 0, 0)))
+        if not case.drain.run():
+            assert case.drain.out[Drained.STOP] == Stop.ROOM
+            case.drain.make_room()
+            grown += 1
+            assert case.drain.run() == 1
+    assert grown == 1
+    assert [entry.producer_id for entry in case.drain.producers.entries(case.slot)] == list(range(50))
+    assert case.drain.producers.count == 50
+
+
+def test_a_drain_uses_the_producer_table_that_has_grown_meanwhile(case: DrainCase) -> None:
+    """It grows when a log is opened, too."""
+    table = case.drain.producers
+    table.make_room(table.room + 1)
+    case.push(batch(producer=(7, 0, 0)))
+    assert case.drain.run() == 1
+    assert [entry.producer_id for entry in table.entries(case.slot)] == [7]
