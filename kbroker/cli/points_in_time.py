@@ -15,6 +15,8 @@ _ISO = re.compile(
     re.IGNORECASE,
 )
 
+_DAY = re.compile(r"(19[7-9][0-9]|2[0-9]{3})(?:(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01]))?")
+"""2026 or 20260131: as milliseconds they are in the first hours of 1970."""
 MAX_MS = 253_402_300_799_999  # the end of the year 9999
 SECONDS = range(1_000_000_000, 10_000_000_000)
 """Of `date +%s` in the years 2001 to 2286; as milliseconds they are in the spring of 1970."""
@@ -59,6 +61,9 @@ def _parsed_ms(text: str, now_ms: int) -> int:
     if (milliseconds := whole_number(word)) is not None:
         if milliseconds in SECONDS:
             raise UsageFailed(f"{text!r} is a time in seconds: expected milliseconds, such as {word}000")
+        if found := _DAY.fullmatch(word):
+            day = "-".join(part or "01" for part in found.groups())
+            raise UsageFailed(f"{text!r} is a year or a day, not milliseconds: expected {day}")
         return milliseconds
     try:
         when = datetime.fromisoformat(word)

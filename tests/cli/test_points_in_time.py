@@ -62,6 +62,14 @@ def test_a_time_in_seconds_is_refused_with_its_milliseconds() -> None:
     assert parse_time_ms("10000000000", NOW_MS) == 10_000_000_000
 
 
+@pytest.mark.parametrize(("text", "day"), [("2026", "2026-01-01"), ("20260131", "2026-01-31")])
+def test_a_year_or_a_day_is_not_read_as_milliseconds(text: str, day: str) -> None:
+    with pytest.raises(UsageFailed, match=f"'{text}' is a year or a day, not milliseconds: expected {day}$"):
+        parse_time_ms(text, NOW_MS)
+    for other in ("1234", "1969", "3000", "20261331"):
+        assert parse_time_ms(other, NOW_MS) == int(other)
+
+
 def test_times_are_shown_in_utc() -> None:
     assert format_time(1250) == "1970-01-01T00:00:01.250Z"
     assert format_time(-1) == "-"
