@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 @functools.cache
 def own_name() -> str:
-    """This host's name, which clients get for an empty host. It is logged if it has no address here:
-    they may have none for it, either."""
+    """This host's name, which clients get for an empty host. It is logged if it has no address
+    here: they may have none for it, either."""
     name = socket.getfqdn()
     try:
         socket.getaddrinfo(name, None)
