@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.config.client_quotas import IP, PRODUCER_BYTE_RATE, USER, QuotaTable
+from kbroker.config.client_quotas import CONSUMER_BYTE_RATE, IP, PRODUCER_BYTE_RATE, USER, QuotaTable
 from kbroker.control.broker import Broker
 from kbroker.control.changes.client_quota_change import (
     ENTITIES_AT_ONCE,
@@ -61,6 +61,32 @@ def test_processes_are_sent_the_entities_that_have_changed(
         assert kept.quotas == made.broker.quotas.quotas
         assert kept.quotas[((USER, "u7"),)] == {PRODUCER_BYTE_RATE: 2.0}
         assert len(kept.quotas) == 999
+
+
+def test_a_change_leaves_an_entitys_other_quotas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In control, in the processes, and in the store; a request that only validates leaves all."""
+    entity = ((USER, "u"),)
+    steps: list[tuple[list[tuple[str, float | None]], dict[str, float]]] = [
+        (
+            [(PRODUCER_BYTE_RATE, 1.0), (CONSUMER_BYTE_RATE, 2.0)],
+            {PRODUCER_BYTE_RATE: 1, CONSUMER_BYTE_RATE: 2},
+        ),
+        ([(PRODUCER_BYTE_RATE, 3.0)], {PRODUCER_BYTE_RATE: 3, CONSUMER_BYTE_RATE: 2}),
+        ([(CONSUMER_BYTE_RATE, None)], {PRODUCER_BYTE_RATE: 3}),
+    ]
+    with world(tmp_path) as made:
+        sent = images_of(made.broker, monkeypatch)
+        for operations, left in steps:
+            before = dict(made.broker.quotas.quotas)
+            for validate_only, expected in ((True, before), (False, {entity: left})):
+                alterations = [QuotaAlteration(entity, operations)]
+                asyncio.run(alter_client_quotas(made.broker, alterations, validate_only))
+                assert made.broker.quotas.quotas == expected
+            assert sent[-1].quotas is not None
+            assert sent[-1].quotas.quotas == {entity: left}
+        assert len(sent) == len(steps)
+        made.reboot()
+        assert made.broker.quotas.quotas == {entity: left}
 
 
 def test_a_request_has_a_bound(tmp_path: Path) -> None:
