@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.compat.neighbours.building import HERE
 from tests.compat.neighbours.npm_versions import KAFKAJS, KAFKAJS_REGISTRY, PLATFORMATIC
+from tests.compat.neighbours.suites import SUITES
 from tests.peer.artifacts import CACHE, KAFKA_VERSION, POMS, ROOT
 from tests.peer.postgres import programs
 
@@ -152,7 +153,8 @@ def rows(page: Path) -> dict[str, str]:
     """The page's rows by name."""
     if not page.exists():
         return {}
-    lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    table, _, _ = page.read_text().partition(SUITES.splitlines()[1])
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines[1:]}
 
 
@@ -173,7 +175,7 @@ def main(names: list[str]) -> int:
         found[name] = f"| {name} | {release()} | {day} | {result} | `{command}` |"
         print(found[name], flush=True)
     found = rows(PAGE) | found  # another run may have written meanwhile
-    PAGE.write_text(HEAD + "".join(f"{found[name]}\n" for name in NEIGHBOURS if name in found))
+    PAGE.write_text(HEAD + "".join(f"{found[name]}\n" for name in NEIGHBOURS if name in found) + SUITES)
     return int(failed)
 
 
