@@ -12,6 +12,25 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 from spark_validation.session import ROOT, SETTINGS
 
 OF_WORKERS = "spark.executorEnv."
+BURN = """
+import os, resource, time
+from signal import SIG_IGN, SIGCHLD
+from spark_validation.daemon import daemon
+
+def ended():
+    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+
+before, until = ended(), time.monotonic() + 30
+daemon.signal.signal(SIGCHLD, SIG_IGN)
+if not os.fork():
+    began = time.process_time()
+    while time.process_time() < began + 0.3:
+        pass
+    os._exit(0)
+while ended() < before + 0.1 and time.monotonic() < until:
+    time.sleep(0.01)
+print(ended() - before)
+"""
 
 
 @pytest.mark.spark
@@ -29,3 +48,11 @@ def test_workers_do_not_import_a_loadtest_py_of_the_folder_they_start_in(tmp_pat
     )
     port = daemon.stdout
     assert (len(port), daemon.stderr.decode()) == (4, "")
+
+
+@pytest.mark.spark
+def test_the_cpu_of_workers_that_ended_is_counted() -> None:
+    """pyspark's daemon asks the kernel to forget its workers when they end."""
+    done = subprocess.run([sys.executable, "-c", BURN], capture_output=True, text=True, timeout=300)
+    assert done.stderr == ""
+    assert float(done.stdout) > 0.1
