@@ -29,7 +29,6 @@ from kbroker.protocol.messages import offset_for_leader_epoch as ofe
 from kbroker.protocol.messages import push_telemetry as pt
 from kbroker.protocol.messages import sasl_authenticate as sa
 from kbroker.protocol.messages import sasl_handshake as sh
-from kbroker.protocol.messages import update_features as uf
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kbroker.protocol.schema import Struct
@@ -141,10 +140,6 @@ def configure_group(world: World, name: str, version: int) -> Struct:
     return iac.IncrementalAlterConfigsRequest([iac.AlterConfigsResource(GROUP_RESOURCE, name, configs)], True)
 
 
-def features(world: World, name: str, version: int) -> Struct:
-    return uf.UpdateFeaturesRequest(TIMEOUT_MS, [uf.FeatureUpdateKey("group.version", 1)], True)
-
-
 def create_acls(world: World, name: str, version: int) -> Struct:
     return ca.CreateAclsRequest([ca.AclCreation(2, TOPIC, 3, "User:a", "*", 3, 3)])
 
@@ -208,18 +203,19 @@ TOPIC_SCENES: Mapping[str, Scene] = {
     "fetch-records": Scene(K.FETCH, (4, 18), fetch, WAITS | {"session_id"}),
     "fetch-session": Scene(K.FETCH, (7, 18), fetch_session, WAITS | {"replica_id"}),
     "produce-records": Scene(K.PRODUCE, (3, 13), produce, frozenset({"acks"}), once=True),
-    "describe-configs": Scene(K.DESCRIBE_CONFIGS, (1, 4), described, frozenset({"include_documentation"})),
+    "describe-configs": Scene(
+        K.DESCRIBE_CONFIGS, (1, 4), described, frozenset({"include_documentation"}), once=True
+    ),
     "configure": Scene(K.INCREMENTAL_ALTER_CONFIGS, (0, 1), configure, VALIDATED),
     "configure-group": Scene(K.INCREMENTAL_ALTER_CONFIGS, (0, 1), configure_group, VALIDATED),
-    "replace": Scene(K.ALTER_CONFIGS, (0, 2), replace, VALIDATED),
+    "replace": Scene(K.ALTER_CONFIGS, (0, 2), replace, VALIDATED, once=True),
     "config-resources": Scene(
         K.LIST_CONFIG_RESOURCES, (0, 1), lambda *_: lcr.ListConfigResourcesRequest([TOPIC_RESOURCE])
     ),
     "log-dirs": Scene(K.DESCRIBE_LOG_DIRS, (1, 5), log_dirs),
-    "move": Scene(K.ALTER_REPLICA_LOG_DIRS, (1, 2), move),
+    "move": Scene(K.ALTER_REPLICA_LOG_DIRS, (1, 2), move, frozenset({"name"})),
     "quorum": Scene(K.DESCRIBE_QUORUM, (0, 2), quorum, frozenset({"topic_name"})),
     "cluster": Scene(K.DESCRIBE_CLUSTER, (0, 2), lambda *_: dc.DescribeClusterRequest()),
-    "features": Scene(K.UPDATE_FEATURES, (1, 2), features, VALIDATED, once=True),
     "find": Scene(K.FIND_COORDINATOR, (0, 6), lambda *_: fc.FindCoordinatorRequest("g", 0, ["g"])),
     "acls": Scene(K.CREATE_ACLS, (1, 3), create_acls),
     "quotas": Scene(K.DESCRIBE_CLIENT_QUOTAS, (0, 1), quotas),

@@ -92,7 +92,7 @@ def test_a_broker_whose_clock_was_set_may_end_a_transaction_early(
 @pytest.mark.parametrize(
     ("before_ms", "slowest_ms"), [(None, 5000.0), (900, 3.0), (1100, 3.0), (7000, 5000.0)]
 )
-def test_what_was_acknowledged_near_a_step_is_not_measured(
+def test_acks_near_a_step_of_the_clock_are_not_measured(
     tmp_path: Path, spark: SparkSession, before_ms: int | None, slowest_ms: float
 ) -> None:
     """A second and the step itself, on both sides of it."""

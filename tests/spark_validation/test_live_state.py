@@ -33,7 +33,7 @@ def test_the_end_of_the_run_makes_everything_due() -> None:
     assert live.due(now=1, ended=True) == [PLACE]
 
 
-def test_what_differed_is_due_once_more_at_the_end() -> None:
+def test_a_difference_is_due_once_more_at_the_end() -> None:
     """A record below the log's start is no fault until it is known what moved that start."""
     live = Live(grace_s=0)
     for place in (PLACE, ("t", 0, 4)):

@@ -66,7 +66,7 @@ def test_a_run_without_an_end_cannot_be_judged_and_convicts_nobody(tmp_path: Pat
     assert "the run did not end by itself: its histories stop somewhere" in verdict.missing
 
 
-def test_what_is_wrong_in_a_run_without_an_end_is_convicted(tmp_path: Path) -> None:
+def test_an_anomaly_in_a_run_without_an_end_is_convicted(tmp_path: Path) -> None:
     verdict = judged(tmp_path, altered=True)
     assert (verdict.convicted(), verdict.exit_code) == ({"V02": 1}, CONVICTED)
     (row,) = verdict.results["V02"].convicting
