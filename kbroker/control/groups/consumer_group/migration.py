@@ -91,6 +91,11 @@ class Migration:
             raise _not_found(start + "the group does not use the consumer embedded protocol.")
         if len(classic.members) > self._table.settings.consumer_max_size:
             raise _not_found(start + "the group size exceeds the consumer group maximum size.")
+        if any(_has_user_data(member) for member in classic.members.values()):
+            raise _not_found(
+                f"{start}an unsupported custom assignor is in use. Please refer to the documentation or "
+                "switch to a default assignor before re-attempting the upgrade."
+            )
 
     def _converted(self, classic: ClassicGroup) -> ConsumerGroup:
         """The classic group in the new form: its last assignment is both target and current
@@ -232,6 +237,14 @@ def _common_protocols(members: Iterable[ConsumerMember]) -> set[str]:
         for member in members
     ]
     return set.intersection(*names) if names else set()
+
+
+def _has_user_data(member: ClassicMember) -> bool:
+    """Whether the member's assignment has data of an assignor, which an upgrade would lose."""
+    try:
+        return bool(member.assignment and parse_assignment(member.assignment).user_data)
+    except ProtocolError:  # the conversion refuses it
+        return False
 
 
 def _not_found(message: str) -> KafkaError:

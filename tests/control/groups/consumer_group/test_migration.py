@@ -91,6 +91,17 @@ def test_an_upgrade_that_may_not_be(settings: GroupSettings, text: str) -> None:
     assert kafka.heartbeat(members[0], generation) == ErrorCode.NONE
 
 
+def test_data_of_a_custom_assignor_keeps_the_group_classic() -> None:
+    kafka, members, generation = classic_group()
+    group = kafka.shard.table.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    for member in group.members.values():
+        member.assignment = member.assignment[:-4] + b"\x00\x00\x00\x01d"
+    with pytest.raises(KafkaError, match="an unsupported custom assignor is in use"):
+        kafka.beat("new", topics=["t"])
+    assert kafka.heartbeat(members[0], generation) == ErrorCode.NONE
+
+
 def test_groups_of_other_protocols_stay_classic() -> None:
     kafka = Coordinator()
     kafka.topics.put("t", 1)
