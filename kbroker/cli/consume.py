@@ -273,8 +273,8 @@ def _start(
 def renderer_of(
     json: bool, format_text: str | None, printed: dict[str, bool], separator: bytes, delimiter: bytes
 ) -> Part:
-    """The printed form of a record; on a terminal, what would control it is escaped. printed: whether
-    the parts before the value are in it. Raises UsageFailed."""
+    """The printed form of a record; on a terminal, what would control it is escaped. printed:
+    whether the parts before the value are in it. Raises UsageFailed."""
     if json and format_text is not None:
         raise UsageFailed("give only one of --json and --format")
     if json:

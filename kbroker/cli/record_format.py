@@ -62,7 +62,8 @@ def _size(field: bytes | None) -> int:
 
 
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Characters that control a terminal or turn the direction of a line; not tab and the line's end."""
+"""Characters that control a terminal or turn the direction of a line; not tab and the line's
+end."""
 
 
 def tamed(content: bytes) -> bytes:

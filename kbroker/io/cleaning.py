@@ -85,8 +85,8 @@ def _may_become_due(log: UnifiedLog) -> bool:
 
 
 def _holding(closed: list[Segment], offset: int, active: int) -> int:
-    """The number of the segment that holds an offset, the oldest for a lower one. A log may have very
-    many."""
+    """The number of the segment that holds an offset, the oldest for a lower one. A log may have
+    very many."""
     if offset >= active:
         return len(closed)
     return max(bisect_right(closed, offset, key=_base_of) - 1, 0)

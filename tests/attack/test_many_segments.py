@@ -77,8 +77,8 @@ def waits_beside(port: int, work: Callable[[], object]) -> float:
 
 
 def test_a_segment_for_each_batch_delays_no_other_client(broker_factory: BrokerFactory) -> None:
-    """Before, there were as many segments as batches, each roll took longer than the one before, and
-    their deletion stopped the IO worker for seconds."""
+    """Before, there were as many segments as batches, each roll took longer than the one before,
+    and their deletion stopped the IO worker for seconds."""
     node = broker_factory(EACH_SECOND | {"num.io.threads": "1", "num.network.threads": "1"})
     port, target = port_of(node), Target(port_of(node))
 

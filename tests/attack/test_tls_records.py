@@ -1,5 +1,5 @@
-"""A client of a TLS listener that sends very many short records, or changes its keys again and again,
-beside a steady one."""
+"""A client of a TLS listener that sends very many short records, or changes its keys again and
+again, beside a steady one."""
 
 import re
 import shutil
@@ -92,8 +92,8 @@ def node(broker_factory: BrokerFactory, tmp_path: Path) -> KBroker:
 
 @pytest.mark.parametrize("kind", ["records", "updates"])
 def test_a_steady_client_is_served_beside_very_many_records(node: KBroker, tmp_path: Path, kind: str) -> None:
-    """Before, one read of the socket was decrypted in one piece, up to 80 ms, and answers to changes
-    of keys were kept without a bound."""
+    """Before, one read of the socket was decrypted in one piece, up to 80 ms, and answers to
+    changes of keys were kept without a bound."""
     found = re.search(r"bootstrap=(\S+)", node.logs(100_000))
     assert found is not None
     plain, tls = (int(each.rpartition(":")[2]) for each in found[1].split(","))

@@ -32,8 +32,8 @@ LEFT_OUT = {
     ApiKey.PRODUCE,
     ApiKey.ELECT_LEADERS,
 }
-"""Their answers to an empty request differ, or there is none, or they shut down Apache Kafka. An election
-without a timeout is timed out there, and done here."""
+"""Their answers to an empty request differ, or there is none, or they shut down Apache Kafka. An
+election without a timeout is timed out there, and done here."""
 VALID: tuple[tuple[ApiKey, Struct], ...] = (
     (ApiKey.METADATA, MetadataRequest([], False)),
     (ApiKey.LIST_GROUPS, ListGroupsRequest(["Dead"])),

@@ -199,8 +199,8 @@ def describe_streams(world: World, name: str, version: int) -> Struct:
 
 
 SESSION = frozenset({"share_session_epoch", "first_offset"})
-"""Not made odd: the epoch differs, because Apache Kafka takes a while to load a partition; of the lowest offset
-of all it counts wrong."""
+"""Not made odd: the epoch differs, because Apache Kafka takes a while to load a partition; of the
+lowest offset of all it counts wrong."""
 SHARE_SCENES: Mapping[str, Scene] = {
     "share-joins": Scene(K.SHARE_GROUP_HEARTBEAT, (1, 1), joining, look=described),
     "share-goes-on": Scene(K.SHARE_GROUP_HEARTBEAT, (1, 1), heartbeat, look=described),

@@ -137,8 +137,8 @@ def describe(world: World, name: str, version: int) -> Struct:
 
 
 MARKER_FIELDS = frozenset({"topics", "producer_epoch", "coordinator_epoch"})
-"""Not made odd: Apache Kafka never answers to a partition that is named twice, and refuses negative epochs of
-producers that the partition does not know, which kbroker writes."""
+"""Not made odd: Apache Kafka never answers to a partition that is named twice, and refuses negative
+epochs of producers that the partition does not know, which kbroker writes."""
 TRANSACTION_SCENES: Mapping[str, Scene] = {
     "list-transactions": Scene(
         K.LIST_TRANSACTIONS, (0, 2), lambda *_: ListTransactionsRequest(["Dead"], [1 << 40], 1 << 50, "none")

@@ -115,8 +115,9 @@ class World:
 class Scene(NamedTuple):
     """Requests about something of a name that no other request is about.
 
-    make: makes it, and the valid request of a version. kept: fields that stay as they are. once: nothing is named
-    twice. look: a request after the odd one, whose answer shows what that has changed.
+    make: makes it, and the valid request of a version. kept: fields that stay as they are. once:
+    nothing is named twice. look: a request after the odd one, whose answer shows what that has
+    changed.
     """
 
     api: ApiKey

@@ -102,7 +102,8 @@ def compact_otherwise(topic: Topic) -> None:
 
 
 def everything(topic: Topic) -> None:
-    """All that a log of idempotent producers may have beside it, and a share group that reads it."""
+    """All that a log of idempotent producers may have beside it, and a share group that reads
+    it."""
     send_headers(topic)
     leader_epochs(topic)
     time_index(topic)

@@ -57,7 +57,8 @@ def hide_a_transaction(who: Who, outcome: int, at: int) -> Callable[[Topic], Non
 
 
 def hide_behind_another(topic: Topic) -> None:
-    """The group is given as many records as it is to be given: an aborted one instead of the last."""
+    """The group is given as many records as it is to be given: an aborted one instead of the
+    last."""
     own = topic.reads_of(topic.reader, 0)
     topic.rows["reads"].remove(own[-1])
     base = topic.log[0][8].base

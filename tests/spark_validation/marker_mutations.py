@@ -87,7 +87,8 @@ def acknowledge_nowhere(topic: Topic) -> None:
 
 
 def fail_at_last(topic: Topic) -> None:
-    """A failed send leaves a hole in its producer's numbers, and a later one of it is in the log."""
+    """A failed send leaves a hole in its producer's numbers, and a later one of it is in the
+    log."""
     producer = topic.producers[0]
     own = [batch for batch in topic.log[0] if batch.producer_id == producer + 100]
     last = own[-1].records[-1]

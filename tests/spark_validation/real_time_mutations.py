@@ -25,8 +25,8 @@ def append_before_what_was_acknowledged(topic: Topic) -> None:
 
 
 def append_before_what_one_acknowledged(topic: Topic) -> None:
-    """The same with acks=1: what the leader alone has acknowledged may still be lost, and nobody had
-    read it."""
+    """The same with acks=1: what the leader alone has acknowledged may still be lost, and nobody
+    had read it."""
     topic.acks = "1"
     exchange(topic, 2)
 

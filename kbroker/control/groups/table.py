@@ -26,8 +26,8 @@ SWEEP_MS: Final = 1000
 
 
 class PendingMembers:
-    """Members that have been given an id and have not joined with it (KIP-394), of all groups; some of
-    them have joined or gone since. Runs in: control. Owner: the GroupTable.
+    """Members that have been given an id and have not joined with it (KIP-394), of all groups; some
+    of them have joined or gone since. Runs in: control. Owner: the GroupTable.
 
     A client may ask for very many ids, each as long as its client id, and none expires before a
     session that may last for half an hour."""
@@ -50,8 +50,9 @@ class PendingMembers:
 
 
 class LargeMembers:
-    """Members of classic groups with much metadata, which is kept as long as their sessions last, up
-    to half an hour. Runs in: control. Owner: the GroupTable. is_member: by group and member id."""
+    """Members of classic groups with much metadata, which is kept as long as their sessions last,
+    up to half an hour. Runs in: control. Owner: the GroupTable. is_member: by group and member
+    id."""
 
     __slots__ = ("_bytes", "_is_member", "_sizes", "_swept_ms")
 

@@ -118,8 +118,8 @@ class ActiveSegment:
         self.configure(config)
 
     def grow_until(self, until_ms: int) -> None:
-        """Let the segment grow until it is no longer small, or a time has come, before it is rolled;
-        0: it need not."""
+        """Let the segment grow until it is no longer small, or a time has come, before it is
+        rolled; 0: it need not."""
         self.row[AppendRow.GROW_UNTIL_MS] = until_ms
 
     def set_other_bytes(self, other_bytes: int) -> None:

@@ -63,9 +63,9 @@ class ProducerStateManager:
         self._table.drop(self._slot)
 
     def snapshot(self, offset: int) -> None:
-        """Write a snapshot; it is synced with the segment. A client may make very many producers, and
-        segments of one record: while snapshots take long, few segments have one. A replay begins at
-        the last one that there is."""
+        """Write a snapshot; it is synced with the segment. A client may make very many producers,
+        and segments of one record: while snapshots take long, few segments have one. A replay
+        begins at the last one that there is."""
         now_s, began_s = time.monotonic(), time.thread_time()
         if now_s < self._next_s:
             return

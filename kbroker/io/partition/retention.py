@@ -11,9 +11,9 @@ from msgspec import Struct
 
 
 class LogShape(Struct, frozen=True):
-    """Base offset and size of the oldest segments, oldest first, and the offsets that bound deletion.
-    log_end: the offset after the last of them. later_bytes: of segments after them; None: there are
-    none, the last one is the active segment."""
+    """Base offset and size of the oldest segments, oldest first, and the offsets that bound
+    deletion. log_end: the offset after the last of them. later_bytes: of segments after them; None:
+    there are none, the last one is the active segment."""
 
     bases: Sequence[int]
     sizes: Sequence[int]

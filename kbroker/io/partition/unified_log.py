@@ -189,8 +189,9 @@ class UnifiedLog:
             self.published.publish()
 
     def retention(self, now_ms: int, most: int = ALL_SEGMENTS) -> int:
-        """Delete segments below the log start and, with cleanup.policy=delete, by size and age, each
-        of the oldest `most`. Returns the number; if it is `most` or more, there may be more."""
+        """Delete segments below the log start and, with cleanup.policy=delete, by size and age,
+        each of the oldest `most`. Returns the number; if it is `most` or more, there may be
+        more."""
         if self.role.paused:
             return 0
         deleted = self.delete_segments_below(self.log_start, now_ms, most)

@@ -119,8 +119,8 @@ class TokenChecks:
                 leeway=self._leeway_s,
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            # PyJWT 2.10 lets TypeError pass, for a time that is a list, OverflowError for an infinite
-            # one, and 2.12 RecursionError
+            # PyJWT 2.10 lets TypeError pass, for a time that is a list, OverflowError for an
+            # infinite one, and 2.12 RecursionError
             raise BadToken(str(error)) from None
         subject = claims.get(self._subject)
         if not isinstance(subject, str) or not subject.strip() or not _is_utf8(subject):

@@ -1,5 +1,6 @@
-"""TLS handshakes take turns, and so do long reads: a key exchange costs a millisecond, and thousands
-of clients may connect at once; a client may send ten thousand records in a read of the socket.
+"""TLS handshakes take turns, and so do long reads: a key exchange costs a millisecond, and
+thousands of clients may connect at once; a client may send ten thousand records in a read of the
+socket.
 
 A handshake begins when the client's whole first message has arrived: the kernel wakes the loop no
 earlier (SO_RCVLOWAT), so a client that sends it byte by byte costs nothing. One handshake begins in
@@ -26,8 +27,8 @@ MAX_FIRST_BYTES: Final = 16 << 10
 _LENGTH: Final = struct.Struct(">H")
 READ_NS: Final = 1_000_000
 PIECE_BYTES: Final = 1 << 11
-"""Of records that are this short together: 90 of one byte, or 75 KeyUpdates, which OpenSSL handles in
-one call of two milliseconds."""
+"""Of records that are this short together: 90 of one byte, or 75 KeyUpdates, which OpenSSL handles
+in one call of two milliseconds."""
 MAX_UNSENT_BYTES: Final = 1 << 16
 """Bytes for a client that it does not read: each KeyUpdate may ask for one in return."""
 UNSENT_S: Final = 0.05
@@ -118,8 +119,8 @@ class PacedSession(ssl.SSLObject):
         return found
 
     def _may_read(self) -> bool:
-        """Take the next piece when OpenSSL has read the last one; False when this read has taken too
-        long."""
+        """Take the next piece when OpenSSL has read the last one; False when this read has taken
+        too long."""
         if self.taken.pending or super().pending() or not self.received.pending:
             return True
         now_ns = time.monotonic_ns()

@@ -310,8 +310,8 @@ def test_transactions_that_have_ended_are_not_kept(log: Transactions) -> None:
 def test_while_snapshots_take_long_few_segments_have_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client with very many producer ids may let each of its batches have a segment; recovery begins
-    at the last snapshot."""
+    """A client with very many producer ids may let each of its batches have a segment; recovery
+    begins at the last snapshot."""
     scene = Transactions(tmp_path)
     clock_s = [100.0]
     monkeypatch.setattr(
