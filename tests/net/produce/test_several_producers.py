@@ -88,6 +88,8 @@ def test_a_batch_that_is_refused_before_or_in_no_transaction_is_of_no_other_prod
         (1, of(OTHER) + bytes(8) + b"\0\0\0\1"),
         (1, of(OTHER) + bytes(8) + b"\0\0\0\x50" + bytes(4) + b"\3"),
     ],
+    ids=["same producer", "unknown partition", "two batches", "no transaction", "no producer", "cut off"]
+    + ["short batch after it", "part of a batch after it"],
 )
 def test_the_same_batches_are_of_no_other_producer_in_a_request_of_too_many_partitions(
     node_factory: NodeFactory, partition: int, other: bytes
