@@ -63,7 +63,7 @@ def test_they_end_the_connection_without_acks(
         (9, of(OTHER), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (1, of(OTHER) + of(OTHER), ErrorCode.INVALID_RECORD),
         (1, of(OTHER, transactional=False), ErrorCode.NONE),
-        (1, of((-1, -1)), ErrorCode.INVALID_RECORD),
+        (1, of((-1, -1)), ErrorCode.NONE),
     ],
     ids=["same producer", "no such partition", "two batches", "no transaction", "no producer"],
 )
@@ -88,8 +88,7 @@ def test_a_batch_that_is_refused_before_or_in_no_transaction_is_of_no_other_prod
         (1, of(OTHER) + bytes(8) + b"\0\0\0\1"),
         (1, of(OTHER) + bytes(8) + b"\0\0\0\x50" + bytes(4) + b"\3"),
     ],
-    ids=["same producer", "unknown partition", "two batches", "no transaction", "no producer", "cut off"]
-    + ["short batch after it", "part of a batch after it"],
+    ids=["producer", "unknown", "two", "no_transaction", "no_producer", "cut_off", "short", "part"],
 )
 def test_the_same_batches_are_of_no_other_producer_in_a_request_of_too_many_partitions(
     node_factory: NodeFactory, partition: int, other: bytes
