@@ -91,7 +91,8 @@ def _read(log_dir: str, name: str) -> FoundPartition | None:
     if folder is None or folder.suffix or folder.topic == CLUSTER_METADATA:
         return None
     if folder.partition > files.MAX_PARTITION_INDEX or not is_valid(folder.topic):
-        log.warning("%s/%s is no folder of a topic; left alone", log_dir, name)
+        shown = name.encode(errors="backslashreplace").decode()  # the name of a file need not be UTF-8
+        log.warning("%s/%s is no folder of a topic; left alone", log_dir, shown)
         return None
     topic_id = topic_id_of(f"{log_dir}/{name}")
     if topic_id is None:
