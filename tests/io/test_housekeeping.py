@@ -301,7 +301,7 @@ def test_a_log_is_due_for_a_flush_when_flush_ms_has_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene(tmp_path, 2, topic_config(flush_ms=1000))
-    monkeypatch.setattr(housekeeping, "wall_clock_ms", lambda: NOW)
+    monkeypatch.setattr(housekeeping, "monotonic_ms", lambda: NOW)
     for slot, since_ms in enumerate((1000, 999)):
         scene.node.rows[slot, AppendRow.LAST_FLUSH_MS] = NOW - since_ms
     scene.run(1000)

@@ -189,9 +189,8 @@ class UnifiedLog:
             self.published.publish()
 
     def retention(self, now_ms: int, most: int = ALL_SEGMENTS) -> int:
-        """Delete segments below the log start and, with cleanup.policy=delete, by size and age,
-        each of the oldest `most`. Returns the number; if it is `most` or more, there may be
-        more."""
+        """Delete of the oldest `most` segments those below the log start and, with cleanup.policy=
+        delete, by size and age. Returns the number; there may be more if it is `most` or more."""
         if self.role.paused:
             return 0
         deleted = self.delete_segments_below(self.log_start, now_ms, most)

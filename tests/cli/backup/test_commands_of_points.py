@@ -133,7 +133,14 @@ def test_each_damaged_file_is_named_once(case: Case, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("to", "time_ms"), [(None, 3000), ("3000", 3000), ("2999", 2000), ("2000", 2000), ("1000", 1000)]
+    ("to", "time_ms"),
+    [
+        (None, 3000),
+        ("1970-01-01T00:00:03Z", 3000),
+        ("1970-01-01T00:00:02.999Z", 2000),
+        ("1970-01-01T00:00:02Z", 2000),
+        ("1000", 1000),
+    ],
 )
 def test_the_last_point_at_or_before_a_time_is_restored(
     case: Case,

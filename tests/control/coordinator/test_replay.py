@@ -39,8 +39,9 @@ class Picky(Machine):
             raise ValueError("not every timer")
 
 
-def loaded(folder: Path, fill: Callable[[World, Partition], None]) -> Picky:
-    """A machine that has loaded what `fill` wrote into partition 1."""
+def loaded(folder: Path, fill: Callable[[World, Partition], None], serves: bool = True) -> Picky:
+    """A machine that has replayed what `fill` wrote into partition 1. serves: whether the partition
+    counts as loaded."""
     machine = Picky()
 
     async def test(runtime: Runtime, _: Machine, log: Log, made: World) -> None:
@@ -48,7 +49,7 @@ def loaded(folder: Path, fill: Callable[[World, Partition], None]) -> Picky:
         successor = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
         successor.attach(machine)
         await successor.load()
-        assert successor.loaded == {0, 1, 2, 3}
+        assert successor.loaded == {0, 2, 3} | ({1} if serves else set())
 
     run(folder, test)
     return machine
@@ -74,9 +75,10 @@ def test_the_rest_of_the_log_is_loaded(tmp_path: Path, caplog: pytest.LogCapture
     assert sorted(machine.loads) == [0, 1, 2, 3]
 
 
-def test_records_above_the_high_watermark_are_loaded(tmp_path: Path) -> None:
+def test_records_above_the_high_watermark_are_replayed(tmp_path: Path) -> None:
     """With write.caching=false, a disk that hangs holds the high watermark back. A predecessor's
-    records become visible when it continues, and nothing would replay them then."""
+    records become visible when it continues, and nothing would replay them then. Until then no
+    answer is read from them."""
 
     def fill(made: World, partition: Partition) -> None:
         line = made.shared.slots[partition.slot]
@@ -87,7 +89,7 @@ def test_records_above_the_high_watermark_are_loaded(tmp_path: Path) -> None:
         for word, value in synced.items():
             line[word] = value
 
-    assert list(loaded(tmp_path, fill).state) == [b"a", b"b"]
+    assert list(loaded(tmp_path, fill, serves=False).state) == [b"a", b"b"]
 
 
 def test_nothing_of_a_log_is_visible_yet(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_nothing_of_a_log_is_visible_yet(tmp_path: Path) -> None:
         for word, value in synced.items():
             line[word] = value
 
-    assert list(loaded(tmp_path, fill).state) == [b"a"]
+    assert list(loaded(tmp_path, fill, serves=False).state) == [b"a"]
 
 
 def test_many_odd_records_have_few_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
