@@ -43,6 +43,8 @@ ROUNDS = 30
 """Consecutive ones that remove no file."""
 SERVES = re.compile(r"kbroker: (network|io|control)")
 WARM_UP = 20
+SIGNALS = 20
+"""Rounds without a request: a signal ends the sleep of an IO worker."""
 LIBRARY = "kbroker/kernels/"
 """Loads, stores and the like: not counted."""
 SETTINGS = {
@@ -76,22 +78,32 @@ class Noting:
         self._notes = notes
         children = psutil.Process(broker.pid).children(recursive=True)
         self._pids = [each.pid for each in children if SERVES.search(" ".join(each.cmdline()))]
+        self._woken: dict[int, list[set[str]]] = {pid: [] for pid in self._pids}
+        """Files that the signals alone let a process run, in each of some rounds."""
+        for _ in range(SIGNALS):
+            for pid, files in self._noted(lambda: None).items():
+                self._woken[pid].append(files)
 
     def files(self, request: Callable[[], None]) -> set[str]:
-        """Files that ran between two signals, relative to the repository."""
-        self._turn()
-        request()
-        found = self._turn()
+        """Files that ran between two signals, relative to the repository, in the processes that took
+        part."""
+        noted = self._noted(request)
+        found = set[str]().union(*(files for pid, files in noted.items() if files not in self._woken[pid]))
         return {name[len(f"{ROOT}/") :] for name in found if name.startswith(f"{ROOT}/kbroker/")}
 
-    def _turn(self) -> set[str]:
-        found: set[str] = set()
+    def _noted(self, request: Callable[[], None]) -> dict[int, set[str]]:
+        self._turn()
+        request()
+        return self._turn()
+
+    def _turn(self) -> dict[int, set[str]]:
+        found: dict[int, set[str]] = {}
         for pid in self._pids:
             note = self._notes / str(pid)
             note.unlink(missing_ok=True)
             os.kill(pid, signal.SIGRTMIN + 5)
             eventually(lambda note=note: note.exists() and note.read_text().endswith("\n.\n"))  # type: ignore[misc]
-            found |= set(note.read_text().splitlines())
+            found[pid] = set(note.read_text().splitlines())
         return found
 
 

@@ -28,7 +28,7 @@ from kbroker.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kbroker.protocol.slices import paced, release
+from kbroker.protocol.slices import emptied, paced, release
 
 TOO_MANY = "The request has more partitions than this broker accepts in one request."
 
@@ -59,14 +59,16 @@ def refuse(
     TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
     whole, places = _refusal_of_all(may_use_id, request), list[Place]()
+    named = [topic for topic in paced(request.topic_data) if topic.partition_data]
     if whole is None:
-        places = [_place(topics, may, header.api_version, topic) for topic in paced(request.topic_data)]
+        places = [_place(topics, may, header.api_version, topic) for topic in paced(named)]
         if len(_producers(places, header.api_version)) > 1:
             whole = Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, SEVERAL_PRODUCERS)
     if whole is not None:
-        places = [Place(topic, 0, ErrorCode.NONE) for topic in paced(request.topic_data)]
-    response = ProduceResponse([_refused(each, whole) for each in paced(places) if each.topic.partition_data])
-    places.clear()
+        places = [Place(topic, 0, ErrorCode.NONE) for topic in paced(named)]
+    response = ProduceResponse([_refused(each, whole) for each in paced(places)])
+    emptied(places)
+    emptied(named)
     release(request)
     if request.acks == 0:
         return None
@@ -89,7 +91,7 @@ def _place(topics: Topics, may: May, version: int, topic: TopicProduceData) -> P
     by_id = version >= ProduceVersion.TOPIC_IDS
     known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
     name = topic.name if known is None else known.name
-    if (known is not None or not by_id) and topic.partition_data and not may(name):
+    if (known is not None or not by_id) and not may(name):
         return Place(topic, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if known is None:
         return Place(topic, 0, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

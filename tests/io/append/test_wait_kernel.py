@@ -4,6 +4,7 @@ and never while entries can be answered."""
 import ctypes
 import os
 import select
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -92,6 +93,16 @@ def test_a_client_that_pushes_an_entry_wakes_the_worker(case: Case) -> None:
 
     assert case.asleep(push) == 0
     assert case.drain.run() == 1
+
+
+def test_a_signal_ends_the_wait_and_is_no_other_work(case: Case) -> None:
+    """Its handler, which Python runs then, interrupts the sleep if there is work."""
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, SOON_MS / 1000)
+        assert case.slept_ms(NEVER, NEVER, 0) >= SOON_MS - 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_entries_that_are_there_are_no_reason_to_sleep(case: Case) -> None:
