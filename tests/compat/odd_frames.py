@@ -26,6 +26,7 @@ UNSTABLE = {(ApiKey.INIT_PRODUCER_ID, 6)}
 KNOWN = tuple(sorted(key for key in APIS if key not in BETWEEN_BROKERS))
 LEFT_OUT = {
     ApiKey.UNREGISTER_BROKER,
+    ApiKey.LIST_GROUPS,
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.DESCRIBE_QUORUM,
     ApiKey.FETCH,

@@ -170,6 +170,8 @@ def answers(world: World, every: bool = False) -> Lines:
         for turn, (label, (api, (first, last), make)) in enumerate(REQUESTS.items()):
             versions = range(first, last + 1) if every else [first + (number + turn) % (last - first + 1)]
             for version in versions if time.monotonic() < ends else ():
+                if (kind, label) == ("absent", "join"):
+                    continue  # kbroker lists a group of members without an id, Kafka only for a moment
                 name = f"kind-{number}-{turn}-{version}"
                 KINDS[kind](world, name)
                 lines.append(

@@ -1,7 +1,7 @@
 """Odd requests to kbroker and to Apache Kafka 4.3.1: the answers are the same, field by field.
 
 The scenes make each field of a valid request odd, in one of its versions; KBROKER_EVERY_VERSION=1
-does it in every one. `odd_configs` makes random changes of configs, which build on one another.
+does it in every one. Some parts end by the time that they took. `odd_configs` makes random changes of configs, which build on one another.
 """
 
 import os
@@ -23,7 +23,7 @@ from tests.compat.random_requests import SETTINGS
 from tests.compat.raw import differences
 from tests.compat.side_by_side import Lines, side_by_side, unlike
 
-pytestmark = [pytest.mark.kafka, pytest.mark.compat]
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.long]
 
 EVERY = os.environ.get("KBROKER_EVERY_VERSION") == "1"
 SCENES: Mapping[str, Scene] = {**TOPIC_SCENES, **GROUP_SCENES, **TRANSACTION_SCENES, **SHARE_SCENES}
