@@ -85,8 +85,8 @@ class Noting:
                 self._woken[pid].append(files)
 
     def files(self, request: Callable[[], None]) -> set[str]:
-        """Files that ran between two signals, relative to the repository, in the processes that took
-        part."""
+        """Files that ran between two signals, relative to the repository, in the processes that
+        took part."""
         noted = self._noted(request)
         found = set[str]().union(*(files for pid, files in noted.items() if files not in self._woken[pid]))
         return {name[len(f"{ROOT}/") :] for name in found if name.startswith(f"{ROOT}/kbroker/")}

@@ -1,7 +1,8 @@
 """Odd requests to kbroker and to Apache Kafka 4.3.1: the answers are the same, field by field.
 
 The scenes make each field of a valid request odd, in one of its versions; KBROKER_EVERY_VERSION=1
-does it in every one. Some parts end by the time that they took. `odd_configs` makes random changes of configs, which build on one another.
+does it in every one. Some parts end by the time that they took. `odd_configs` makes random changes
+of configs, which build on one another.
 """
 
 import os
