@@ -110,6 +110,8 @@ def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
         connection = Connection(address, settings, timeout_s, command_config)
         try:
             command(connection, **arguments)  # type: ignore[call-arg]
+        except BrokenPipeError:  # of the output: no failure of the connection
+            raise
         except Exception as error:
             failure = explain(error)
             if failure is None or failure.error is not None or isinstance(failure, UsageFailed):

@@ -37,6 +37,7 @@ They take the broker's address in this way:
 
 ### Apache Kafka's tests of requests
 
+<!-- not run: takes half an hour, and needs Maven and javac -->
 ```sh
 python -m tests.peer.cluster_tests
 ```
