@@ -1,8 +1,8 @@
 """The IO worker process: owns the logs of its partitions and is the only process that writes them.
 
-Loop: drain the rings while they hold entries. Otherwise handle control's messages, results of
-threads (recovery, syncs, read-ahead) and timers; then set the sleep flag, check the rings once
-more, and block in epoll. With kbroker.busy.poll.io.us it polls for some time before it sleeps.
+Loop: wait for entries or other work (`append/wait_kernel.py`); handle control's messages, results
+of threads (recovery, syncs, read-ahead) and timers; drain the rings. With kbroker.busy.poll.io.us
+it polls for some time before it sleeps.
 """
 
 import errno
@@ -59,7 +59,6 @@ class Worker:
     def __init__(self, context: ChildContext) -> None:
         self.context = context
         self.shared = context.shared
-        self._line = context.shared.processes[context.process]
         self._notify_again: set[int] = set()
         armed = is_armed(BEFORE_WRITE, WRITTEN)
         self.drain = (DrainWithCrashPoints if armed else Drain)(self.shared, context.index)

@@ -61,14 +61,11 @@ def must_roll(
 ) -> bool:
     """LogSegment.shouldRoll for a batch at address ``batch``, but for small segments of a log that
     has very many. largest_ms: its largest timestamp, as it will be in the log."""
-    if position == 0:
-        return (
-            next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
-        )
-    if position < SMALL_SEGMENT_BYTES and now_ms < row[AppendRow.GROW_UNTIL_MS]:
-        return (
-            next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
-        )
+    last_offset = next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA)
+    too_far = last_offset - row[AppendRow.BASE_OFFSET] > INT32_MAX
+    grows = position < SMALL_SEGMENT_BYTES and now_ms < row[AppendRow.GROW_UNTIL_MS]
+    if too_far or position == 0 or grows:
+        return too_far
     if length > row[AppendRow.SEGMENT_BYTES] - position:
         return True
     if row[AppendRow.FIRST_TIMESTAMP] >= 0:
@@ -79,9 +76,7 @@ def must_roll(
     if row[AppendRow.INDEX_BYTES] + OFFSET_ENTRY_BYTES > row[AppendRow.INDEX_LIMIT]:
         return True
     # the last place is kept for the segment's end
-    if row[AppendRow.TIME_INDEX_BYTES] + 2 * TIME_ENTRY_BYTES > row[AppendRow.INDEX_LIMIT]:
-        return True
-    return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
+    return row[AppendRow.TIME_INDEX_BYTES] + 2 * TIME_ENTRY_BYTES > row[AppendRow.INDEX_LIMIT]
 
 
 @inlined
