@@ -38,7 +38,11 @@ from tests.fuzz.guided.target import Target
 from kbroker.planted import parse
 
 target = Target("planted", "a planted fault", ("kbroker.planted",), lambda _: parse, lambda _: [b"abcdef"])
-found = Search(target, parse, probes, random.Random(int(sys.argv[1]))).run([], [b"abcdef"], 60)
+search = Search(target, parse, probes, random.Random(int(sys.argv[1])))
+for second in range(60):
+    found = search.run([], [b"abcdef"], 1)
+    if found.failures:
+        break
 print(found.tried, found.covered, found.probes, [failure.place for failure in found.failures])
 print(sorted(len(failure.data) for failure in found.failures))
 """
