@@ -43,5 +43,5 @@ def test_a_script_whose_steps_are_quick_runs_to_its_end(tmp_path: Path) -> None:
 
 def test_a_script_that_stays_in_a_step_is_killed(tmp_path: Path) -> None:
     output = tmp_path / "out"
-    assert run_script(["bash", "-c", "echo @@ 1; exec sleep 3600"], output, STEP, 5, cwd=tmp_path) == STALLED
+    assert run_script(["bash", "-c", "echo @@ 1; exec sleep 3600"], output, STEP, 2, cwd=tmp_path) == STALLED
     assert output.read_text() == "@@ 1\n"

@@ -7,6 +7,8 @@ import math
 import re
 from pathlib import Path
 
+import pytest
+
 from docs.generated import ROOT
 from kbroker.http.time_to_full import TimeToFull
 from tests.tuning.dashboards.made_series import JOB, TROUBLES, Trouble
@@ -82,6 +84,7 @@ def test_the_rules_are_valid(promtool: str, tmp_path: Path) -> None:
     assert run(promtool, "check", "rules", str(rules)) == ""
 
 
+@pytest.mark.slow
 def test_each_alert_fires_on_its_trouble_in_time_and_resolves(promtool: str, tmp_path: Path) -> None:
     (tmp_path / "alerts.yml").write_text(page())
     tests = [checks(alert.name) for alert in ALERTS]
@@ -118,6 +121,7 @@ def test_a_broker_that_no_job_scrapes_is_an_alert(promtool: str, tmp_path: Path)
     assert run(promtool, "test", "rules", str(tmp_path / "tests.yml")) == ""
 
 
+@pytest.mark.slow
 def test_a_lagging_group_is_an_alert_only_while_it_is_used(promtool: str, tmp_path: Path) -> None:
     """Some consumers commit without being members. The last members of the group c left less than a
     day ago. The group d has no members, and its last commit was hours ago."""
