@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.forked_child import ForkedChild, wait_until
+from tests.forked_child import MANY_OBJECTS, ForkedChild, wait_until
 
 
 def test_a_child_that_raises_ends_with_its_traceback(capfd: pytest.CaptureFixture[str]) -> None:
@@ -67,3 +67,13 @@ def test_a_child_that_ends_or_hangs_is_not_waited_for() -> None:
         with pytest.raises(AssertionError, match="the child takes too long"):
             wait_until(lambda: False, child.pid, within_s=0.01)
         wait_until(lambda: True, child.pid)
+
+
+def test_the_objects_of_a_long_run_are_searched_for_garbage_once() -> None:
+    alive = [[number] for number in range(MANY_OBJECTS + 1)]
+    frozen = gc.get_freeze_count()
+    with ForkedChild(lambda: None) as child:
+        assert child.wait() == 0
+    assert gc.get_freeze_count() > frozen + MANY_OBJECTS
+    alive.clear()
+    assert gc.get_freeze_count() < frozen + MANY_OBJECTS, "what is no longer used is freed, frozen or not"
