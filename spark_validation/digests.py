@@ -31,7 +31,8 @@ def content_hash(intact: Column, stamp: Column) -> Column:
 
 
 def read_hash(intact: Column) -> Column:
-    """The same with what only log and consumers know."""
+    """Hash of a record's place and content, the same for the log and a read: it includes the
+    timestamp and flags, which a send does not know."""
     return F.xxhash64(*SHARED, intact, "timestamp_ms", "flags")
 
 

@@ -201,7 +201,8 @@ class Evidence:
 
     @cached_property
     def announced(self) -> list[tuple[int, int, int]]:
-        """The same: what was announced, of a producer that ended no more than what it attempted."""
+        """The rows of `intents`. The last one of a producer that ended by itself ends at its last
+    attempt."""
         ends = {p.producer: p.attempted for p in self.producer_clients if p.attempted is not None}
         intents = ((i["producer"], i["first_seq"], i["last_seq"]) for i in load_intents(self.folder))
         return [(who, first, min(last, ends.get(who, last + 1) - 1)) for who, first, last in intents]
@@ -276,7 +277,7 @@ class Evidence:
         return [topic.name for topic in self.run.topics if topic.config.get(setting) == "LogAppendTime"]
 
     @cached_property
-    def removes(self) -> bool:
+    def records_removed(self) -> bool:
         """Whether records may have been removed from a log: by compaction, or below its start."""
         starts = [end.start_offset for ends in self.run.ends.values() for end in ends.values()]
         return any(starts) or bool(self.topics(compacted=True))
@@ -289,7 +290,7 @@ class Evidence:
 
     @property
     def latest_ms(self) -> int:
-        """The log was not changed later than this. Of a run without an end it is not known."""
+        """Time of the last possible change of the log; FOREVER_MS for a run without an end."""
         return self.ends_ms if self.run.ends_ns or self.run.ended_ns else FOREVER_MS
 
     @cached_property
@@ -322,15 +323,15 @@ class Evidence:
         return self.run.faults is not None and len(self.faults) < self.run.faults
 
     @cached_property
-    def calm(self) -> bool:
-        """No fault was put into the run and every client ended by itself: nothing was repeated for
-        a lost answer."""
+    def undisturbed(self) -> bool:
+        """No fault was injected and every client ended by itself: no request was repeated for a
+        lost answer."""
         producers_ended = all(client.ended_ns is not None for client in self.producer_clients)
-        return producers_ended and self.calm_members
+        return producers_ended and self.undisturbed_consumers
 
     @cached_property
-    def calm_members(self) -> bool:
-        """The same, of consumers alone."""
+    def undisturbed_consumers(self) -> bool:
+        """No fault was injected and every consumer ended by itself."""
         quiet = not self.faults and not self.faults_missing
         return quiet and all(c.ended_ns is not None for c in self.consumer_clients)
 

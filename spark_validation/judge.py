@@ -159,7 +159,7 @@ class Judge:
                 self.take(delivery.diverged(evidence, beside))
                 self.take(delivery.unshown(evidence, beside))
                 self.take(delivery.aborted_by_log(beside))
-                if evidence.removes:
+                if evidence.records_removed:
                     self.take(delivery.unlike_sent(evidence, delivery.taken_away(evidence, beside)))
                 self.displaced.append(places.displaced(beside, "r", "l"))
         with self.step("order of delivery"):
@@ -244,7 +244,7 @@ class Judge:
             self.take(shares.unlike(evidence))
             self.take(shares.undelivered(evidence))
             self.take(shares.forgotten(evidence))
-            if evidence.removes:
+            if evidence.records_removed:
                 given = delivery.taken_away(evidence, shares.beside_log(evidence))
                 self.take(delivery.unlike_sent(evidence, given))
             if delays.delays(evidence):

@@ -48,7 +48,8 @@ def segment_log(
 def landed_log(
     spark: SparkSession, data_dirs: list[str], topics: list[str], run: int, folder: Path
 ) -> DataFrame:
-    """The same, decoded once into Parquet files below `folder`, because several checks read it."""
+    """The frame of `segment_log`, decoded once into Parquet files below `folder`, because several
+    checks read it."""
     return land(spark, folder, segment_options(data_dirs, topics, run), LOG_COLUMNS)
 
 

@@ -63,7 +63,8 @@ def steps_back(frame: DataFrame, groups: list[str], at: str, value: str) -> Data
 
 
 def stepping_rows(rows: DataFrame, groups: list[str], at: str, value: str) -> DataFrame:
-    """The same by sorting all rows: the definition."""
+    """Rows whose value does not exceed that of the row before, by sorting all rows. This defines
+    the result of `steps_back`."""
     window = Window.partitionBy(*groups).orderBy(at)
     named = rows.withColumns(
         {"previous_at": F.lag(at).over(window), "previous_value": F.lag(value).over(window)}

@@ -1,4 +1,4 @@
-"""Over time: throughput, latency percentiles and lag, as small tables that the report draws."""
+"""Throughput, latency percentiles and lag over time, as small tables that the report draws."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -55,7 +55,7 @@ def in_partition(evidence: Evidence, sound: DataFrame) -> DataFrame:
     stamped = F.when(bit(APPEND_TIME_BIT) & ~bit(CONTROL_BIT), F.col("max_timestamp_ms"))
     linked = sound.withColumns({"before": F.lag("last_offset").over(order), "stamp": stamped})
     linked = out_of_line(out_of_line(linked, "leader_epoch"), "stamp")
-    found = kinds(linked, {**of_headers(evidence), **of_control(evidence), **of_modes(evidence)})
+    found = kinds(linked, {**header_faults(evidence), **control_faults(evidence), **mode_faults(evidence)})
     detail = F.concat_ws(
         " ",
         *(F.lit("segment"), "segment", F.lit("byte"), "position", F.lit("after offset"), "before"),
@@ -82,8 +82,8 @@ def out_of_line(batches: DataFrame, name: str, *within: str) -> DataFrame:
     ).drop("low", "high")
 
 
-def of_headers(evidence: Evidence) -> dict[str, Column]:
-    """Of every batch."""
+def header_faults(evidence: Evidence) -> dict[str, Column]:
+    """V07: kind of finding -> its condition, for every batch."""
     whole = F.col("topic").isin(evidence.topics())  # compaction takes records out of batches
     own_time = ~bit(APPEND_TIME_BIT) & (F.col("record_count") > 0) & (F.col("fault") != 9)
     by_broker = F.col("topic").isin(evidence.append_time_topics) & ~bit(CONTROL_BIT)
@@ -104,9 +104,9 @@ def of_headers(evidence: Evidence) -> dict[str, Column]:
     }
 
 
-def of_control(evidence: Evidence) -> dict[str, Column]:
-    """Of markers: one uncompressed record, of a producer, without a sequence number, that commits
-    or aborts."""
+def control_faults(evidence: Evidence) -> dict[str, Column]:
+    """V07: kind of finding -> its condition, for control batches. Each must be a marker: one
+    uncompressed record, of a producer, without a sequence number, that commits or aborts."""
     one = (F.col("record_count") == 1) & F.col("control_type").isin(0, 1) & (F.col("coordinator_epoch") >= 0)
     emptied = (F.col("record_count") == 0) & F.col("topic").isin(evidence.topics(compacted=True))
     formed = bit(TRANSACTIONAL_BIT) & F.expr(
@@ -123,8 +123,9 @@ def of_control(evidence: Evidence) -> dict[str, Column]:
     }
 
 
-def of_modes(evidence: Evidence) -> dict[str, Column]:
-    """Of data batches, by what their topic's producers are."""
+def mode_faults(evidence: Evidence) -> dict[str, Column]:
+    """V07: kind of finding -> its condition, for data batches. The mode of a topic (Topic.mode)
+    decides which producer fields its batches have."""
     within = F.col("topic").isin(transactional(evidence))
     data = ~bit(CONTROL_BIT)
     numbered = F.expr("producer_id >= 0 and producer_epoch >= 0 and base_sequence >= 0")

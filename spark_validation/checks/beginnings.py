@@ -38,8 +38,8 @@ def skipped(evidence: Evidence) -> DataFrame:
 
 
 def unless_never_given(evidence: Evidence, rows: DataFrame) -> DataFrame:
-    """Without records that nobody of the group was given, below what it committed:
-    group_coverage.undelivered names those."""
+    """The rows, without records that the group committed and that no member was given:
+    group_coverage.undelivered reports those."""
     members = evidence.consumers.where("`group` is not null").select("consumer", "group")
     given = evidence.reads.join(members, "consumer").select(*GROUP, "offset").distinct()
     covered = spans(evidence).select(*GROUP, F.col("first").alias("begun"), "until")

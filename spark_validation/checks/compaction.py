@@ -54,8 +54,8 @@ def limits(evidence: Evidence) -> DataFrame:
 
 
 def final(evidence: Evidence, acked: DataFrame) -> DataFrame:
-    """Without records of transactions that were not surely committed: they supersede nothing for
-    certain."""
+    """The acknowledged sends, without those of transactions whose commit was not confirmed: they
+    may supersede nothing."""
     ended = evidence.rows("transactions").where(F.col("outcome") == COMMITTED)
     within = acked.where("transaction >= 0").join(
         ended.select("producer", "transaction"), ["producer", "transaction"], "left_semi"

@@ -74,7 +74,7 @@ def idle(evidence: Evidence, batches: DataFrame) -> DataFrame:
     ends_nothing = linked.where(bit(CONTROL_BIT) & (first | F.col("before")))
     detail = F.concat_ws(" ", F.lit("producer id"), "producer_id", F.lit("epoch"), "producer_epoch")
     repeat = F.col("before").isNotNull() & (F.col("type_before") == COMMIT)
-    proven = (F.col("control_type") == COMMIT) & (F.lit(evidence.calm) | ~repeat)
+    proven = (F.col("control_type") == COMMIT) & (F.lit(evidence.undisturbed) | ~repeat)
     ahead = bit(CONTROL_BIT) & ~F.col("before") & F.expr("producer_epoch > epoch_before + 1")
     wrong = findings(linked.where(ahead), "V07", AHEAD, detail)
     return findings(ends_nothing, "V07", "marker ends no transaction", detail, proven).unionByName(wrong)

@@ -48,7 +48,7 @@ def held_until(evidence: Evidence) -> DataFrame:
         *KEY, "start_offset", F.col("at_ns").alias("begin_ns"), *names
     )
     ended = [(c.consumer, c.ended_ns) for c in evidence.consumer_clients if c.group]
-    if not evidence.calm_members or evidence.cut.get("assignments"):
+    if not evidence.undisturbed_consumers or evidence.cut.get("assignments"):
         ended = []
     until = evidence.table(ended, "consumer int, ended_ns bigint")
     begun = begun.join(F.broadcast(until), "consumer", "left")
@@ -71,7 +71,7 @@ def owners(evidence: Evidence) -> DataFrame:
     faults, or of members that are slow on purpose and look at a rebalance after its time-out, the
     broker may have taken it for dead by then.
     """
-    prompt = evidence.calm_members and not evidence.run.settings.get("consume_rate")
+    prompt = evidence.undisturbed_consumers and not evidence.run.settings.get("consume_rate")
     seen = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
         F.min("seen_ns").alias("first_ns"), F.max("seen_ns").alias("last_ns"), F.min("offset").alias("offset")
     )

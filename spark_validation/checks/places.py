@@ -164,8 +164,7 @@ def strangers(evidence: Evidence, placed: DataFrame) -> DataFrame:
 
 
 def unplaced(evidence: Evidence) -> DataFrame:
-    """The same of producers that are given no offsets (acks=0): all their records, wherever they
-    lie."""
+    """All records of producers that get no offsets (acks=0), with the columns of `strangers`."""
     log = evidence.log.where((F.col("state") != CONTROL) & F.col("producer").isin(evidence.silent_producers))
     return log.select(*PLACE, *IDENTITY, "intact", F.struct(*DESCRIBED, "intact", "state").alias("l"))
 

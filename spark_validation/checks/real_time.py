@@ -80,8 +80,8 @@ def reads_to_the_end(evidence: Evidence) -> DataFrame:
 
 
 def drained(evidence: Evidence) -> DataFrame:
-    """The same of drains: each began when it was started, and ended after the last record that it
-    was given."""
+    """topic, partition, end_offset, asked_ns of drains: each began when it was started, and ended
+    after the last record that it was given."""
     drains = [
         (c.consumer, topic, c.started_ns)
         for c in evidence.consumer_clients

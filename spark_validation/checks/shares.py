@@ -42,7 +42,7 @@ def deliveries(evidence: Evidence) -> DataFrame:
 
 
 def lock_ms(evidence: Evidence) -> int:
-    """For how long a delivery holds its record."""
+    """The time for which a delivery locks its record (share.record.lock.duration.ms)."""
     return int(evidence.run.settings.get("share_lock_ms", LOCK_MS))
 
 

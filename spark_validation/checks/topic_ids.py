@@ -27,8 +27,8 @@ def topic_ids(evidence: Evidence) -> DataFrame:
 
 
 def text_in(path: Path) -> str | None:
-    """None without a file, or where it is empty: a broker that was killed had not written it
-    yet."""
+    """The file's text; None if it is missing or empty: a broker that was killed had not written
+    it yet."""
     try:
         return path.read_bytes().decode(errors="replace") or None
     except FileNotFoundError:

@@ -30,16 +30,18 @@ def reported(evidence: Evidence) -> DataFrame:
 
 
 def found_in_log(evidence: Evidence) -> DataFrame:
-    """TRANSACTION, outcome of the others, by the first output of each that has ended in the log."""
+    """TRANSACTION, outcome of transactions without a confirmed end, from the state of their
+    outputs in the log. Read once."""
     if evidence.decided is None:
-        rows = [tuple(row) for row in look_up(evidence).collect()]
+        rows = [tuple(row) for row in outcomes_in_log(evidence).collect()]
         schema = "producer int, transaction bigint, outcome tinyint"
         evidence.decided = evidence.table(rows, schema)
     return evidence.decided
 
 
-def look_up(evidence: Evidence) -> DataFrame:
-    """The same, by a join with the log: as few transactions as there are without a reported end."""
+def outcomes_in_log(evidence: Evidence) -> DataFrame:
+    """The join with the log that `found_in_log` reads; only transactions without a confirmed end
+    take part."""
     unsure = within(evidence).select(*TRANSACTION).distinct()
     unsure = unsure.join(reported(evidence), TRANSACTION, "left_anti")
     outputs = evidence.rows("copies").join(F.broadcast(unsure), TRANSACTION)
@@ -49,7 +51,7 @@ def look_up(evidence: Evidence) -> DataFrame:
 
 
 def settled(evidence: Evidence) -> DataFrame:
-    """TRANSACTION and outcome of all that have one."""
+    """TRANSACTION, outcome of all transactions with a known outcome."""
     return reported(evidence).select(*TRANSACTION, "outcome").unionByName(found_in_log(evidence))
 
 
@@ -73,7 +75,7 @@ def possible(evidence: Evidence) -> DataFrame:
     """Commits that may have moved their group: all but those of aborted transactions, and, where
     nothing was repeated for a lost answer, those that were refused."""
     rows = evidence.rows("commits")
-    if evidence.calm_members:
+    if evidence.undisturbed_consumers:
         rows = rows.where(~F.col("error").isin(*REFUSED))
     if not any(p.transactional_id for p in evidence.producer_clients):
         return rows

@@ -61,7 +61,7 @@ class LiveJob:
         return fresh
 
     def follow(self) -> int:
-        """Until the run has ended or the seconds are over; gives the exit code."""
+        """Judge until the run has ended or `options.seconds` are over; returns the exit code."""
         for kind in ("sends", "reads"):
             (self.options.history / kind).mkdir(exist_ok=True)
         with ExitStack() as stack:
@@ -213,8 +213,8 @@ class LiveJob:
         return segment_log(opened.spark, opened.data_dirs, topics, opened.run.run, since)
 
     def unannounced(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Without records that were announced after the check had looked and before it read the
-        log."""
+        """The findings, without records whose intent was written after the check had read the
+        intents and before it read the log."""
         if not any(row["kind"] == "nobody sent it" for row in rows):
             return rows
         intents = self.evidence.announced
@@ -228,8 +228,8 @@ class LiveJob:
         return [row for row in rows if not announced(row)]
 
     def unremoved(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Without records below a start that moved after the check had asked for it and before it
-        read the log."""
+        """The findings, without records below a log start that moved after the check had requested
+        it and before it read the log."""
         if not any(row["kind"] == "nothing at its offset" for row in rows):
             return rows
         evidence = self.evidence

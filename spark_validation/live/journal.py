@@ -12,7 +12,8 @@ from typing import Any
 
 
 class Journal:
-    """Of one stream. Owner: the streaming job. `entries`: what earlier lives of the job wrote."""
+    """The file of one stream. Owner: the streaming job. `entries`: lines of the job's earlier
+    runs."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -24,7 +25,7 @@ class Journal:
         self._file.truncate(len(whole))
 
     def add(self, batch: int, content: dict[str, Any]) -> bool:
-        """Writes a micro-batch down; False when it was known."""
+        """Append the line of a micro-batch; False if the journal already has it."""
         if batch in self._known:
             return False
         self._known.add(batch)

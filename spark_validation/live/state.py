@@ -21,7 +21,8 @@ class Side:
 
 @dataclass
 class Live:
-    """Of one run. Owner: the streaming job's driver. grace_s: how long one side may be late."""
+    """Digests of one run, by bucket. sent, held: of producers and of the log. Owner: the streaming
+    job's driver. grace_s: how long one side may be late."""
 
     grace_s: float
     sent: dict[Bucket, Side] = field(default_factory=dict)

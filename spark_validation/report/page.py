@@ -174,7 +174,7 @@ def _faults(faults: list[dict[str, Any]], start_ns: int) -> str:
 
 
 def as_json(evidence: Evidence, verdict: Verdict, latencies: list[Latency]) -> dict[str, Any]:
-    """The same for machines; every finding kept."""
+    """The verdict for programs: verdict.json, with every finding."""
     return {
         "run": evidence.run.run,
         "exit_code": verdict.exit_code,

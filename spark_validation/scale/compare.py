@@ -169,7 +169,7 @@ WORKS: dict[str, Work] = {
 
 
 def cpu_seconds() -> dict[int, float]:
-    """Of every process below this one: Spark's JVM and Python workers."""
+    """pid -> CPU seconds of every process below this one: Spark's JVM and Python workers."""
     found = {}
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):

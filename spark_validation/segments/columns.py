@@ -12,17 +12,17 @@ from spark_validation.segments import layout, schemas
 from spark_validation.segments import record_kernels as rk
 from spark_validation.segments.decoder import Decoded
 from spark_validation.segments.layout import Words
-from spark_validation.segments.walk import Chunk, Fates
+from spark_validation.segments.walk import BatchStates, Chunk
 
 
 @dataclass
 class Records:
-    """Decoded records of a chunk. fates: of its batches, where a column is made of them."""
+    """Decoded records of a chunk. batch_states: None if no column needs them."""
 
     topic: str
     partition: int
     chunk: Chunk
-    fates: Fates | None
+    batch_states: BatchStates | None
     decoded: Decoded
 
     def __len__(self) -> int:
@@ -36,11 +36,11 @@ class Records:
         """A column of each record's batch header."""
         return self.chunk.rows[self.field(rk.BATCH), column]
 
-    def fate(self) -> Fates:
-        """Of each record's batch."""
-        assert self.fates is not None
+    def states(self) -> BatchStates:
+        """State and marker of each record's batch."""
+        assert self.batch_states is not None
         batches = self.field(rk.BATCH)
-        return Fates(self.fates.state[batches], self.fates.marker[batches])
+        return BatchStates(self.batch_states.state[batches], self.batch_states.marker[batches])
 
 
 def repeated(value: str, count: int) -> pa.Array:
@@ -87,8 +87,8 @@ RECORD: dict[str, Callable[[Records], pa.Array]] = {
     "intended_ns": identity("intended_ns", np.int64),
     # of the log
     "header_sum": lambda r: number(r.decoded.header_sums, np.int64),
-    "state": lambda r: pa.array(r.fate().state),
-    "marker": lambda r: pa.array(r.fate().marker),
+    "state": lambda r: pa.array(r.states().state),
+    "marker": lambda r: pa.array(r.states().marker),
     "value_bytes": lambda r: number(r.field(rk.VALUE_SIZE), np.int32),
     "producer_id": lambda r: number(r.header(layout.PRODUCER_ID), np.int64),
     "producer_epoch": lambda r: number(r.header(layout.PRODUCER_EPOCH), np.int32),

@@ -11,7 +11,7 @@ from spark_validation.segments.columns import Records, header_batch, is_data, re
 from spark_validation.segments.decoder import Decoder, decode_batches, groups_of
 from spark_validation.segments.layout import Fault, Words
 from spark_validation.segments.ranges import Range
-from spark_validation.segments.walk import Chunk, chunks, fates
+from spark_validation.segments.walk import VISIBLE, Chunk, batch_states, chunks
 
 READABLE = (Fault.SOUND, Fault.BAD_CRC)
 
@@ -20,18 +20,18 @@ def read_records(
     work: Range, names: list[str], run: int, control: bool, read_committed: bool
 ) -> Iterator[pa.RecordBatch]:
     """The range's records. control: markers as rows too (key and value are the marker's)."""
-    needs_outcomes = "state" in names or "marker" in names or read_committed
-    outcomes = fates(work) if needs_outcomes else None
+    needs_states = "state" in names or "marker" in names or read_committed
+    states = batch_states(work) if needs_states else None
     decoder = Decoder(names, run)
     for number, chunk in enumerate(chunks(work.folder, work.pieces, False)):
-        fate = outcomes[number] if outcomes is not None else None
+        state = states[number] if states is not None else None
         keep = (chunk.rows[:, layout.FAULT] == Fault.SOUND) & (chunk.rows[:, layout.RECORD_COUNT] > 0)
         if not control:
             keep &= is_data(chunk.rows)
-        if read_committed and fate is not None:
-            keep &= fate.state == 0
+        if read_committed and state is not None:
+            keep &= state.state == VISIBLE
         for decoded in decoder.decode(chunk, np.flatnonzero(keep)):
-            yield record_batch(names, Records(work.topic, work.partition, chunk, fate, decoded))
+            yield record_batch(names, Records(work.topic, work.partition, chunk, state, decoded))
 
 
 def read_headers(work: Range, names: list[str], check: bool) -> Iterator[pa.RecordBatch]:

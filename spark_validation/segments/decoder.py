@@ -63,8 +63,8 @@ class Texts:
 
 
 class Decoder:
-    """Of one range. Owner: the task that reads it. names: columns wanted; run: of the load test, -1
-    is any."""
+    """Decodes the records of one range. Owner: the task that reads it. names: the columns to fill.
+    run: number of the load test's run, -1 for any."""
 
     def __init__(self, names: list[str], run: int) -> None:
         self._run = run
@@ -73,7 +73,7 @@ class Decoder:
         self._texts = [name for name in TEXTS if name in names]
 
     def decode(self, chunk: Chunk, picked: Words) -> Iterator[Decoded]:
-        """Picked batches of a chunk."""
+        """The records of the picked batches of a chunk, at most ROWS at a time."""
         groups = groups_of(chunk, picked)
         counts = [int(chunk.rows[group, layout.RECORD_COUNT].sum()) for group in groups]
         sizes = [int(plain_sizes(chunk, group).sum()) for group in groups]

@@ -99,8 +99,8 @@ def check(data: memoryview, at: Words, rows: Words, expected: NDArray[np.uint32]
 
 
 def control_record(records: memoryview) -> tuple[int, int]:
-    """Of a marker's only record: the type in its key, 0 abort, 1 commit, and the coordinator epoch
-    in its value; -1 where there is none, or in a version that no broker writes."""
+    """Type (0 abort, 1 commit) and coordinator epoch of a marker, from the key and the value of its
+    only record; -1 for a missing one, or for one of a version that no broker writes."""
     try:
         _, at = varint(records, 0)
         _, at = varint(records, at + 1)  # timestamp, after the attributes

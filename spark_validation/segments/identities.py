@@ -32,7 +32,8 @@ class Identities(NamedTuple):
 
 
 def identify(data: NDArray[np.uint8], found: Words, run: int) -> Identities:
-    """Of decoded records (rows of RECORD_COLUMNS) in a buffer. run: 31 bits; ANY_RUN takes any."""
+    """The identities of decoded records (rows of RECORD_COLUMNS) in a buffer. run: number of the
+    run, 31 bits; ANY_RUN accepts any."""
     at, sizes = found[:, rk.VALUE_AT].copy(), found[:, rk.VALUE_SIZE].copy()
     for n in np.flatnonzero((sizes < 0) & (found[:, rk.HEADERS_SIZE] > HEADER_BYTES)).tolist():
         at[n], sizes[n] = in_header(data.data, int(found[n, rk.HEADERS_AT]))

@@ -18,7 +18,7 @@ KINDS = {
 
 
 def content(folder: str, segment: int, suffix: str) -> bytes | None:
-    """Of a file beside a segment; None when it is not there."""
+    """Bytes of a file beside a segment; None if it is missing."""
     try:
         return Path(layout.segment_path(folder, segment, suffix)).read_bytes()
     except FileNotFoundError:

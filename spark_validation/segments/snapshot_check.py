@@ -44,17 +44,17 @@ class Producer:
 
     @property
     def batch_ms(self) -> int:
-        """Time of its last batch; of none, 0."""
+        """Largest timestamp of its last batch; 0 without one."""
         return 0 if self.batch is None else int(self.batch[layout.MAX_TIMESTAMP])
 
     @property
     def last_ms(self) -> int:
-        """By which its entry expires: that of its last batch or marker."""
+        """Time from which its entry's expiry counts: that of its last batch or marker."""
         return max(self.batch_ms, 0 if self.marker is None else int(self.marker[layout.MAX_TIMESTAMP]))
 
 
 class Producers:
-    """Of a log, as far as it has been walked. Owner: one reading of its segments."""
+    """Producers of a log, by its batches read so far. Owner: one reading of its segments."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
@@ -72,13 +72,13 @@ class Producers:
 
 
 def snapshots_in(folder: str) -> list[int]:
-    """Their offsets, ascending."""
+    """Offsets of the snapshots in a partition's folder, ascending."""
     stems = (path.stem for path in Path(folder).glob(f"*{SNAPSHOT_FILE}"))
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdigit())
 
 
 def snapshot_problems(folder: str, offset: int, below: Producers) -> Iterator[Problem]:
-    """Of one snapshot. below: what the log holds below its offset."""
+    """Problems of the snapshot at an offset. below: producers of the log's batches below it."""
     try:
         data = (Path(folder) / f"{offset:020d}{SNAPSHOT_FILE}").read_bytes()
     except FileNotFoundError:  # removed since the folder was listed
@@ -113,7 +113,7 @@ def lacking(
 
 
 def read_entries(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.void]] | None:
-    """None where a file is damaged. What follows the entries is not Kafka's."""
+    """Entries of a snapshot file; None if it is damaged. Bytes after the entries are kbroker's."""
     if len(data) < HEAD.size:
         return None
     version, crc, count = HEAD.unpack_from(data)
@@ -124,7 +124,7 @@ def read_entries(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.void]] | Non
 
 
 def entry_problems(entry: np.void, offset: int, known: Producer) -> Iterator[tuple[int, str]]:
-    """Offset and what is wrong there."""
+    """(offset, problem) of one entry. offset: of its snapshot."""
     last, epoch = int(entry["last_offset"]), int(entry["producer_epoch"])
     if last >= offset:
         yield last, "ends at or after its snapshot"
@@ -142,8 +142,8 @@ def entry_problems(entry: np.void, offset: int, known: Producer) -> Iterator[tup
 
 
 def time_problems(entry: np.void, known: Producer) -> Iterator[tuple[int, str]]:
-    """Of the time by which an entry expires: that of its producer's last batch, or of the marker
-    behind it.
+    """Problems of an entry's time: it must be that of its producer's last batch, or of the marker
+    after it.
 
     A later marker may have been compacted since, and a batch that was compacted in part may have
     lost the record with its highest time."""
@@ -162,8 +162,9 @@ def time_problems(entry: np.void, known: Producer) -> Iterator[tuple[int, str]]:
 
 
 def batch_problems(entry: np.void, batch: Words) -> Iterator[tuple[int, str]]:
-    """Of an entry of the last batch's epoch: a marker of a later one ends the sequence numbers. An
-    entry above the last batch proves nothing: compaction may have taken it."""
+    """Problems of an entry's offset and sequence, if it has the epoch of the last batch: a marker of
+    a later epoch ends the sequence numbers. An entry above the last batch proves nothing:
+    compaction may have removed the batch."""
     last, held = int(entry["last_offset"]), int(batch[layout.LAST_OFFSET])
     if entry["producer_epoch"] != batch[layout.PRODUCER_EPOCH] or last > held:
         return
@@ -179,9 +180,9 @@ def batch_problems(entry: np.void, batch: Words) -> Iterator[tuple[int, str]]:
 
 
 def transaction_problems(entry: np.void, offset: int, known: Producer) -> Iterator[tuple[int, str]]:
-    """Of its open transaction, whose first records may be deleted or compacted since, and of the
-    coordinator that ended the last one. A higher coordinator epoch may be of a marker that
-    compaction took."""
+    """Problems of an entry's open transaction, whose first records may have been deleted or
+    compacted, and of the epoch of the coordinator that ended the last one. A higher coordinator
+    epoch may be that of a marker that compaction removed."""
     first, marker = int(entry["first_offset"]), known.marker
     ended = int(marker[layout.BASE_OFFSET]) if marker is not None else -1
     if first >= offset:

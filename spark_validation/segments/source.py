@@ -71,7 +71,8 @@ class SegmentReader(DataSourceReader):
         return [RangePartition(bundle) for bundle in ranges.bundled(works)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """None is Spark's, where `partitions` has none: an empty log."""
+        """Batches of Arrow rows. partition: Spark passes None if `partitions` is empty, for an
+        empty log."""
         assert partition is None or isinstance(partition, RangePartition)
         for work in partition.works if partition else ():
             yield from self.read_range(work)

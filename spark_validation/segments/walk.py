@@ -1,4 +1,4 @@
-"""Batches of a range in large chunks, and the fate of its transactions."""
+"""Batches of a range in large chunks, and the outcomes of its transactions."""
 
 import os
 from collections.abc import Iterator
@@ -90,26 +90,26 @@ def damage(position: int, stop: Fault) -> NDArray[np.int64]:
     return row
 
 
-class Fates(NamedTuple):
-    """Of each batch of a chunk. state: VISIBLE, ABORTED, OPEN or CONTROL; marker: offset of the
-    marker that ended its transaction, -1 without one."""
+class BatchStates(NamedTuple):
+    """A value for each batch of a chunk. state: VISIBLE, ABORTED, OPEN or CONTROL. marker: offset
+    of the marker that ended its transaction, -1 without one."""
 
     state: NDArray[np.int8]
     marker: NDArray[np.int64]
 
 
-def fates(work: Range) -> list[Fates]:
-    """For each chunk that `chunks` gives for the range.
+def batch_states(work: Range) -> list[BatchStates]:
+    """The states of each chunk that `chunks` yields for the range.
 
     A transaction that is open at the range's end is followed into the next pieces.
     """
-    found: list[Fates] = []
+    found: list[BatchStates] = []
     open_batches: dict[int, list[tuple[int, int]]] = {}
     for number, chunk in enumerate(chunks(work.folder, work.pieces, False)):
         rows = chunk.rows
         control = rows[:, layout.ATTRIBUTES] & layout.CONTROL
         state = np.where(control, CONTROL, VISIBLE).astype(np.int8)
-        found.append(Fates(state, np.full(len(rows), -1, np.int64)))
+        found.append(BatchStates(state, np.full(len(rows), -1, np.int64)))
         for n in np.flatnonzero(rows[:, layout.ATTRIBUTES] & layout.TRANSACTIONAL).tolist():
             producer_id = int(rows[n, layout.PRODUCER_ID])
             if state[n] == CONTROL:
@@ -127,7 +127,7 @@ def fates(work: Range) -> list[Fates]:
     return found
 
 
-def settle(found: list[Fates], batches: list[tuple[int, int]], marker: NDArray[np.int64]) -> None:
+def settle(found: list[BatchStates], batches: list[tuple[int, int]], marker: NDArray[np.int64]) -> None:
     """Writes what a marker says into the batches of its transaction."""
     for number, n in batches:
         found[number].state[n] = VISIBLE if marker[layout.CONTROL_TYPE] == layout.COMMIT else ABORTED

@@ -192,9 +192,9 @@ def test_batches_know_the_marker_that_ended_them(tmp_path: Path) -> None:
     (work, *_) = written(tmp_path, clean("t", 1, "transactional"))
     chunks = [chunk.rows.copy() for chunk in walk.chunks(work.folder, work.pieces, False)]
     rows = np.concatenate(chunks)
-    fates = walk.fates(work)
-    states = np.concatenate([each.state for each in fates])
-    marked = np.concatenate([each.marker for each in fates])
+    found = walk.batch_states(work)
+    states = np.concatenate([each.state for each in found])
+    marked = np.concatenate([each.marker for each in found])
     ended = 0
     for n in np.flatnonzero((states == VISIBLE) | (states == ABORTED)).tolist():
         producer = rows[n, PRODUCER_ID]
