@@ -21,7 +21,7 @@ from spark_validation.checks import (
     fencing,
     group_coverage,
     groups,
-    halves,
+    partial_transactions,
     indexes,
     latency,
     markers,
@@ -201,7 +201,7 @@ class Judge:
                 doubts = transactions.doubtful(evidence).persist(KEPT)
                 if not doubts.isEmpty():
                     self.take(transactions.broken_promises(evidence, doubts))
-                    self.take(halves.contradictions(evidence, doubts))
+                    self.take(partial_transactions.contradictions(evidence, doubts))
         else:
             self.verdict.skip("V11", "no transactional producer in the run")
         if evidence.topics("copied") and not evidence.rows("copies").isEmpty():
