@@ -63,7 +63,7 @@ ARRANGEMENTS = (
 
 @dataclass(frozen=True)
 class Switches:
-    """Of a process: times it slept, and ns that it waited for a core when it could run."""
+    """Voluntary context switches of a process, and the ns that it was runnable without a core."""
 
     sleeps: int
     waited_ns: int

@@ -24,10 +24,10 @@ from tests.peer.kbroker_node import KBroker
 
 GROUPS = 200
 PARTITIONS = 100
-"""Of a topic, all of which each group commits."""
+"""Partitions of a topic. Each group commits offsets of all of them."""
 LOGS = 50
 RECORDS = 100
-"""Of a batch."""
+"""Records of a batch."""
 REPLAYED = re.compile(r"(\d+) records replayed in ([\d.]+) s")
 LOADED_S = 600
 

@@ -39,7 +39,7 @@ from kbroker.kernels.cache import METRICS_OFF
 WORK = ("raw_50x1", "raw_50x5", "fetch_4k")
 COST = "cpu_us"
 SLICES, WARM_SLICES = 120, 10
-"""Of each scenario in a pair of processes; the warm ones are not measured."""
+"""Slices of each scenario in a pair of processes: measured ones, and unmeasured ones before them."""
 DOUBT = 0.05
 """Probability that the median is outside its bounds."""
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

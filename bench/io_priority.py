@@ -21,7 +21,7 @@ READERS = 16
 PIECE = 1 << 20
 READ_PIECES, SEGMENT_PIECES = 512, 32
 BEGIN_S = 0.1
-"""From the begin of the segment to the other thread's syncs."""
+"""Seconds between the begin of the segment and the first sync of the other thread."""
 
 
 @contextmanager

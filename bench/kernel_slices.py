@@ -19,7 +19,8 @@ from kbroker.kernels import image
 MEMORY = Path("/dev/shm")
 """The fetched file is here, so that it does not leave the page cache."""
 TURNS = 8
-"""Of a slice; the first is not measured, as the other process has had the processor's caches."""
+"""Turns of a slice. The first is not measured: the processor's caches hold the other process's
+data."""
 
 
 class Slices:

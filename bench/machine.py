@@ -47,7 +47,7 @@ def _reclaim(roots: Roots) -> str:
 
 
 def _disk(folder: Path) -> str:
-    """Of the nearest folder that is there: the run makes the rest."""
+    """File system and size of the disk that holds a folder, or its nearest existing parent."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     shown = subprocess.run(["df", "--output=fstype,size", "-h", str(there)], capture_output=True, text=True)
     return " ".join(shown.stdout.splitlines()[-1].split()) if shown.returncode == 0 else "unknown"

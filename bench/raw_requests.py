@@ -1,5 +1,5 @@
-"""Requests of a scenario over raw connections: one that is sent once, or one that 50 connections
-send again and again, every answer compared with the expected one."""
+"""Requests of a scenario over raw connections: sent once, or repeated by 50 connections. Every answer
+is compared with the expected one."""
 
 import socket
 import struct
@@ -21,7 +21,7 @@ from kbroker.protocol.schema import Struct
 CONNECTIONS = 50
 SETTLE_S = 0.2
 NUMBER = "0000000000"
-"""Digits in a request, in whose place the load generator writes another number each time."""
+"""Digits in a request that the load generator replaces by a new number each time."""
 
 
 def framed(api: ApiKey, version: int, request: Struct) -> bytes:
@@ -46,9 +46,9 @@ def answer_of(port: int, api: ApiKey, version: int, request: Struct) -> Any:
 
 
 def repeat(turn: Turn, frame: bytes) -> Measures:
-    """All connections send this request. One that holds NUMBER has another number each time."""
+    """CONNECTIONS connections repeat this request; NUMBER in it is replaced each time."""
     answer, last = ask(turn.target.port, frame), b""
-    while answer != last:  # the first may make something
+    while answer != last:  # the first request may create a topic, for example
         time.sleep(SETTLE_S)
         answer, last = ask(turn.target.port, frame), answer
     digits = NUMBER.encode()
@@ -61,7 +61,8 @@ def repeat(turn: Turn, frame: bytes) -> Measures:
 def send(
     turn: Turn, requests: Sequence[Sequence[bytes]], answers: Sequence[bytes], **options: object
 ) -> Measures:
-    """Each connection sends its requests, and expects these answers."""
+    """Each connection repeats its requests. answers: the expected ones, the same for all
+    connections."""
     sent, expected = turn.target.folder / "requests.bin", turn.target.folder / "answer.bin"
     sent.write_bytes(b"".join(frame for own in requests for frame in own))
     expected.write_bytes(b"".join(answers))
@@ -71,15 +72,15 @@ def send(
     return {**load.rate("requests"), **load.latency("answer")}
 
 
-def question(
+def request_scenario(
     name: str,
     title: str,
     run: Callable[[Turn], Measures],
     limit: Limit | None = None,
     kind: str = "questions",
 ) -> Scenario:
-    """A scenario of requests from CONNECTIONS connections. limit: None for an answer to each of the
-    same requests."""
+    """A scenario of requests from CONNECTIONS connections. kind: see Scenario. limit: the bare loop
+    beside it, or None."""
     measures = (
         rate(1.0, "requests/s"),
         cpu_per_message(what="request"),
@@ -91,4 +92,4 @@ def question(
 
 def repeated(name: str, title: str, run: Callable[[Turn], Measures]) -> Scenario:
     """A scenario of `repeat`."""
-    return question(name, title, run, limits.echo())
+    return request_scenario(name, title, run, limits.echo())

@@ -31,7 +31,7 @@ READY_S = 600
 AFTER_S = 0.5
 """The last worker may log its line just after its logs answer."""
 RECORDS = 100
-"""Of a batch, with 1 KiB each."""
+"""Records of a batch, of 1 KiB each."""
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 `python -m bench.report [RESULTS.json]`.
 
 The page is that of one run: the given one, complete or not, else of the samples that are kept
-beside it (`kept.py`)."""
+beside it (`saved_samples.py`)."""
 
 import sys
 from pathlib import Path
 
-from bench import kept
+from bench import saved_samples
 from bench.plots import draw
 from bench.results import BASELINE, SUBJECT, Results, Row, compare, dear_generators, failures, losses
 from bench.scenario import Scenario
@@ -127,7 +127,7 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
         parts.append("## Turns without a figure")
         parts.append(
             "\n".join(
-                f"- {s.scenario}, {s.target}, round {s.round}: {kept.reason(s.failure)}" for s in failed
+                f"- {s.scenario}, {s.target}, round {s.round}: {saved_samples.reason(s.failure)}" for s in failed
             )
         )
     parts.append(END)
@@ -137,10 +137,10 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
 def write_page(run: Results | None = None, page: Path = PAGE) -> list[Path]:
     """Replaces the generated part of the page, keeps the run's samples beside it, draws the plots
     there; gives the files written. Without a run: of the samples kept."""
-    samples = kept.file_of(page)
+    samples = saved_samples.file_of(page)
     if run is not None:
-        kept.save(samples, run)
-    results = kept.load(samples)
+        saved_samples.save(samples, run)
+    results = saved_samples.load(samples)
     assert results is not None, f"{samples} is missing"
     rows = compare(results.samples, SCENARIOS, results.titles)
     images = draw(rows, page.parent / page.stem)
@@ -157,13 +157,13 @@ def write_page(run: Results | None = None, page: Path = PAGE) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """With a run that was cut, the page is of what it has."""
-    samples = kept.file_of(PAGE)
+    """Write the page, also from an incomplete run. Returns the exit code."""
+    samples = saved_samples.file_of(PAGE)
     if len(arguments) > 1 or not (arguments or samples.exists()):
         print("python -m bench.report [RESULTS.json]    one run; none: the one whose samples are kept")
         return 2
     written = write_page(Results.load(Path(arguments[0])) if arguments else None)
-    results = kept.load(samples)
+    results = saved_samples.load(samples)
     assert results is not None
     print(text_table(compare(results.samples, SCENARIOS, results.titles)))
     print("\n".join(f"wrote {path.relative_to(ROOT)}" for path in written))

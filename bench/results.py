@@ -77,13 +77,13 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """None: there is no goal, or nothing to hold against it."""
+        """Whether the goal is met; None without a goal or a figure."""
         value = self.subject if self.measure.absolute else self.ratio
         return None if value is None else self.measure.meets(value)
 
     @property
     def share_met(self) -> bool | None:
-        """The same for the share of the limit."""
+        """Whether the goal for the share of the limit is met; None without one."""
         if self.share_goal is None or self.subject_share is None:
             return None
         return self.subject_share >= self.share_goal

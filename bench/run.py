@@ -63,7 +63,7 @@ class Run:
         self.warmed: dict[str, float] = {}
         """Seconds of unmeasured work before the first measured turn, by scenario."""
         self.kinds: set[str] = set()
-        """Of work that the JVM has been warmed up with."""
+        """Kinds of scenarios (Scenario.kind) for which the JVM has been warmed up."""
 
     def samples(self, schedule: Schedule) -> Iterator[Sample]:
         """Yields each sample as soon as it is measured."""
@@ -123,8 +123,8 @@ class Run:
         return Sample(number, target.name, scenario.name, figures)
 
     def _recover(self, turn: Turn) -> None:
-        """After a failed turn: the broker runs (again), and what the turn left is gone as far as
-        possible."""
+        """After a failed turn: start the broker again if it has ended, and remove the turn's topics
+        as far as possible."""
         if turn.target.has_ended:
             turn.target.process = None
             turn.target.launch()

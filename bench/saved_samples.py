@@ -11,7 +11,7 @@ FILE = "samples.json"
 DIGITS = 5
 REASON_CHARACTERS = 200
 PATH = re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}/?")
-"""A path of the host that ran it, in the words of a failure."""
+"""A path of the host, in the text of a failure."""
 
 
 def file_of(page: Path) -> Path:
@@ -19,7 +19,7 @@ def file_of(page: Path) -> Path:
 
 
 def load(path: Path) -> Results | None:
-    """None where nothing was kept yet."""
+    """The saved run; None without a file."""
     if not path.exists():
         return None
     run = json.loads(path.read_text())

@@ -58,8 +58,8 @@ class Scenario:
     """The turn starts a broker of its own (starts, restarts, recovery): there is nothing to warm
     up."""
     kind: str = ""
-    """Of its work: a JVM that has done other work of the kind is warm but for what is this
-    scenario's own."""
+    """Name of the kind of work. A JVM that has run another scenario of the kind needs a shorter
+    warm-up."""
     limit: Limit | None = None
 
     def title_at(self, size: Size) -> str:

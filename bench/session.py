@@ -31,7 +31,7 @@ class Plan:
 
     scenarios: Sequence[Scenario]
     names: Sequence[str]
-    """Of the brokers."""
+    """Names of the brokers."""
     size: Size
     rounds: int
     budget_s: float

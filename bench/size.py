@@ -21,9 +21,9 @@ class Size:
     """A JVM does the same work for at least so long before its first measured turn, and longer
     while the figure still improves."""
     jvm_again_seconds: float = 0
-    """The same for a scenario whose kind of work this JVM has been warmed up with before."""
+    """Minimum warm-up for a scenario if another one of its kind has warmed up this JVM."""
     limit_seconds: float = 0.3
-    """Of a bare loop."""
+    """Seconds of a bare loop."""
 
     @property
     def many_partitions(self) -> int:

@@ -134,7 +134,7 @@ def soak(name: str, port: int, pid: int, seconds: float, groups: int, large: int
 
 
 def quantile(times: Sequence[float], share: float) -> float:
-    """In milliseconds."""
+    """The quantile `share` (0..1) of times in seconds, in ms."""
     ordered = sorted(times)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1e3 if ordered else 0.0
 

@@ -27,7 +27,7 @@ def goal_text(row: Row) -> str:
 
 
 def verdict(met: bool | None) -> str:
-    """None: not judged."""
+    """yes or no; empty for None, if there is no goal."""
     return {True: "yes", False: "no", None: ""}[met]
 
 

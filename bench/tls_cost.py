@@ -25,7 +25,7 @@ Client = dict[str, str | int]
 
 
 def produce(client: Client, topic: str, count: int) -> None:
-    """So many values of 64 KiB."""
+    """Produce `count` records of 64 KiB."""
     producer = Producer(
         client | {"queue.buffering.max.messages": 2000, "batch.size": 1 << 20, "linger.ms": 5}
     )

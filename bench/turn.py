@@ -82,7 +82,7 @@ class Turn:
     last: tuple[str, dict[str, object]] = ("", {})
     """Command and options of the last load: a bare loop repeats it."""
     partitions: int = 1
-    """Of the topic made last."""
+    """Partitions of the topic that was created last."""
 
     def topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
         """A new, empty topic for this turn alone. config: settings of the topic."""
@@ -167,7 +167,7 @@ class Turn:
             shutil.rmtree(folder, ignore_errors=True)
 
     def beside(self, broker: Target) -> "Turn":
-        """The same turn on another broker (of `fresh_broker`)."""
+        """A turn with the same load on another broker (of `fresh_broker`)."""
         return Turn(broker, self.generator, self.size, self.number, set(), self.profiler)
 
     def sync(self) -> None:

@@ -49,7 +49,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one role: a line over the number of its peers."""
+    """CPU of one role, in us for a piece of work: a line over the number of its peers."""
 
     alone_us: float
     per_peer_us: float

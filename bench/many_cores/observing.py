@@ -18,10 +18,10 @@ from bench.turn import Load, Turn
 
 PARTITIONS = 16
 FILLED_PARTITIONS = 8
-"""As many as there are connections that fill them."""
+"""Partitions of the topic that is read: one for each connection that writes it."""
 CONNECTIONS = 5000
 GROUPS = 5
-"""Of 20 members each, for each network process."""
+"""Groups of 20 members for each network process."""
 MEGABYTE = 1 << 20
 SETTLE_SECONDS = 12
 """After a start the parent imports what a restarted child will need."""
@@ -36,7 +36,7 @@ class RoleTurn(Turn):
     latest: Load | None = None
 
     def load(self, command: str, **options: object) -> Load:
-        """As Turn.load."""
+        """As `Turn.load`, with the CPU by role."""
         before: dict[str, float] = {}
         self.last = command, options
 

@@ -24,7 +24,7 @@ from bench.scenarios import (
     many_partitions,
     partitions,
     pressure,
-    questions,
+    small_requests,
     raw_fetch,
     raw_produce,
     recovery,
@@ -59,6 +59,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     connections.SCENARIO,
     *pressure.SCENARIOS,
     *groups.SCENARIOS,
-    *questions.SCENARIOS,
+    *small_requests.SCENARIOS,
     *transactions.SCENARIOS,
 )

@@ -21,7 +21,7 @@ VALUE_BYTES = 1000
 SEGMENT_BYTES = 32 << 20
 PATIENCE_S = 240
 BEGIN_S = 0.1
-"""Of the measured part, until the other log is to be compacted."""
+"""Seconds of the measured part before the other log becomes compacted."""
 
 
 def fill(turn: Turn, topic: str, total_bytes: int) -> int:
@@ -56,7 +56,7 @@ def logs(target: Target, topic: str) -> list[Path]:
 
 
 def begin(turn: Turn, topic: str) -> None:
-    """From now on the topic is compacted."""
+    """Set cleanup.policy=compact, so that the cleaner begins with the topic's log."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     for name, value in (("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.001")):
         resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
@@ -66,7 +66,7 @@ def begin(turn: Turn, topic: str) -> None:
 
 
 def wait(turn: Turn, topic: str) -> None:
-    """Until everything but the active segment is clean."""
+    """Wait until all segments but the active one are cleaned."""
     active = max(int(path.stem) for path in logs(turn.target, topic))
     checkpoint = turn.target.data_dir / "cleaner-offset-checkpoint"
     deadline = time.monotonic() + PATIENCE_S

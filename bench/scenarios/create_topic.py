@@ -8,7 +8,7 @@ topics.
 import time
 from statistics import median
 
-from bench.asking import answer_of
+from bench.raw_requests import answer_of
 from bench.generator import LoadFailed
 from bench.scenario import Measure, Scenario
 from bench.turn import Measures, Turn

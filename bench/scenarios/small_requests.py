@@ -4,7 +4,7 @@ import time
 
 from confluent_kafka import Producer
 
-from bench.asking import NUMBER, SETTLE_S, answer_of, ask, framed, repeat, repeated
+from bench.raw_requests import NUMBER, SETTLE_S, answer_of, ask, framed, repeat, repeated
 from bench.generator import LoadFailed
 from bench.turn import Measures, Turn
 from kbroker.protocol.api_keys import ApiKey

@@ -7,7 +7,16 @@ from typing import Any
 from confluent_kafka import Producer
 
 from bench import limits
-from bench.asking import CONNECTIONS, answer_of, ask, framed, question, repeat, repeated, send
+from bench.raw_requests import (
+    CONNECTIONS,
+    answer_of,
+    ask,
+    framed,
+    repeat,
+    repeated,
+    request_scenario,
+    send,
+)
 from bench.generator import LoadFailed
 from bench.members import CORRELATION_ID, RETRIABLE, RETRY_S
 from bench.turn import Measures, Turn
@@ -189,14 +198,14 @@ def _flush(producer: Producer) -> None:
 
 
 SCENARIOS = (
-    question(
+    request_scenario(
         "ask_add_partitions",
         f"AddPartitionsToTxn of {ADDED} partitions",
         add_all,
         limits.echo(),
         kind="transactions",
     ),
-    question(
+    request_scenario(
         "ask_add_each_partition",
         f"AddPartitionsToTxn of {ADDED} partitions, one after the other",
         add_each,

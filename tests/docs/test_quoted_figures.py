@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import kept
+from bench import saved_samples
 from bench.report import PAGE
 from bench.results import Row, compare
 from bench.scenarios import SCENARIOS
@@ -61,7 +61,7 @@ QUOTES = (
 
 @pytest.fixture(scope="module")
 def rows() -> dict[tuple[str, str], Row]:
-    run = kept.load(kept.file_of(PAGE))
+    run = saved_samples.load(saved_samples.file_of(PAGE))
     assert run is not None
     return {(row.scenario, row.measure.key): row for row in compare(run.samples, SCENARIOS)}
 

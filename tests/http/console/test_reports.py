@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import kept
+from bench import saved_samples
 from bench.results import Results, Sample
 from kbroker.http.console.reports import FINDINGS_OF_ONE, MAX_CHARACTERS, MAX_ROWS, Report, report_of, shown
 from tests.tuning.verify.proofs import HELPED, SAME
@@ -96,7 +96,7 @@ def test_a_run_of_the_benchmark_is_known(tmp_path: Path) -> None:
     assert (found.kind, found.verdict) == ("benchmark", "no turn failed")
     assert table(found, "Medians") == [["acks of 64 producers", "rate", "101", "301", "2.98"]]
     assert table(found, "Machine and setup") == [["cores", "2"], ["turns", "5 s"]]
-    kept.save(tmp_path / "samples.json", results)
+    saved_samples.save(tmp_path / "samples.json", results)
     assert report_of((tmp_path / "samples.json").read_bytes()) == found
     empty = Results({"cores": "2"}, {}, [])
     empty.save(tmp_path / "begun.json")
