@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from loadtest import conduct
+from loadtest import locust_parameters
 from loadtest.brokers import OwnBroker
 from loadtest.clock import Clock
 from loadtest.drain import drain
@@ -79,7 +79,7 @@ class Conductor:
         """Run the prepared load with its faults, until all players have ended. Raises
         LoadFailed."""
         begin_ns = self.clock.now_ns() + int(START_S * 1e9)
-        conduct.save(self.folder, conduct.Conduct(begin_ns, self.clock.offset_ns, self.clock.boot))
+        locust_parameters.save(self.folder, locust_parameters.LocustParameters(begin_ns, self.clock.offset_ns, self.clock.boot))
         self.injector = Injector(
             self.folder, self._broker, self._plan, begin_ns, self.clock, self.settings.seed, say
         )
@@ -135,7 +135,7 @@ class Conductor:
             str(self.folder / "locust"),
             "--only-summary",
         ]
-        environment = {**os.environ, conduct.VARIABLE: str(self.folder), "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, locust_parameters.VARIABLE: str(self.folder), "PYTHONPATH": str(ROOT)}
         with open(self.folder / "locust.log", "ab") as log:
 
             def start(*words: str) -> None:

@@ -12,7 +12,7 @@ A run is a folder:
 `<writer>` is `p000012` (producer 12) or `c000007` (consumer 7). A file is written as `.<name>.part`, flushed, and
 renamed when its footer is complete: whatever has the name `*.parquet` is whole, and readers that
 skip dot files (Spark does) never see half a file. Files are closed every ROLL_SECONDS or ROLL_ROWS,
-so the death of a client and of its scribe loses at most that much of what it knew; what is lost
+so the death of a client and of its history process loses at most that much of what it knew; what is lost
 that way is unknown, never wrong:
 
 - a sequence number inside an intent that has no row in `sends`: attempted perhaps, outcome unknown;

@@ -1,9 +1,9 @@
 """The process that writes a client's history: Parquet files that are whole or not there, rolled
 every few seconds.
 
-`python -m loadtest.scribe` is started by a HistoryWriter, which sends it rows (loadtest/ring.py). In its own process
-it takes nothing of the client's Python, and when the client is killed it still writes all that it
-was sent.
+`python -m loadtest.history_process` is started by a HistoryWriter, which sends it rows
+(loadtest/ring.py). As a separate process it costs the client's Python nothing, and when the client
+is killed, it still writes all rows that were sent.
 """
 
 import pickle
@@ -23,7 +23,7 @@ from loadtest.ring import Receiver, Ring
 
 Columns = dict[str, Any]  # name -> array or list of values, or one value for all rows
 Rows = Columns | Callable[[], Columns]
-LOOK_S = 0.5
+POLL_S = 0.5
 ROW_GROUP = 1 << 15  # small, so that its memory is used again while it is warm
 TEXT = pa.dictionary(pa.int32(), pa.string())  # what is the same in all rows is not hashed a row
 DELTA = {pa.int16(), pa.int32(), pa.int64()}
@@ -54,14 +54,14 @@ class _File:
         self.rows += table.num_rows
 
     def seal(self) -> None:
-        """Footer, then the name that says "whole". Not synced: it need not survive a power cut,
-        only a kill."""
+        """Write the footer, then rename the file: only complete files have their final name. Not
+        synced: it must survive a kill, not a power cut."""
         self._writer.close()
         self.part.replace(self.path)
 
 
-class Scribe:
-    """All histories of one client. Runs in: its own process."""
+class HistoryProcess:
+    """All histories of one client. Runs in: a process of its own, beside the client's."""
 
     def __init__(self, folder: Path, writer: str, roll_seconds: float) -> None:
         self._folder = folder
@@ -72,9 +72,9 @@ class Scribe:
         self._numbers: dict[str, int] = {}
 
     def serve(self, receiver: Receiver) -> None:
-        """Writes what comes until nothing can come any more, then seals everything."""
+        """Write rows until the client has closed the pipe or ended, then seal all files."""
         while True:
-            if receiver.ready(LOOK_S):
+            if receiver.ready(POLL_S):
                 parts = receiver.next()
                 if parts is None:
                     break
@@ -118,7 +118,7 @@ def as_table(kind: str, blocks: list[Columns]) -> pa.Table:
 
 
 def count(block: Columns) -> int:
-    """The number of rows."""
+    """Rows of a block."""
     return max(len(column) for column in block.values() if _is_array(column))
 
 
@@ -139,20 +139,20 @@ def _array(parts: list[Any], counts: list[int], kind: pa.DataType) -> pa.Array:
 
 
 class WithoutPandas:
-    """pyarrow imports pandas where it is installed, at its first table: a second of CPU for nothing
-    used here."""
+    """Refuses the import of pandas: pyarrow imports it with its first table if it is installed, a
+    second of CPU for nothing that is used here."""
 
     @staticmethod
     def find_spec(name: str, _path: Any = None, _target: Any = None) -> None:
         if name == "pandas":
-            raise ModuleNotFoundError("histories do without pandas")
+            raise ModuleNotFoundError("histories need no pandas")
 
 
 def main() -> None:
     sys.meta_path.insert(0, WithoutPandas)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the conductor, which ends players in order
     folder, writer, roll_seconds, ring, pipe = sys.argv[1:]
-    Scribe(Path(folder), writer, float(roll_seconds)).serve(Receiver(Ring(int(ring)), int(pipe)))
+    HistoryProcess(Path(folder), writer, float(roll_seconds)).serve(Receiver(Ring(int(ring)), int(pipe)))
 
 
 if __name__ == "__main__":

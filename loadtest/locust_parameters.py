@@ -1,5 +1,5 @@
 """Parameters that the conductor passes to Locust: an environment variable with the run's folder,
-which contains conduct.json.
+which contains locust.json.
 """
 
 import json
@@ -14,7 +14,7 @@ VARIABLE = "LOADTEST_RUN"
 
 
 @dataclass(slots=True)
-class Conduct:
+class LocustParameters:
     """Parameters beside run.json: start of the schedule, and the clock of the run."""
 
     begin_ns: int
@@ -25,17 +25,17 @@ class Conduct:
         return Clock(self.clock_offset_ns, self.boot)
 
 
-def save(folder: Path, conduct: Conduct) -> None:
-    write_json(folder / "conduct.json", asdict(conduct))
+def save(folder: Path, parameters: LocustParameters) -> None:
+    write_json(folder / "locust.json", asdict(parameters))
 
 
-def load(folder: Path) -> Conduct:
-    return Conduct(**json.loads((folder / "conduct.json").read_text()))
+def load(folder: Path) -> LocustParameters:
+    return LocustParameters(**json.loads((folder / "locust.json").read_text()))
 
 
 def folder() -> Path:
-    """The run that this Locust process belongs to. Raises SystemExit when it was started by
-    hand."""
+    """Folder of the run that this Locust process belongs to. Raises SystemExit if Locust was started
+    by hand."""
     name = os.environ.get(VARIABLE)
     if not name:
         raise SystemExit("start load tests with `kbroker loadtest run`; it starts Locust with a run to play")

@@ -161,5 +161,5 @@ class Flat:
             self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        """To the player and to what writes its history."""
+        """Send a signal to the player and its history process."""
         os.killpg(self._process.pid, number)

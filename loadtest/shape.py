@@ -23,7 +23,7 @@ def steady(_at_s: float, _of_s: float) -> float:
 
 
 def ramp(at_s: float, of_s: float) -> float:
-    """From nothing to twice the rate: the rate is the mean."""
+    """A load that grows from 0 to twice the rate, so that the rate is its mean."""
     return 2.0 * min(max(at_s / of_s, 0.0), 1.0)
 
 

@@ -76,7 +76,7 @@ def _refusal(option: Any, times: int) -> str:
 
 
 def refuse_second_values(app: typer.Typer, by: type[SingleValues] = SingleValues) -> None:
-    """In every command of the program that has no parser of its own."""
+    """Use this parser for every command of the program that has none of its own."""
     for command in app.registered_commands:
         if command.cls in (None, TyperCommand):
             command.cls = by

@@ -15,7 +15,7 @@ import gevent
 from locust import User, task
 from locust.env import Environment
 
-from loadtest import conduct
+from loadtest import locust_parameters
 from loadtest.histogram import empty
 from loadtest.interpreter import RUN_MODULE
 from loadtest.merge import merge
@@ -44,10 +44,10 @@ class PlayerUser(User):
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self._folder = conduct.folder()
+        self._folder = locust_parameters.folder()
         self._run = load_run(self._folder)
         self._settings = from_json(self._run.settings)
-        self._conduct = conduct.load(self._folder)
+        self._parameters = locust_parameters.load(self._folder)
         worker = getattr(environment.runner, "worker_index", 0)
         self._label = f"{self.role}-{self.mode}-{max(worker, 0)}-{next(type(self)._numbers)}"
         self._lives = itertools.count()
@@ -63,7 +63,7 @@ class PlayerUser(User):
         self._born = time.monotonic()
         self._age_s = self.lifetime_s()
         label = f"{self._run.run:08x}-{self._label}"
-        clock, begin_ns = self._conduct.clock(), self._conduct.begin_ns
+        clock, begin_ns = self._parameters.clock(), self._parameters.begin_ns
         part = Part.of_run(self._folder, self._run, self.role, self.mode, label, path, clock, begin_ns)
         self._log = open(self._folder / "players.log", "ab")  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -181,7 +181,7 @@ class ConsumerUser(PlayerUser):
 
 def user_classes() -> dict[str, type[PlayerUser]]:
     """The users of this run, by class name, each with its fixed count."""
-    run = load_run(conduct.folder())
+    run = load_run(locust_parameters.folder())
     settings = from_json(run.settings)
     players: list[tuple[type[PlayerUser], str, str, int]] = [
         (ProducerUser, "produce", "plain", settings.plain),

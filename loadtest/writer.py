@@ -1,5 +1,5 @@
 """A client's end of its history: rows go to a process that encodes and writes them
-(loadtest/scribe.py).
+(loadtest/history_process.py).
 
 So neither encoding nor a slow disk delays the load. The waiting rows are bounded
 (loadtest/ring.py); beyond that the client waits, and the delay is visible in its figures.
@@ -20,7 +20,7 @@ Columns = dict[str, Any]  # name -> array or list of values, or one value for al
 
 
 class NotWritten(RuntimeError):
-    """The history's process has ended; its messages are in the client's log."""
+    """The history process has ended; its messages are in the client's log."""
 
 
 class HistoryWriter:
@@ -35,19 +35,19 @@ class HistoryWriter:
         self._sender = Sender(self._ring, self._pipe)
         arguments = [str(folder), writer, str(roll_seconds), str(self._ring.descriptor), str(receives)]
         self._process = subprocess.Popen(
-            [*RUN_MODULE, "loadtest.scribe", *arguments], pass_fds=(self._ring.descriptor, receives)
+            [*RUN_MODULE, "loadtest.history_process", *arguments], pass_fds=(self._ring.descriptor, receives)
         )
         os.close(receives)
         self._ring.close()
 
     @property
     def cpu_ns(self) -> int:
-        """User + system time that the history has taken in its own process."""
+        """User + system time of the history process, in ns."""
         return self._ring.cpu_ns
 
     def add(self, kind: str, rows: Columns | Callable[[], Columns]) -> None:
-        """Rows of a kind, or what makes them in the other process (it must be picklable). Raises
-        NotWritten."""
+        """Send rows of a kind, or a function that makes them in the history process (it must be
+        picklable). Raises NotWritten."""
         parts: list[bytes | pickle.PickleBuffer] = []
         parts.insert(0, pickle.dumps((kind, rows), protocol=5, buffer_callback=parts.append))
         try:
@@ -56,8 +56,8 @@ class HistoryWriter:
             raise self._gone() from None
 
     def close(self) -> dict[str, int]:
-        """Waits until everything is written and sealed; gives how many files each history of it
-        has. Raises NotWritten."""
+        """Wait until all rows are written and all files are sealed. Returns the number of files by
+        kind. Raises NotWritten."""
         os.close(self._pipe)
         if self._process.wait():
             raise self._gone()

@@ -33,7 +33,7 @@ def fields(messages: Sequence[Message]) -> Fields:
 
 
 def request_message(messages: Sequence[Message]) -> Fields:
-    """By the messages' methods."""
+    """Fields of messages, by calls of their methods."""
     count = len(messages)
     return Fields(
         np.fromiter(map(Message.partition, messages), np.int32, count),
@@ -43,7 +43,7 @@ def request_message(messages: Sequence[Message]) -> Fields:
 
 
 def read(messages: Sequence[Message], places: tuple[int, int, int]) -> Fields:
-    """From the objects' memory, which `messages` keeps alive; places: of layout()."""
+    """Fields of messages, read from the objects' memory. places: see `layout`."""
     addresses = np.fromiter(map(id, messages), np.int64, len(messages))
     first = int(addresses.min())
     memory = np.asarray(_Memory(first, int(addresses.max()) - first + Message.__basicsize__))

@@ -42,7 +42,7 @@ def in_header(message: Message) -> bytes:
 def decoded(
     run: int, messages: Sequence[Message], known: dict[str | bytes | None, int] | None = None
 ) -> Decoded:
-    """Of delivered messages, at least one. known: numbers of keys that were seen before."""
+    """Decode delivered messages, at least one. known: numbers of keys that were seen before."""
     values: list[bytes] = [
         value if isinstance(value, bytes) else in_header(message)
         for message, value in zip(messages, map(Message.value, messages), strict=True)

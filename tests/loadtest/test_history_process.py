@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from loadtest import scribe
+from loadtest import history_process
 from loadtest.history import COMMITS
-from loadtest.scribe import Scribe, as_table, count
+from loadtest.history_process import HistoryProcess, as_table, count
 from tests.loadtest.histories import columns
 
 
@@ -33,7 +33,7 @@ def offsets(folder: Path, number: int) -> list[int]:
 
 
 def test_a_file_is_whole_once_it_has_its_age(tmp_path: Path, now: list[float]) -> None:
-    made = Scribe(tmp_path, "c1", 5.0)
+    made = HistoryProcess(tmp_path, "c1", 5.0)
     made.write("commits", columns(0, 3))
     now[0] += 4.9
     made.write("commits", columns(3, 2))
@@ -52,9 +52,9 @@ def test_a_file_is_whole_once_it_has_its_age(tmp_path: Path, now: list[float]) -
 
 @pytest.mark.usefixtures("now")
 def test_a_file_is_whole_once_it_has_enough_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scribe, "ROLL_ROWS", 10)
-    monkeypatch.setattr(scribe, "ROW_GROUP", 5)
-    made = Scribe(tmp_path, "c1", 3600.0)
+    monkeypatch.setattr(history_process, "ROLL_ROWS", 10)
+    monkeypatch.setattr(history_process, "ROW_GROUP", 5)
+    made = HistoryProcess(tmp_path, "c1", 3600.0)
     made.write("commits", columns(0, 9))
     made.roll(100.0)
     assert names(tmp_path) == [".c1-0000.parquet.part"]
@@ -68,7 +68,7 @@ def test_a_file_is_whole_once_it_has_enough_rows(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.usefixtures("now")
 def test_each_kind_has_its_own_files(tmp_path: Path) -> None:
-    made = Scribe(tmp_path, "c1", 3600.0)
+    made = HistoryProcess(tmp_path, "c1", 3600.0)
     made.write("commits", columns(0, 2))
     made.roll(float("inf"))
     made.write("commits", columns(2, 2))

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from loadtest.clock import boot_id
-from loadtest.conduct import VARIABLE, Conduct, folder, load, save
+from loadtest.locust_parameters import VARIABLE, LocustParameters, folder, load, save
 
 
 def test_parameters_come_back(tmp_path: Path) -> None:
-    save(tmp_path, Conduct(5, 70, "b"))
-    assert load(tmp_path) == Conduct(5, 70, "b")
+    save(tmp_path, LocustParameters(5, 70, "b"))
+    assert load(tmp_path) == LocustParameters(5, 70, "b")
 
 
 def test_the_clock_is_that_of_the_run() -> None:
-    assert Conduct(5, 70, boot_id()).clock().offset_ns == 70
+    assert LocustParameters(5, 70, boot_id()).clock().offset_ns == 70
 
 
 def test_the_folder_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

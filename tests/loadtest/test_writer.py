@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from loadtest.history import COMMITS, KINDS
-from loadtest.scribe import as_table
+from loadtest.history_process import as_table
 from loadtest.writer import HistoryWriter, NotWritten
 from tests.loadtest.histories import columns
 
@@ -69,17 +69,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     dead = subprocess.run(
         [sys.executable, "-c", client], stdout=subprocess.PIPE
-    )  # until its scribe has ended, too
+    )  # until its history process has ended, too
     assert dead.returncode == -signal.SIGKILL
     (file,) = (tmp_path / "commits").iterdir()
     assert pq.ParquetFile(file).read()["offset"].to_pylist() == list(range(40_000))
 
 
-def test_a_client_notices_that_its_scribe_is_dead(tmp_path: Path) -> None:
+def test_a_client_notices_that_its_history_process_is_dead(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path, "c000001")
-    (scribe,) = psutil.Process().children()
-    scribe.kill()
-    while scribe.status() != psutil.STATUS_ZOMBIE:  # reaping it is the writer's
+    (process,) = psutil.Process().children()
+    process.kill()
+    while process.status() != psutil.STATUS_ZOMBIE:  # reaping it is the writer's
         pass
     with pytest.raises(NotWritten, match="c000001 ended with"):
         writer.add("commits", columns(0, 10))
