@@ -23,7 +23,7 @@ from tuning.check import check as all_findings
 from tuning.check import exit_code
 from tuning.coefficients import DEFAULT_FILE, WrongFile
 from tuning.gather import Sources, gather
-from tuning.given import (
+from tuning.option_values import (
     amount_of,
     bounded,
     check_writable,

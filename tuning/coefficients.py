@@ -95,7 +95,7 @@ class BrokerCosts:
     connection_bytes: float = 11e3
 
     def on(self, host: Coefficients) -> "BrokerCosts":
-        """The same on a host with these coefficients."""
+        """The costs, scaled to a host with these coefficients."""
         scale = (host.send_cpu + host.receive_cpu) / LOOP_CPU
         return replace(
             self,

@@ -112,7 +112,7 @@ class Finding:
         return _shown(self.knob, self.proposed)
 
     def as_json(self) -> dict[str, object]:
-        """For machines: flat, with the commands written out."""
+        """The finding as JSON for programs, with the commands of its remedy."""
         pairs = asdict(self)
         pairs["severity"] = self.severity.value
         pairs["remedy"] = None

@@ -38,8 +38,8 @@ class Live:
     seconds: float = 0.0
 
     def since(self, earlier: "Live", seconds: float) -> "Live":
-        """The same with totals since an earlier reading, so many seconds ago. A total that is
-        smaller now is that of a broker that has restarted."""
+        """The reading with totals since an earlier one, `seconds` ago. A total that is smaller than
+        before is that of a broker that has restarted."""
         series = {}
         for name, values in self.series.items():
             before = earlier.series.get(name, {}) if name.endswith(TOTALS) else {}
@@ -109,7 +109,7 @@ def scrape(url: str, timeout_s: float = 5.0) -> Live:
 
 
 def _request(url: str) -> urllib.request.Request:
-    """With the login of `https://name:password@host`, else of the variable."""
+    """A request with a login: that of `https://name:password@host`, else the variable's."""
     request = urllib.request.Request(without_login(url))
     for name, value in login_header(url).items():
         request.add_unredirected_header(name, value)

@@ -27,10 +27,10 @@ FOR_EVER = ("forever", "inf", "-1")
 
 
 def bounded(option: str, value: float | None) -> float | None:
-    """The same. Raises WrongQuantity for a number out of its bounds, which nan is."""
-    least, most = BOUNDS[option]
-    if value is not None and not least <= value <= most:
-        raise WrongQuantity(f"--{option} must be from {least:g} to {most:g}, not {value:g}")
+    """The value. Raises WrongQuantity if it is out of BOUNDS, as nan always is."""
+    low, high = BOUNDS[option]
+    if value is not None and not low <= value <= high:
+        raise WrongQuantity(f"--{option} must be from {low:g} to {high:g}, not {value:g}")
     return value
 
 
@@ -61,7 +61,8 @@ def rate_of(option: str, text: str | None) -> float | None:
 
 
 def speed_of(option: str, text: str | None) -> float | None:
-    """As `rate_of`, of a network: a bare number is bits a second. Raises WrongQuantity."""
+    """Bytes a second of a network: like `rate_of`, but a bare number is bits a second. Raises
+    WrongQuantity."""
     is_bare = text is not None and text.strip().replace(".", "", 1).isdigit()
     return rate_of(option, f"{text}bit/s" if is_bare else text)
 

@@ -34,15 +34,15 @@ class Situation:
 
     @property
     def room_bytes(self) -> int | None:
-        """For logs: what is free below log.dirs and what the logs hold already; None where no disk
-        can be seen."""
+        """Bytes for logs: free space below log.dirs plus the existing logs; None if no disk is
+        visible."""
         if not any(mount.total_bytes for mount in self.host.mounts):
             return None
         return sum(mount.free_bytes for mount in self.host.mounts) + self.held_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Of the logs that are there already."""
+        """Bytes of the existing logs."""
         shown = self.live.total("kbroker_topic_log_bytes") if self.live is not None else 0.0
         return max(int(shown), self.host.held_bytes)
 

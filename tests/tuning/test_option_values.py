@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuning.given import (
+from tuning.option_values import (
     BOUNDS,
     amount_of,
     bounded,

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from tuning.given import speed_of
+from tuning.option_values import speed_of
 from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds, show_bytes, show_seconds
 
 

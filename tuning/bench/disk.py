@@ -41,11 +41,11 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def measure_disk(
-    folder: Path, seconds: float, most_bytes: int, clock: Clock = time.perf_counter
+    folder: Path, seconds: float, max_bytes: int, clock: Clock = time.perf_counter
 ) -> DiskFigures:
     """Appends and cold reads of one thread, then of several, then syncs, on files that are removed.
-    most_bytes: of all files together."""
-    rates = [_rates(folder, count, seconds * 0.4, most_bytes // count, clock) for count in (1, STREAMS)]
+    max_bytes: of all files together."""
+    rates = [_rates(folder, count, seconds * 0.4, max_bytes // count, clock) for count in (1, STREAMS)]
     name = folder / f".tuning-bench-{os.getpid()}"
     try:
         with open(name, "w+b", buffering=0) as file:
@@ -56,14 +56,14 @@ def measure_disk(
     return DiskFigures(write_rate, cold_read_rate, percentile(syncs, 0.5), percentile(syncs, 0.99))
 
 
-def _rates(folder: Path, count: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[float, float]:
-    """Bytes/s that so many threads append together, and then read. most_bytes: of each."""
+def _rates(folder: Path, count: int, seconds: float, max_bytes: int, clock: Clock) -> tuple[float, float]:
+    """Bytes/s that so many threads append together, and then read. max_bytes: of each."""
     names = [folder / f".tuning-bench-{os.getpid()}-{number}" for number in range(count)]
     try:
         with ExitStack() as stack:
             fds = [stack.enter_context(open(name, "w+b", buffering=0)).fileno() for name in names]
             written, write_s = _together(
-                [partial(append, fd, seconds / 2, most_bytes, clock) for fd in fds], clock
+                [partial(append, fd, seconds / 2, max_bytes, clock) for fd in fds], clock
             )
             sizes = [os.fstat(fd).st_size for fd in fds]
             works = [
@@ -106,14 +106,14 @@ def in_threads(works: Sequence[Callable[[], Result]]) -> list[Result]:
     return done
 
 
-def append(fd: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[int, float]:
+def append(fd: int, seconds: float, max_bytes: int, clock: Clock) -> tuple[int, float]:
     """Bytes written and bytes/s, the fdatasync at the end included. Half of the time is left for
     that sync."""
     chunk = memoryview(os.urandom(CHUNK))  # a device that compresses gains nothing
     start = clock()
     written = 0
-    while written < most_bytes and (not written or clock() - start < seconds / 2):
-        written += os.pwrite(fd, chunk[: most_bytes - written], written)
+    while written < max_bytes and (not written or clock() - start < seconds / 2):
+        written += os.pwrite(fd, chunk[: max_bytes - written], written)
     os.fdatasync(fd)
     return written, written / max(clock() - start, 1e-9)
 

@@ -34,7 +34,7 @@ class OperationFigures:
 
 
 def measure_operations(
-    folder: Path, seconds: float, most_bytes: int, clock: Clock = time.perf_counter
+    folder: Path, seconds: float, max_bytes: int, clock: Clock = time.perf_counter
 ) -> OperationFigures:
     """Six turns in `seconds`, on a file that is removed. Raises OSError where the file system has
     no direct I/O."""
@@ -42,7 +42,7 @@ def measure_operations(
     try:
         fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
         try:
-            blocks = _fill(fd, max(CHUNK, min(most_bytes, MAX_BYTES))) // BLOCK
+            blocks = _fill(fd, max(CHUNK, min(max_bytes, MAX_BYTES))) // BLOCK
             turn_s = seconds / 2 / len(THREADS)
             reads = {each: rate(fd, blocks, each, turn_s, _read, clock) for each in THREADS}
             writes = {each: rate(fd, blocks, each, turn_s, _write, clock) for each in THREADS}

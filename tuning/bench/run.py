@@ -15,10 +15,11 @@ from tuning.quantity import WrongQuantity, show_bytes
 
 SHARE_OF_FREE = 0.1
 DEFAULT_BYTES = 4 << 30
-FEWEST_BYTES = MAX_BYTES
-"""Of the default: a whole file of operations, and two windows of reads ahead for each thread."""
+MIN_DEFAULT_BYTES = MAX_BYTES
+"""Minimum of the default size: a whole file of operations, and two windows of reads ahead for each
+thread."""
 MIN_BYTES = 1 << 20
-"""Of a given maximum: with less there is nothing to measure."""
+"""Minimum of a given size: less cannot be measured."""
 Say = Callable[[str], None]
 
 
@@ -34,14 +35,14 @@ def run(folder: Path, seconds: float, given_bytes: int | None, say: Say) -> Coef
     """
     from tuning.bench.tls import measure_tls  # the other commands need no certificates
 
-    most_bytes = file_bytes(folder, given_bytes)
+    max_bytes = file_bytes(folder, given_bytes)
     say(f"disk behind {folder}: appends, cold reads, syncs ...")
-    disk = measure_disk(folder, seconds * 0.5, most_bytes)
+    disk = measure_disk(folder, seconds * 0.5, max_bytes)
     guessed = Coefficients()
     reads, writes = guessed.read_iops, guessed.write_iops
     say("operations of 4 KiB ...")
     try:
-        operations = measure_operations(folder, seconds * 0.2, most_bytes)
+        operations = measure_operations(folder, seconds * 0.2, max_bytes)
         reads, writes = operations.reads, operations.writes
     except OSError as error:
         say(f"operations of 4 KiB are guessed: {folder}: no direct I/O: {error.strerror}")
@@ -74,10 +75,10 @@ def file_bytes(folder: Path, given_bytes: int | None) -> int:
     if given_bytes is not None and given_bytes < MIN_BYTES:
         raise WrongQuantity("--max-bytes must be at least 1MiB")
     tenth = int(shutil.disk_usage(folder).free * SHARE_OF_FREE)
-    most_bytes = max(min(DEFAULT_BYTES, tenth), FEWEST_BYTES) if given_bytes is None else given_bytes
-    if most_bytes > tenth:
+    max_bytes = max(min(DEFAULT_BYTES, tenth), MIN_DEFAULT_BYTES) if given_bytes is None else given_bytes
+    if max_bytes > tenth:
         raise NoRoom(
             f"{folder}: a tenth of what is free, {show_bytes(tenth)}, is less than the test file of "
-            f"{show_bytes(most_bytes)}; give less by --max-bytes"
+            f"{show_bytes(max_bytes)}; give less by --max-bytes"
         )
-    return most_bytes
+    return max_bytes

@@ -19,7 +19,7 @@ class Proposal:
     severity: Severity = Severity.ADVICE
 
     def finding(self, config: BrokerConfig) -> Finding:
-        """The same as one of the check's findings."""
+        """The proposal as a finding of `kbroker tune check`."""
         now = render(config.value(self.key)) or ""
         old = config.static.get(self.key, "")
         remedy = Remedy(Means.PROPERTY, self.key, self.value, old)

@@ -64,7 +64,7 @@ def _reading(sign: Sign, situation: Situation, live: Live) -> Live:
 
 
 def _loop_delay(_: Situation, live: Live) -> float | None:
-    """Of the network process with the largest delay."""
+    """p99 of the event loop's delay, in seconds, of the network process with the largest one."""
     processes = {dict(key)["process"] for key in live.values("kbroker_loop_lag_seconds_bucket")}
     delays = [
         live.quantile("kbroker_loop_lag_seconds", 0.99, process=name)

@@ -23,7 +23,7 @@ show a trouble, and most alerts wait so that a short peak does not fire them.
 
 
 def shown(seconds: int) -> str:
-    """Below two minutes in seconds, else in minutes."""
+    """A time for the page: in seconds below two minutes, else in minutes."""
     return f"{seconds} s" if seconds < 120 else f"{seconds / 60:g} min"
 
 

@@ -22,7 +22,7 @@ def subject_page(subject: str) -> str:
 
 
 def file_name(title: str) -> str:
-    """Of a dashboard or a subject."""
+    """File name of a dashboard or a subject, without its ending."""
     return title.lower().replace(": ", "-").replace(" ", "-")
 
 

@@ -47,8 +47,8 @@ QUANTILES: Final = {"50": "0.50", "75": "0.75", "95": "0.95", "98": "0.98", "99"
 
 
 def renamed(expression: str, labels: dict[str, str], *kept: str) -> str:
-    """The same samples, with labels by new names; the others are dropped but for those of a
-    scrape."""
+    """A PromQL expression for the same samples with renamed labels. kept: further labels; all other
+    labels but instance and job are dropped."""
     for old, new in labels.items():
         expression = f'label_replace({expression}, "{new}", "$1", "{old}", "(.*)")'
     return f"sum by ({', '.join(('instance', 'job', *kept, *labels.values()))}) ({expression})"

@@ -41,7 +41,7 @@ class Host:
         return self.roots.sysctl(name)
 
     def sysctl_number(self, name: str) -> int | None:
-        """The same as a number; None for anything else."""
+        """A sysctl's number; None if it is missing or no number."""
         return as_number(self.sysctl(name))
 
 

@@ -13,7 +13,7 @@ def held_bytes(log_dirs: Iterable[str]) -> int:
 
 
 def _blocks(folder: str, deeper: int) -> int:
-    """Of the files in a folder, and in the folders in it as deep as asked for."""
+    """Blocks (512 bytes) of the files in a folder. deeper: levels of folders below it to include."""
     count = 0
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

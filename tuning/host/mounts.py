@@ -84,7 +84,7 @@ def _holding(lines: list[_Line], path: str) -> _Line | None:
 
 
 def _unlisted(name: str) -> _Line | None:
-    """For a folder above which no mount is listed: in a chroot, the root has none."""
+    """The mount of a folder above which none is listed, as in a chroot, whose root has none."""
     try:
         device = Path(_existing(name)).stat().st_dev
     except OSError:

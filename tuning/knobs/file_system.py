@@ -63,7 +63,7 @@ def _option(
 
 
 def _shown(*options: str) -> Callable[[Situation, Mount], str]:
-    """Those of the options that the mount has."""
+    """A reader of the given mount options: those that the mount has, comma separated."""
 
     def read(_: Situation, mount: Mount) -> str:
         return ",".join(option for option in options if option in mount.options) or "not set"

@@ -41,7 +41,7 @@ class Growth:
     ends: Need | None
 
     def as_json(self) -> dict[str, object]:
-        """For scripts."""
+        """The months as JSON for scripts."""
         months = [
             {"month": each.number, "write_rate": each.write_rate, "shares": dict(each.shares)}
             for each in self.months

@@ -79,7 +79,7 @@ class TurnBroker:
             raise TurnFailed(f"the broker ended with code {self._process.returncode}: {self._last_lines()}")
 
     def cpu_seconds(self) -> float:
-        """Of all its processes."""
+        """CPU seconds of all processes of the broker."""
         seconds = 0.0
         for each in self._tree():
             try:

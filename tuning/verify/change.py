@@ -65,7 +65,7 @@ class Choice:
     left: tuple[Left, ...] = ()
 
     def without_host(self, why: str) -> "Choice":
-        """The same choice without changes of the host."""
+        """The choice without changes of the host. why: the reason, for the report."""
         out = tuple(Left(change.label, why) for change in self.changes if change.on_host)
         return Choice(tuple(change for change in self.changes if not change.on_host), (*self.left, *out))
 
@@ -109,7 +109,8 @@ def _writable(situation: Situation, change: Change) -> bool:
 
 
 def alternatives(situation: Situation) -> Iterator[Change]:
-    """If the check proposes nothing: one more process of each kind, within the number of cores."""
+    """Changes to try if the check proposes none: one more process of each kind, within the number
+    of cores."""
     usable = situation.host.processors.usable_cores
     for key, now in (
         ("num.network.threads", situation.network_processes),

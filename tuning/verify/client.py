@@ -23,11 +23,11 @@ class Connection:
         wire.check_created(self._ask(wire.create_topic(self.topic, partitions)), self.topic)
 
     def produce(self, request: bytes) -> None:
-        """Until it is acknowledged. request: of wire.produce. Raises Refused."""
+        """Send a request of `wire.produce` and wait for the acknowledgement. Raises Refused."""
         wire.check_produced(self._ask(request), self.topic)
 
     def fetch(self, partition: int, offset: int, max_bytes: int) -> int:
-        """Bytes of the records that came; they are dropped. Raises Refused."""
+        """Fetch records and drop them; returns their bytes. Raises Refused."""
         answer = self._ask(wire.fetch(self.topic, partition, offset, max_bytes))
         return wire.fetched_bytes(answer, self.topic)
 

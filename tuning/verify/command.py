@@ -66,15 +66,15 @@ def verify(situation: Situation, request: Request, say: Say, show: Say) -> int:
     choice = choose(situation, request.tries)
     made = plan(choice, request.seconds)
     if request.dry_run:
-        show(plan_text(made, str(folder), load.most_bytes))
+        show(plan_text(made, str(folder), load.max_bytes))
         return 0
     if not may_change_host(made, request):
         made = plan(choice.without_host(NEEDS_YES), request.seconds)
-    say(plan_text(made, str(folder), load.most_bytes))
+    say(plan_text(made, str(folder), load.max_bytes))
     if made.changes:
-        check_room(folder, load.most_bytes)
+        check_room(folder, load.max_bytes)
     return prove(
-        situation, made, request.files, turns_below(folder, load.batch_bytes, load.most_bytes), say, show
+        situation, made, request.files, turns_below(folder, load.batch_bytes, load.max_bytes), say, show
     )
 
 

@@ -22,7 +22,7 @@ MAX_TURNS = 8  # 12,870 ways
 
 
 class Judgement(Enum):
-    """Of one figure."""
+    """Judgement of one figure."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -31,7 +31,7 @@ class Judgement(Enum):
 
 
 class Verdict(Enum):
-    """Of a change."""
+    """Verdict of a change."""
 
     HELPED = "helped"
     HARMED = "made something worse"

@@ -20,7 +20,7 @@ class Interrupted(BaseException):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within it each of these signals raises Interrupted in the main thread."""
+    """A block in which each of the signals ENDING raises Interrupted in the main thread."""
 
     def end(number: int, _: FrameType | None) -> NoReturn:
         for each in ENDING:  # the way out is not interrupted a second time

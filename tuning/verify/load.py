@@ -41,16 +41,16 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """seconds: of all parts together. batch_bytes: of a bulk produce request. most_bytes: written
-    in a turn."""
+    """seconds: of all parts together. batch_bytes: size of a bulk produce request. max_bytes:
+    maximum that a turn writes."""
 
     seconds: float
     batch_bytes: int = 256 << 10
-    most_bytes: int = 512 << 20
+    max_bytes: int = 512 << 20
 
     @property
     def records(self) -> int:
-        """Of a bulk batch."""
+        """Records of a bulk batch."""
         return max(1, min(max(self.batch_bytes, MIN_BATCH), MAX_BATCH) // RECORD_BYTES)
 
 
@@ -67,7 +67,8 @@ class Bulk:
         return self.batches[partition] * self.records
 
     def next_offset(self, offset: int, record_bytes: int) -> int:
-        """After so many bytes from `offset` on; a batch that came in part is asked for again."""
+        """The offset to fetch after `record_bytes` bytes from `offset` on; an incomplete batch at
+        their end is fetched again."""
         return offset + record_bytes // len(self.batch) * self.records
 
 
@@ -108,7 +109,7 @@ class Parts:
 
     @contextmanager
     def _threads(self) -> Iterator[ThreadPoolExecutor]:
-        """One for each connection; they end soon after the turn does, however it ends."""
+        """A thread for each connection. The threads end soon after the turn, also after an error."""
         with ThreadPoolExecutor(CONNECTIONS + 1) as pool:
             try:
                 yield pool
@@ -141,7 +142,7 @@ class Parts:
         request = wire.produce(BULK, partition, bulk.batch)
         until = self._clock() + self._load.seconds * PRODUCES
         with Connection(self._address, BULK) as connection:
-            while written < self._load.most_bytes / CONNECTIONS and not self._over.is_set():
+            while written < self._load.max_bytes / CONNECTIONS and not self._over.is_set():
                 connection.produce(request)
                 bulk.batches[partition] += 1
                 written += len(bulk.batch)

@@ -11,7 +11,8 @@ OVERHEAD_S = 3.0  # start and stop of the broker, a file's way to the disk; the 
 MIN_LOAD_S, MAX_LOAD_S = 2.0, 20.0
 COMFORT_LOAD_S = 8.0  # more turns are worth more than longer ones from here on
 ORDER = (False, True, True, False)
-"""Without, with, with, without: what drifts by the same amount each turn favours neither side."""
+"""Turns with the change (True) and without it (False), in this order: a steady drift favours
+neither side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ def _load_s(changes: int, turns: int, limit_s: float) -> float:
     return limit_s / (2 * turns * changes + 1) - OVERHEAD_S
 
 
-def plan_text(made: Plan, place: str, most_bytes: int) -> str:
+def plan_text(made: Plan, place: str, max_bytes: int) -> str:
     """The changes that will be tried."""
-    return "\n".join(_lines(made, place, most_bytes))
+    return "\n".join(_lines(made, place, max_bytes))
 
 
-def _lines(made: Plan, place: str, most_bytes: int) -> Iterator[str]:
+def _lines(made: Plan, place: str, max_bytes: int) -> Iterator[str]:
     if not made.changes:
         yield "There is no change to try here."
     else:
@@ -65,7 +66,7 @@ def _lines(made: Plan, place: str, most_bytes: int) -> Iterator[str]:
         yield f"{both}, alternately: about {show_seconds(made.seconds)}."
         yield (
             f"Each turn runs a broker of its own below {place}, loads it for {show_seconds(made.load_s)}, writes "
-            f"{show_bytes(most_bytes)} at most and removes them."
+            f"{show_bytes(max_bytes)} at most and removes them."
         )
         for change in made.changes:
             where = "this host, for as long as its turns last" if change.on_host else "the broker of the turn"

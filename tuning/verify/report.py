@@ -60,7 +60,7 @@ class Report:
         return statistics.median(apart) if apart else 0.0
 
     def as_json(self) -> dict[str, object]:
-        """For machines: every turn's figures, and what was made of them."""
+        """The report as JSON for programs: the figures of every turn, and the decisions."""
         return {
             "host": self.host,
             "begun": self.begun,
@@ -90,7 +90,7 @@ class Report:
         return "\n".join(lines or [f"# {self.conclusion}"]) + "\n"
 
     def text(self) -> str:
-        """For people."""
+        """The report for the terminal."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:

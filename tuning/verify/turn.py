@@ -21,27 +21,27 @@ class NoRoom(ValueError):
     """The folder cannot hold what a turn writes, or cannot be written to."""
 
 
-def check_room(folder: Path, most_bytes: int) -> None:
+def check_room(folder: Path, max_bytes: int) -> None:
     """Raises NoRoom."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             free = shutil.disk_usage(folder).free
     except OSError as error:
         raise NoRoom(f"{folder}: {error.strerror or error}; name a folder with --dir") from error
-    if most_bytes > free * SHARE_OF_FREE:
+    if max_bytes > free * SHARE_OF_FREE:
         raise NoRoom(
-            f"{folder}: a quarter of what is free is less than the {most_bytes} bytes that a turn writes"
+            f"{folder}: a quarter of what is free is less than the {max_bytes} bytes that a turn writes"
         )
 
 
-def turns_below(folder: Path, batch_bytes: int, most_bytes: int) -> Turn:
+def turns_below(folder: Path, batch_bytes: int, max_bytes: int) -> Turn:
     """Turns whose data are below this folder."""
 
     def turn(settings: Mapping[str, str], seconds: float) -> Figures:
         place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
         try:
             with TurnBroker(place, settings) as broker:
-                parts = Parts(broker.address, Load(seconds, batch_bytes, most_bytes))
+                parts = Parts(broker.address, Load(seconds, batch_bytes, max_bytes))
                 try:
                     return parts.run(broker.cpu_seconds, broker.data_dir)
                 except (OSError, Refused) as error:

@@ -26,7 +26,7 @@ def _text(value: str) -> bytes:
 
 
 def produce(topic: str, partition: int, batch: bytes) -> bytes:
-    """One batch, acks=all."""
+    """A Produce request with one batch, acks=all."""
     head = struct.pack(">hhii", -1, ALL, TIMEOUT_MS, 1) + _text(topic)
     return _request(PRODUCE, head + struct.pack(">iii", 1, partition, len(batch)) + batch)
 
@@ -38,7 +38,7 @@ def check_produced(answer: bytes, topic: str) -> None:
 
 
 def fetch(topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
-    """From an offset on, without waiting for more."""
+    """A Fetch request from an offset on that waits for nothing (max_wait_ms 0)."""
     head = struct.pack(">iiiib", -1, 0, 0, max_bytes, 0) + struct.pack(">i", 1) + _text(topic)
     return _request(FETCH, head + struct.pack(">iiqi", 1, partition, offset, max_bytes))
 

@@ -59,9 +59,9 @@ def test_nothing_is_left(tmp_path: Path) -> None:
 def test_several_threads_share_the_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[int] = []
 
-    def seen(fd: int, seconds: float, most_bytes: int, clock: Callable[[], float]) -> tuple[int, float]:
-        shares.append(most_bytes)
-        return append(fd, seconds, most_bytes, clock)
+    def seen(fd: int, seconds: float, max_bytes: int, clock: Callable[[], float]) -> tuple[int, float]:
+        shares.append(max_bytes)
+        return append(fd, seconds, max_bytes, clock)
 
     monkeypatch.setattr(disk, "append", seen)
     measure_disk(tmp_path, 0.05, 8 * CHUNK)

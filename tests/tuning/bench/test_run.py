@@ -65,8 +65,8 @@ def test_a_small_disk_is_measured_with_a_tenth_of_what_is_free(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(30 << 30))
     sizes: list[int] = []
 
-    def seen(_folder: Path, _seconds: float, most_bytes: int) -> None:
-        sizes.append(most_bytes)
+    def seen(_folder: Path, _seconds: float, max_bytes: int) -> None:
+        sizes.append(max_bytes)
         raise OSError(5, "no more")
 
     monkeypatch.setattr(bench, "measure_disk", seen)
