@@ -56,7 +56,7 @@ class Bar:
     ours: str
 
     def lengths(self) -> tuple[int, int]:
-        """Of Apache Kafka's bar and kbroker's, the longer one as long as can be."""
+        """Lengths of Apache Kafka's bar and kbroker's; the longer one has LONGEST."""
         values = [float(text.replace(",", "")) for text in (self.theirs, self.ours)]
         return tuple(max(2, round(LONGEST * value / max(values))) for value in values)  # type: ignore[return-value]
 

@@ -23,8 +23,8 @@ PACKAGES = ("net", "io", "control")
 
 
 class Figures(NamedTuple):
-    """Of a package. flat: modules outside of its folders. modules, rooms: pairs that imports
-    join."""
+    """Figures of a package. flat: modules outside of its folders. files: all modules. modules,
+    rooms: pairs of them with an import."""
 
     flat: int
     files: int
@@ -62,8 +62,8 @@ def figures(package: str) -> Figures:
 
 
 def callers() -> dict[str, set[str]]:
-    """By room, such as "net.fetch": the other rooms and packages that import from it, and "net" for
-    flat modules of that package."""
+    """Room, such as "net.fetch" -> the other rooms and packages that import from it; "net" stands
+    for flat modules of that package."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in (ROOT / "kbroker").rglob("*.py"):
         package, *rest = path.relative_to(ROOT / "kbroker").parts
@@ -75,7 +75,7 @@ def callers() -> dict[str, set[str]]:
 
 
 def package_callers() -> dict[str, set[str]]:
-    """By package of kbroker/: the other packages that import from it."""
+    """Package of kbroker/ -> the other packages that import from it."""
     found: dict[str, set[str]] = {
         path.parent.name: set() for path in (ROOT / "kbroker").glob("*/__init__.py")
     }

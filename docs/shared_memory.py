@@ -106,7 +106,7 @@ class Writes(ast.NodeVisitor):
 
 
 def writers() -> dict[str, list[str]]:
-    """Of each written `Table.FIELD`: the modules that write it, without their ending."""
+    """`Table.FIELD` -> the modules that write it, without `.py`."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(ROOT.rglob("*.py")):
         for name in Writes(ast.parse(path.read_text())).found:

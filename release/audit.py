@@ -17,7 +17,7 @@ LOCKS: Final = ROOT / "requirements"
 SAFE, VULNERABLE, NOT_ASKED = 0, 1, 3
 SERVICES: Final = ("pypi", "osv")
 TIMEOUT_S: Final = 140
-"""Of each service: the slowest of some hundred packages, each of which is a request."""
+"""Timeout of each service: some hundred packages, each of which is a request."""
 _PINNED: Final = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
 
 
