@@ -14,7 +14,7 @@ from kbroker.control.audit.log import AuditLog, write_events
 from kbroker.control.broker import Broker
 from kbroker.control.changes.scram_change import MIN_ITERATIONS, credential
 from kbroker.control.decoys import HASHES, Decoys
-from kbroker.control.guesses import NS, Guesses
+from kbroker.control.login_limits import NS, LoginLimits
 from kbroker.control.metadata.delegation_tokens import DelegationToken, DelegationTokens
 from kbroker.ipc.background import Background
 from kbroker.ipc.link import AsyncLink
@@ -52,7 +52,7 @@ class Logins:
     def __init__(self, broker: Broker, audit: AuditLog | None) -> None:
         self._broker = broker
         self._audit = audit
-        self._guesses = Guesses.of(broker.config)
+        self._limits = LoginLimits.of(broker.config)
         self._relayed = RelayedLogins()
         self._tokens = TokenCredentials(broker.tokens, broker.decoys)
         self._background = Background(log, "the credential of a delegation token could not be made")
@@ -67,9 +67,9 @@ class Logins:
         elif isinstance(body, AttemptLogin):
             now_ns = time.monotonic_ns()
             host = self._relayed.take(body, now_ns)
-            link.reply(call_id, LoginTurn(self._guesses.attempt(host, body.user, now_ns), host))
+            link.reply(call_id, LoginTurn(self._limits.attempt(host, body.user, now_ns), host))
         elif isinstance(body, LoginSucceeded):
-            self._guesses.succeeded(body.host, body.user, time.monotonic_ns())
+            self._limits.succeeded(body.host, body.user, time.monotonic_ns())
         elif isinstance(body, LoginForClient):
             self._relayed.put(body, time.monotonic_ns())
             link.reply(call_id, self._mechanism(body))

@@ -236,7 +236,7 @@ class Logins:
                 f"Authentication failed during {doing} due to invalid credentials with SASL mechanism "
                 f"{login.mechanism}"
             )
-            user = (exchange.guesses(token) or exchange.user) if exchange is not None else ""
+            user = (exchange.guessed_user(token) or exchange.user) if exchange is not None else ""
             self._process.access.audit.login(connection, login.mechanism, user, text)
             self._fail(connection, refused(text), text)
             return None
@@ -249,7 +249,7 @@ class Logins:
         """The next step of the exchange, delayed when too many passwords were guessed. From then on
         a connection of the http process has the address of its client. Raises Refused,
         LinkClosed."""
-        accepted, user = connection.accepted, exchange.guesses(token)
+        accepted, user = connection.accepted, exchange.guessed_user(token)
         if user is not None:
             attempt = AttemptLogin(connection.listener.listener, accepted.host, accepted.port, user)
             turn = await self._control.attempt_login(attempt)
@@ -266,8 +266,8 @@ class Logins:
         return answer
 
     def _complete(self, connection: Connection, login: Login) -> int:
-        """If that was the last token, the client is authenticated. Returns the lifetime of its
-        session in ms, 0 if it does not expire."""
+        """Authenticate the client if the exchange is done. Returns the lifetime of its session in
+        ms, 0 if it does not expire or the exchange continues."""
         exchange = login.exchange
         if exchange is None or not exchange.done:
             return 0
@@ -298,7 +298,7 @@ class Logins:
         return max_ms if left_ms is None else min(max_ms, left_ms)
 
     def _expire(self, connection: Connection, login: Login) -> None:
-        """From now on the client must log in again before anything else."""
+        """End the session: the client must log in again before it sends other requests."""
         login.expired = True
         if connection.state is State.READY:
             self._process.tables.connections[connection.row, ConnectionRow.FLAGS] &= ~(

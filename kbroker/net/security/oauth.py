@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # at run time imported only if a listener offers this mechani
 log = logging.getLogger(__name__)
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Without symmetric algorithms, for which a public key would count as the secret, and without
+"""Accepted algorithms: no symmetric ones, for which a public key would count as the secret, and no
 unsigned tokens."""
 MAX_TOKEN_BYTES: Final = 1 << 16
 NEW_KEYS_S: Final = 10.0
@@ -221,7 +221,7 @@ class OAuthExchange:
         self.token_authenticated = False
         self.ends_s = 0.0
 
-    def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  signatures cannot be guessed
+    def guessed_user(self, token: bytes) -> str | None:  # noqa: ARG002  signatures cannot be guessed
         """None."""
         return None
 

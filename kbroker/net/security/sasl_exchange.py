@@ -31,10 +31,10 @@ class Credentials(Protocol):
     """The credentials with which SCRAM checks a proof, from control."""
 
     async def find_credential(self, message: FindScramCredential) -> ScramCredential:
-        """Of a user. Raises LinkClosed."""
+        """The SCRAM credential of a user. Raises LinkClosed."""
 
     async def find_token(self, message: FindTokenCredential) -> TokenCredential:
-        """Of a delegation token. Raises LinkClosed."""
+        """The credential of a delegation token. Raises LinkClosed."""
 
 
 class Exchange(Protocol):
@@ -50,7 +50,7 @@ class Exchange(Protocol):
     def left_ms(self) -> int | None:
         """Remaining lifetime of the client's credential; None if it does not expire."""
 
-    def guesses(self, token: bytes) -> str | None:
+    def guessed_user(self, token: bytes) -> str | None:
         """The user whose password this token may guess, None when it cannot be a guess."""
 
     async def step(self, token: bytes) -> bytes:
@@ -69,7 +69,7 @@ class PlainExchange:
     def left_ms(self) -> None:
         """A password does not expire."""
 
-    def guesses(self, token: bytes) -> str | None:
+    def guessed_user(self, token: bytes) -> str | None:
         """The user of the one message."""
         parts = token.decode(errors="replace").split("\0", 3)
         return parts[1] if len(parts) == 3 else None
@@ -117,8 +117,8 @@ class ScramExchange:
         """The lifetime of the token; a password does not expire."""
         return None if self._token is None else max(1, self._token.expiry_ms - wall_clock_ms())
 
-    def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  the exchange knows
-        """Only the second message contains a proof."""
+    def guessed_user(self, token: bytes) -> str | None:  # noqa: ARG002  the exchange knows
+        """The user, if the next message contains a proof: the second one of SCRAM."""
         return self._server.user if self._challenged else None
 
     async def step(self, token: bytes) -> bytes:

@@ -76,7 +76,7 @@ def test_a_wrong_hmac_and_an_unknown_token_are_challenged_and_refused(name: str,
     with pytest.raises(Refused) as refused:
         login(exchange, name, ",tokenauth=True", password)
     assert refused.value.text is None
-    assert exchange.guesses(b"") == name
+    assert exchange.guessed_user(b"") == name
     assert not exchange.done
 
 
@@ -128,7 +128,7 @@ def test_an_unknown_user_of_plain_costs_the_same_work_as_a_wrong_password(
 def test_the_right_password_is_of_its_user(token: bytes) -> None:
     exchange = plain(token)
     assert (exchange.done, exchange.user) == (True, "alice")
-    assert exchange.guesses(token) == "alice"
+    assert exchange.guessed_user(token) == "alice"
 
 
 @pytest.mark.parametrize(

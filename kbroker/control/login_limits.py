@@ -34,7 +34,7 @@ MAX_KEYS: Final = 1 << 16
 Key = tuple[str, str | None]
 
 
-class Guesses:
+class LoginLimits:
     """Runs in: control, for all network processes. Owner: Logins."""
 
     def __init__(self, of_user: Allowance = OF_USER, of_address: Allowance = OF_ADDRESS) -> None:
@@ -44,8 +44,8 @@ class Guesses:
         """Buckets that are not full, the oldest first."""
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> "Guesses":
-        """With the limits of the settings."""
+    def of(cls, config: BrokerConfig) -> "LoginLimits":
+        """LoginLimits with the limits of the settings."""
         user, address = (
             Allowance(
                 config.get_int(f"{SETTINGS}.{key}.burst"), config.get_int(f"{SETTINGS}.{key}.per.second")
