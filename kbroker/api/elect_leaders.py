@@ -67,7 +67,8 @@ def refuse(request: ElectLeadersRequest, error: KafkaError, version: int) -> Ele
 async def _of_topic(
     ctx: RequestContext, name: str, indexes: list[int], unclean: bool
 ) -> list[PartitionResult]:
-    """Only replicated partitions take a task: there is no bound to the names of others."""
+    """The results of a topic's partitions. Only replicated partitions take a task: a request may
+    name any number of others."""
 
     def begin(index: int) -> PartitionResult | Callable[[], Awaitable[PartitionResult]]:
         partition = ctx.broker.catalogue.partition(name, index)

@@ -73,7 +73,7 @@ class LocalAnswers:
         self._features: Mapping[str, int] = {}
         self._epoch = 0
         self._good: dict[int, bytes] = {}
-        """By version: the whole answer to a valid request, for correlation id 0."""
+        """Version -> the whole answer to a valid request, for correlation id 0."""
         self._known: dict[bytes, KnownRequest] = {}
 
     def take(self, image: Image) -> None:

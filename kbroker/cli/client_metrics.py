@@ -143,7 +143,8 @@ def _off_settings(broker: Connection) -> list[str]:
 
 
 def _warn_without_effect(broker: Connection) -> None:
-    """Only the broker's log has its own warning."""
+    """Warn if the broker's settings disable client metrics: the broker writes that only to its
+    log."""
     try:
         off = _off_settings(broker)
     except CommandFailed:  # the change is made all the same

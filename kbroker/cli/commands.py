@@ -87,7 +87,7 @@ ENTRIES: Final[Mapping[str, Entry]] = {
     "move": Entry(TOOLS, "mirror.commands", "move", "MOVE_EXAMPLES"),
     "import": Entry(TOOLS, "mirror.commands", "import_", "IMPORT_EXAMPLES"),
 }
-"""By name, in the order of the help; `serve` is below."""
+"""Commands by name, in the order of the help; `serve` is below."""
 
 
 def application(first: str = "") -> typer.Typer:

@@ -29,9 +29,9 @@ Words = list[tuple[str, str]]
 
 
 def repair_shells() -> None:
-    """Before words or scripts are made for a shell. fish offers each line of an explanation as a
-    word, so none is broken. zsh loads the script by the first completion of a session, which offers
-    nothing if the script only registers itself."""
+    """Correct typer's completion for two shells, before it prints words or scripts. fish offers each
+    line of an explanation as a word, so lines are not wrapped. zsh loads the script with the first
+    completion of a session, so the script must also offer words."""
     from typer import _completion_shared as shared
 
     os.environ["TERMINAL_WIDTH"] = _NO_BREAK  # read when typer's module of texts is imported
@@ -62,7 +62,7 @@ def complete_topic_setting(incomplete: str) -> Words:
 
 
 def complete_topic_value(incomplete: str) -> Words:
-    """As NAME=, for a pair of a topic setting and its value."""
+    """Topic settings as NAME=, for pairs of NAME=VALUE."""
     return _with_equals(_settings("topic", incomplete))
 
 
@@ -84,7 +84,7 @@ def complete_setting(context: typer.Context, incomplete: str) -> Words:
 
 
 def complete_setting_value(context: typer.Context, incomplete: str) -> Words:
-    """As NAME=, of the settings that can be changed."""
+    """Settings that can be changed, as NAME=."""
     kind = str(context.params.get("entity") or "")
     return _with_equals(_settings(kind, incomplete, only_dynamic=True))
 
@@ -97,7 +97,7 @@ def complete_quota(incomplete: str) -> Words:
 
 
 def complete_quota_value(incomplete: str) -> Words:
-    """As NAME=, for a pair of a quota and its value."""
+    """Quotas as NAME=, for pairs of NAME=VALUE."""
     return _with_equals(complete_quota(incomplete))
 
 

@@ -26,7 +26,8 @@ MIN_SHARE_S = 1.0
 """An address gets this much even if those before it have used the whole timeout, as names with many
 A and AAAA records do."""
 _NO_HOST = re.compile(r"[/\[\]\s]")
-"""In no name and no address of a host: what is left of a URL, or of half an IPv6 address."""
+"""Characters that no host's name or address has: they are left of a URL or of half an IPv6
+address."""
 _ADVERTISED = re.compile(r"(\S+)/\d+: ((?:Failed to resolve|Connect to) .*?)(?: \(after \d+ms in .*)?")
 """A broker that librdkafka knows by its node id: its address is that of an answer, not of -b."""
 _UNKNOWN_SETTING = re.compile(r'No such configuration property: "([^"]*)"')

@@ -160,7 +160,8 @@ def _settings(
 
 
 def decoder_of(url: str | None, keys: bool, timeout_s: float) -> Decoder | None:
-    """For the schemas of a registry. Raises UsageFailed."""
+    """The decoder of values (with keys: also of keys) by the schemas of a registry; None without a
+    registry. Raises UsageFailed."""
     if url is None:
         if keys:
             raise UsageFailed("--decode-keys needs --registry")

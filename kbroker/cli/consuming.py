@@ -241,8 +241,8 @@ class Reader:
 
 
 def check_reachable(broker: Connection, client: Any) -> None:
-    """After an error that may pass by itself: raises CommandFailed if no broker answers. client: a
-    consumer or an admin client."""
+    """Check after a temporary error that a broker answers; raises CommandFailed if none does.
+    client: a consumer or an admin client."""
     broker.last_error = ""
     try:
         client.list_topics(timeout=broker.timeout_s)

@@ -31,7 +31,7 @@ _UNREACHABLE = (
 )
 Result = TypeVar("Result")
 FEW_COMMANDS = 12
-"""So many are named when one is not known."""
+"""Maximum of commands that the error about an unknown one lists."""
 _USAGE = ("_INVALID_ARG", "_CONFLICT")
 _ORIGINS = tuple(f"Failed to create {kind}: " for kind in ("admin client", "consumer", "producer"))
 _ORIGINS += ("Broker: ", "Local: ")

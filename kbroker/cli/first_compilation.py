@@ -73,8 +73,8 @@ def failure(code: int) -> str:
 
 
 def _follow(parent: int) -> None:
-    """In the compiler, before its program: it ends with its parent, and therefore ignores Ctrl-C,
-    which a terminal sends to both."""
+    """Run in the compiler's process before its program: let it end with its parent, and ignore
+    Ctrl-C, which a terminal sends to both."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal_on_parent_death(signal.SIGTERM)

@@ -21,9 +21,9 @@ IDLE_BESIDE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "top": {"--once": ("--interval",)},
     "users add": {"--offline": ("--bootstrap", "--command-config", "--timeout")},
 }
-"""By command: an option, and those that have no effect beside it."""
+"""Command -> option -> the options that have no effect beside it."""
 IDLE_WITHOUT: Mapping[str, Mapping[str, str]] = {"consume": {"--group-protocol": "--group"}}
-"""By command: an option, and the one without which it has no effect."""
+"""Command -> option -> the option without which it has no effect."""
 
 
 class OwnCommand(UsefulOptions):

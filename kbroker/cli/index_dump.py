@@ -139,7 +139,7 @@ def dump_checkpoint(path: Path) -> Iterator[Item]:
 
 
 def _numbers(line: str, words: Sequence[str], count: int) -> list[int]:
-    """So many numbers. Raises CorruptLog, which shows the line."""
+    """The words as numbers. Raises CorruptLog, with the line, unless there are `count` numbers."""
     found = [number for word in words if (number := whole_number(word)) is not None]
     if len(words) != count or len(found) != count:
         raise CorruptLog(f"not a line of a checkpoint: {line[:80]!r}")

@@ -57,7 +57,7 @@ BY_COMMAND: Final[Mapping[str, Mapping[str, str]]] = {
     "topics delete-records": {"--offset-json-file": "the argument TOPIC:PARTITION:OFFSET"},
     "topics describe": {"--under-replicated-partitions": "`kbroker topics list --under-replicated`"},
 }
-"""By command: an option of the tool with the same task, and what stands for it here."""
+"""Command -> option of Kafka's tool for the same task -> the replacement in kbroker."""
 
 OF_PROPERTY: Final[Mapping[str, str]] = {
     "print.key": "--print-key",

@@ -27,7 +27,7 @@ class Latest:
             heapq.heappushpop(self._heap, entry)
 
     def records(self) -> list[Shown]:
-        """In order of time."""
+        """The records in order of time."""
         return [entry[-1] for entry in sorted(self._heap)]
 
 

@@ -23,8 +23,8 @@ _TLS_ALERT = 0x15
 _API_VERSIONS, _METADATA = 18, 3
 _CLIENT = b"kbroker-cli"
 HTTP_AFTER_S = 2.0
-"""After this time without an answer, or half of the time that is left, the probe sends a request of
-HTTP."""
+"""Time without an answer after which the probe sends a request of HTTP; at most half of the time that
+is left."""
 TRIES = 2
 """A stopping broker also closes connections, but it refuses the next one."""
 
@@ -64,7 +64,7 @@ def _speaks_http(address: tuple[str, int], deadline: float) -> bool:
 
 
 def _refusal(link: socket.socket, deadline: float) -> str:
-    """The same for one connection."""
+    """The reason for which a listener refuses one plaintext connection; empty if it does not."""
     metadata = struct.pack(">i?", 0, False)  # v4: asks for no topic and creates none
     for key, version, body, reason in (
         (_API_VERSIONS, 0, b"", WANTS_TLS),

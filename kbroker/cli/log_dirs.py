@@ -13,7 +13,7 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 _NAMED = 3
-"""So many hidden topics are named."""
+"""Maximum of hidden topics that are named."""
 
 
 class DescribedLog(Struct, frozen=True):

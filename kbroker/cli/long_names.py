@@ -31,7 +31,7 @@ Check = Callable[[str, str], None]
 
 
 def checks_of(parameters: Sequence[inspect.Parameter]) -> dict[str, tuple[str, Check]]:
-    """By parameter: its name on the command line, and its check."""
+    """Parameter -> (its name on the command line, its check)."""
     found: dict[str, tuple[str, Check]] = {}
     for parameter in parameters:
         for info in getattr(parameter.annotation, "__metadata__", ()):

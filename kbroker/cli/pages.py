@@ -13,7 +13,7 @@ from kbroker.cli.output import print_table
 
 PACKAGE: Final = Path(__file__).parents[1]
 PLACES: Final = (PACKAGE / "pages", PACKAGE.parent / "docs")
-"""In a wheel (release/hatch_build.py), and in a source tree."""
+"""Folders of the pages: in a wheel (release/hatch_build.py), and in a source tree."""
 _FORM: Final = "0000-template.md"
 """The template of a decision: no page for a reader."""
 EXAMPLES = examples("kbroker docs", "kbroker docs backup", "kbroker docs lab/durable-acks")
@@ -69,5 +69,5 @@ def _title(path: Path) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Without the lines that say how a test runs a block."""
+    """The page without its comments, which say how a test runs a block."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.strip().startswith("<!--"))

@@ -4,7 +4,7 @@ import re
 
 _TRIES = re.compile(r" \(after \d+ms in state [A-Z_]+.*\)$")
 _ALERT = re.compile(r"SSL routines:[^:]*:(?:tlsv?\d+ |sslv?\d+ )?alert (.+?)(?:: SSL alert number \d+)?$")
-"""In TLS 1.3 a listener refuses a client's certificate after the handshake, with an alert."""
+"""Text about an alert. In TLS 1.3 a listener refuses a client's certificate after the handshake."""
 _MECHANISM = re.compile(r"SASL (\S+) mechanism handshake failed: .*supported mechanisms:\s*(.*)$")
 """The listener's mechanisms, separated by commas; none if it takes no login."""
 _NO_CERTIFICATE = "certificate required"
@@ -59,7 +59,8 @@ class Refusals:
 
 
 def _mechanism_refused(text: str) -> str:
-    """For a login that fails before the broker has seen a password; empty for any other."""
+    """A sentence about a login with a mechanism that the listener does not have; empty for any other
+    error."""
     found = _MECHANISM.search(text)
     if found is None:
         return ""

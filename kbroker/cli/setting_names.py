@@ -22,7 +22,7 @@ def known_names() -> set[str]:
 
 
 def at_next_start(names: Iterable[str]) -> set[str]:
-    """Those of these settings of a broker that a running broker only stores."""
+    """The broker settings among `names` that a running broker only stores."""
     from kbroker.config.broker import row_of
 
     return {name for name in names if (row := row_of(name)) is not None and row.at_next_start}

@@ -4,7 +4,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size(value: float | None) -> str:
-    """At most three digits, in a fitting unit; a dash for None."""
+    """An amount of bytes with at most three digits, in a fitting unit; a dash for None."""
     if value is None:
         return "-"
     unit = 0

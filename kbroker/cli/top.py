@@ -177,7 +177,7 @@ def _tables_of_the_host(sample: Mapping[str, Any]) -> Tables:
 
 
 def _cpu(process: Mapping[str, float]) -> str:
-    """With the part of it that only polls, if it does."""
+    """CPU of a process as a percentage, with the share of polling, if it polls."""
     polling = process.get("polling", 0.0)  # an earlier version does not say
     return f"{process['cpu']:.0%}" + (f", {polling:.0%} polling" if polling else "")
 

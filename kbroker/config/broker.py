@@ -126,7 +126,7 @@ class BrokerConfig(BrokerValues):
         return made, [*warnings_of(static, row_of, BROKER), *without_effect(made)]
 
     def with_dynamic(self, *, cluster: Mapping[str, str], own: Mapping[str, str]) -> "BrokerConfig":
-        """The same file under other dynamic layers. Raises ConfigError."""
+        """The configuration with new dynamic layers over the same file. Raises ConfigError."""
         return BrokerConfig(self.static, cluster, own)
 
 

@@ -17,7 +17,7 @@ PLAIN_BYTES = 1 << 20
 """Memory of one compiled expression and its automaton, for alternatives of plain texts, and of
 their prefixes."""
 MAX_BYTES = 1 << 18
-"""The same of any other."""
+"""Maximum memory of any other compiled expression and its automaton."""
 MAX_PLAIN_LENGTH = 32_767
 MAX_PLAIN_DOTS = 4096
 MAX_PREFIXES = 1500

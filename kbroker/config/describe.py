@@ -58,7 +58,7 @@ _NO_DEFAULT = frozenset({"node.id", "process.roles", "controller.listener.names"
 there."""
 
 _OF_THE_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
-"""Not settings of Kafka's broker but of its authorizer: shown when set."""
+"""Settings of Kafka's authorizer, not of its broker: shown when set."""
 
 
 def documentation(row: Setting | None) -> str | None:
@@ -206,6 +206,6 @@ def _selected(names: Iterable[str], keys: Keys) -> Iterator[str]:
 
 @lru_cache(maxsize=64)
 def _listed(names: tuple[str, ...]) -> list[str]:
-    """In the order of Kafka's map of all settings of the resource; some clients read the
-    first."""
+    """Names of settings in the order of Kafka's map of all settings of the resource: some clients
+    read only the first."""
     return map_order(names, string_hash)

@@ -118,7 +118,7 @@ def _with_chains(
 
 
 def _chain(first: "Certificate", by_subject: "dict[Name, list[Certificate]]") -> "list[Certificate]":
-    """From the certificate to its authority, as far as the store has them."""
+    """Certificates from `first` to its authority, as far as the store has them."""
     chain = [first]
     while chain[-1].issuer != chain[-1].subject:
         issuers = (one for one in by_subject.get(chain[-1].issuer, ()) if one not in chain)
@@ -150,7 +150,7 @@ def _public(holder: "Certificate | PrivateKeyTypes") -> bytes:
 
 
 def _alias(certificate: "PKCS12Certificate", number: int) -> str:
-    """In small letters, as Java has it; the number of an entry without one."""
+    """The alias of an entry in lower case, as in Java; its number if it has none."""
     return (certificate.friendly_name or b"").decode(errors="replace").lower() or str(number)
 
 

@@ -77,7 +77,7 @@ class _Shown(NamedTuple):
 
     @classmethod
     def of(cls, alias: str, chain: bytes) -> "_Shown | None":
-        """None of a chain that cannot be read."""
+        """That part of an entry with this chain; None if the chain cannot be read."""
         if (certificate := _certificate(chain)) is None:
             return None
         return cls(alias, certificate.subject, _names(certificate))

@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 
 MAX_NETWORK_PROCESSES = 63
-"""Each has a bit in a word of every partition's slot (`Slot.WAITERS`), and control has one."""
+"""Maximum: each network process has a bit in a word of every partition's slot (`Slot.WAITERS`), and
+control has one."""
 MAX_IO_WORKERS = 128
-"""Each is a process with two rings for each network process; a host has no use for more, and would
-run out of memory or descriptors at some number that no line names."""
+"""Maximum: each IO worker has two rings for each network process. A host has no use for more, and
+would run out of memory or descriptors at an unknown number."""
 MAX_THREADS = 256
 """Recovery threads of a log dir, and cleaner threads: each has a stack and counts against the
 host's limit of tasks, and beyond some number that no line names none can be started."""

@@ -19,7 +19,7 @@ from kbroker.config.setting import ConfigError
 PROVIDERS: Final = "config.providers"
 PACKAGE: Final = "org.apache.kafka.common.config.provider."
 _REFERENCE: Final = re.compile(r"\$\{([^}]*)\}?")
-"""Also one without an end, so that a text is read only once."""
+"""A reference. It also matches one without an end, so that a text is read only once."""
 MAX_BYTES: Final = 1 << 20
 
 Provider = Callable[[str, str], str]

@@ -4,6 +4,6 @@ from kbroker.config.broker import BrokerConfig
 
 
 def takes_telemetry(config: BrokerConfig) -> bool:
-    """It is enabled, and there are /metrics to show them on."""
+    """Whether the broker accepts client metrics: they are enabled, and /metrics can show them."""
     enabled = config.get_bool("kbroker.client.telemetry.enable")
     return enabled and bool(config.get_str("kbroker.http.listen"))

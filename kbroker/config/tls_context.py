@@ -34,8 +34,8 @@ from kbroker.protocol.slices import each_paced
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 DEFAULT_CIPHERS = "@SECLEVEL=2:ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES:DHE+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
-"""For TLS 1.2 without ssl.cipher.suites, those of Python as it is published. Distributions build it
-with others: Debian's takes CBC with SHA-1 and static RSA, too."""
+"""Ciphers of TLS 1.2 without ssl.cipher.suites: those of Python as it is published. Distributions
+build it with others: Debian's accepts CBC with SHA-1 and static RSA, too."""
 RDN_NAMES: Mapping[str, str] = {
     "commonName": "CN",
     "countryName": "C",

@@ -17,7 +17,7 @@ from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
 
 SHA_256, SHA_512 = (each.number for each in SCRAM_MECHANISMS.values())
 HASHES: Final = {each.number: each.hash_name for each in SCRAM_MECHANISMS.values()}
-"""By mechanism."""
+"""Number of a SCRAM mechanism -> its hash function."""
 MAX_FORMS: Final = 64
 MAX_SALT_LENGTH: Final = 1024
 _CHARACTERS: Final = (string.digits + string.ascii_lowercase).encode()
@@ -87,7 +87,7 @@ class Decoys:
         return first if place < takes_first or not takes_second else others[0]
 
     def token(self, token_id: str, mechanism: int) -> ScramCredential:
-        """The same for a delegation token. Existing tokens have this salt, too."""
+        """The decoy of a delegation token. Existing tokens have the same salt."""
         return _made(self._own("token", token_id, mechanism), mechanism, KAFKAS)
 
     def _own(self, kind: str, name: str, mechanism: int) -> bytes:

@@ -114,7 +114,7 @@ class IoWorkers:
         self._all_logs_are_open(hello.index)
 
     def _takes_calls(self, link: AsyncLink, worker: int) -> None:
-        """Its logs of internal topics are open, if not all of them."""
+        """The worker has opened its logs of internal topics, if not all of its logs."""
         self._broker.links.add_worker(worker, link)
         self._internal.add(worker)
         if len(self._internal) == self._count:

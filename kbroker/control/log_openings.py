@@ -149,8 +149,8 @@ class LogOpenings(PendingTopics):
     async def settled_topic(
         self, lock: asyncio.Lock, name: str, end_s: float | None = None
     ) -> AsyncIterator[None]:
-        """The same for one topic. end_s: None for `opened_by`. Raises REQUEST_TIMED_OUT at `end_s`,
-        without the lock."""
+        """Like `settled`, for the logs of one topic. end_s: None for `opened_by`. Raises
+        REQUEST_TIMED_OUT at `end_s`, without the lock."""
         end_s = opened_by() if end_s is None else end_s
         while True:
             if await self.still_pending([name], end_s):

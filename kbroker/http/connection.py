@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 IDLE_S = 60.0
 BODY_S = 30.0
-"""Within this time a body arrives whole: until then it takes memory, and may hold a turn."""
+"""Maximum time for a body to arrive: until then it takes memory, and may hold a turn."""
 PIECE_BYTES = 1 << 16
 LINGER_S = 2.0
 MAX_LINGER_BYTES = 16 << 20

@@ -43,7 +43,7 @@ MAX_UNCOMMITTED = 5000
 it is no longer among twice as many: it is not lost and read again as lags change."""
 WINDOW_S = 300.0
 SCRAPED_S = 120.0
-"""After this time without a scrape nothing is read."""
+"""Time without a scrape after which no logs are read."""
 OPEN_FILES = 64
 
 Key = tuple[str, str, int]
@@ -166,8 +166,8 @@ class GroupProgress:
                 break
 
     def _next(self, lagging: Iterable[Lagging]) -> list[Lagging]:
-        """Those with the next keys after the last one that was read. Their lags, and places that
-        are new or have no more lag, do not affect the turn of the others."""
+        """The next MAX_PARTITIONS lagging partitions in order of keys, after the last one that was
+        read. New ones, and those without lag, do not affect the turn of the others."""
         ordered = sorted(lagging, key=itemgetter(0))
         first = 0 if self._last is None else bisect_right(ordered, self._last, key=itemgetter(0))
         return (ordered[first:] + ordered[:first])[:MAX_PARTITIONS]

@@ -217,7 +217,7 @@ def _lags(
 
 
 def _kept(groups: Sequence[GroupSummary], ranges: LogRanges, shown: AbstractSet[Place]) -> list[Row]:
-    """Those of the places that count without a committed offset."""
+    """Rows of shown partitions without a committed offset, which count from their log start."""
     by_id = {group.group_id: group for group in groups}
     rows = []
     for labels in shown:

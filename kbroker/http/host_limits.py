@@ -24,7 +24,7 @@ class HostLimits:
         self._known: tuple[object, Mapping[str, float]] = (None, NONE)
 
     def speeds(self) -> Mapping[str, float]:
-        """By the names of SPEEDS; empty without a file."""
+        """Measured speeds by the names of SPEEDS; empty without a file."""
         if not self._file:
             return NONE
         try:

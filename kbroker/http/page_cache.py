@@ -30,7 +30,7 @@ READ_BEFORE_OTHER = 8
 """After this number of partitions with readers, one without is sampled: these are reached even if a
 second is never enough for all partitions with readers."""
 MAX_SAMPLING_S = 1.0
-"""After this time the rest waits for the next refresh."""
+"""Maximum time of a refresh; partitions that are left are sampled by the next one."""
 REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
 
 
@@ -103,7 +103,7 @@ class PageCache:
         return self.works
 
     def _note_reads(self, directory: Directory, lagging: Collection[str], now_s: float) -> None:
-        """Those whose counter of fetches has moved since the last refresh are read."""
+        """Note the time for partitions with fetches since the last refresh, and for lagging ones."""
         slots = directory.slots
         fetches = sum((counters[slots, Counter.FETCHES] for counters in self._shared.counters), _zeros(slots))
         for row in np.flatnonzero(fetches != self._fetches[slots]).tolist():

@@ -65,9 +65,9 @@ def _counted(shared: Shared, slots: Words) -> Words:
 
 
 class Replicas(Struct, frozen=True):
-    """By partition: the numbers of all replicas, of in-sync replicas, of those that
-    min.insync.replicas asks for (as KIP-966 counts: of fewer replicas, all), and of in-sync
-    replicas that serve (0 if the partition is offline)."""
+    """A number for each partition. count: of all replicas. in_sync: of in-sync replicas. minimum:
+    of those that min.insync.replicas requires (KIP-966: at most all). serving: of in-sync replicas
+    that serve (0 if the partition is offline)."""
 
     count: Words
     in_sync: Words
@@ -108,7 +108,8 @@ def degraded(shared: Shared, directory: Directory) -> list[str]:
 
 
 def _busiest(counters: Words, max_rows: int, first: NDArray[np.bool_] | None = None) -> list[int]:
-    """At most so many rows, in their original order. first: rows that are chosen first."""
+    """The `max_rows` rows with the most traffic, in their original order. first: rows that are
+    preferred."""
     if len(counters) <= max_rows:
         return list(range(len(counters)))
     traffic = counters[:, Counter.BYTES_IN] + counters[:, Counter.BYTES_OUT]

@@ -24,7 +24,8 @@ class SegmentBytes:
         self._known: dict[tuple[str, int], Ahead] = {}
 
     def ahead(self, folder: str, bases: Sequence[int], first: int, position: int) -> Ahead:
-        """From a position of the segment `first`. bases: of the log, ascending. Raises OSError."""
+        """Bytes from a position of the segment `first` to the log's end. bases: base offsets of the
+        log's segments, ascending. Raises OSError."""
         later = [self._whole(folder, base) for base in bases if base > first]
         found = sampled(folder, first, position)
         return Ahead(

@@ -43,7 +43,7 @@ class Slot(Struct, eq=False):
     probes_only: bool = False
 
     def work(self, busy: bool, now_s: float) -> None:
-        """Its request has arrived, or its answer is sent."""
+        """busy: a request has arrived; else its answer is sent."""
         if not busy:
             self.idle_since_s = now_s
         elif now_s - self.idle_since_s > BREAK_S or not self.has_worked:
@@ -52,12 +52,12 @@ class Slot(Struct, eq=False):
         self.busy = busy
 
     def is_new(self, now_s: float) -> bool:
-        """Its first request may still be on its way."""
+        """Whether its first request may still arrive."""
         return not self.has_worked and now_s - self.idle_since_s < FIRST_REQUEST_S
 
     @property
     def since_s(self) -> float:
-        """Since when it is busy, or idle."""
+        """Monotonic time since which the connection is busy, or idle."""
         return self.busy_since_s if self.busy else self.idle_since_s
 
 
@@ -86,8 +86,8 @@ class Slots:
             self._slots.pop(connection, None)
 
     def work(self, connection: socket.socket, busy: bool) -> bool:
-        """Its request has arrived, or its answer is sent. Returns whether it may only send
-        probes."""
+        """busy: a request has arrived; else its answer is sent. Returns whether the connection may
+        only send probes."""
         with self._lock:
             slot = self._slots.get(connection)
             if slot is None:

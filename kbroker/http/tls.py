@@ -31,7 +31,7 @@ class HttpTls:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "HttpTls | None":
-        """By the settings; None: plain HTTP. Raises TlsError."""
+        """TLS as the settings configure it; None for plain HTTP. Raises TlsError."""
         listener = config.get_str(LISTENER)
         return cls(config, listener) if listener else None
 

@@ -13,9 +13,9 @@ from kbroker.metrics import layout as ml
 from kbroker.metrics.slots import bind
 
 TURN_NS: Final = 50_000
-"""Of one call; then timers, control and the ends of syncs have a turn."""
+"""Maximum time of one call; then timers, control and finished syncs have a turn."""
 WITH_REPLICAS_NS: Final = 2_000
-"""The same while there are replicas, whose work is no entry of a ring."""
+"""Maximum time of one call while there are replicas, whose work does not come through a ring."""
 GAP_NS: Final = 20_000
 """CPU time between two calls; more of it was other work."""
 POLLED = bind("kbroker_polling_seconds_total")
@@ -30,11 +30,11 @@ class BusyPoll:
         self._words = drain.metrics.words
         self._last_work_ns = 0
         self._ended: tuple[int, int, int] | None = None
-        """When the last call ended without an entry: the time, the thread's CPU time, and what was
-        counted as idle."""
+        """End of the last call, if it found no entry: time, CPU time of the thread, and the ns that
+        were counted as idle."""
 
     def worked(self) -> None:
-        """There was work since the last call of `poll`."""
+        """Note that there was work since the last call of `poll`."""
         self._last_work_ns = time.monotonic_ns()
         self._ended = None
 
@@ -56,7 +56,7 @@ class BusyPoll:
         self._ended = None if found else (ended, ended_cpu, int(words[ml.IDLE_NS]))
 
     def _began(self) -> tuple[int, int, int]:
-        """From when on polling counts: the time, the CPU time, and how much of it already counts as
+        """Begin of the polling that counts: time, CPU time, and the ns that already count as
         idle."""
         now, cpu = time.monotonic_ns(), time.thread_time_ns()
         if self._ended is None or cpu - self._ended[1] >= GAP_NS:

@@ -61,8 +61,8 @@ class Durability:
         self._commit = GroupCommit(time.monotonic_ns)
         drain.env[Environment.SYNC_RESULTS] = self._commit.fileno()
         self._left: dict[int, str] = {}
-        """By slot, the folder that a sync in progress began in, if the log has left it since for
-        another log dir."""
+        """Slot -> the folder in which a sync in progress began, if the log has moved to another log
+        dir since."""
         self._answers = LateAnswers(drain.complete)
         self._postponed = set[int]()  # slots whose syncs found no descriptors
         self._synced = synced

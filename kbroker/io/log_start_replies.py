@@ -12,8 +12,8 @@ from kbroker.protocol.errors import KafkaError
 
 
 class Calls(Struct):
-    """Those of one log dir. advanced: slots whose log starts are to be written. waiting: slots and
-    replies of the next write; being_written: of the one in progress."""
+    """Calls of one log dir. advanced: slots whose log starts are to be written. waiting: slots and
+    replies of the next write. being_written: slots and replies of the write in progress."""
 
     advanced: set[int] = field(default_factory=set)
     waiting: list[tuple[int, Reply]] = field(default_factory=list)

@@ -174,7 +174,7 @@ class Openings:
         self._load(opening, trusted)
 
     def _load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
-        """In a thread: nothing shared is touched."""
+        """Load one log. Runs in a thread, and touches nothing that threads share."""
         message, key = opening.message, opening.key
         began = time.monotonic_ns()
         try:

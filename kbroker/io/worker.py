@@ -324,7 +324,7 @@ class Worker:
 
 
 class DrainWithCrashPoints(Drain):
-    """Its crash points count the calls that append something."""
+    """A drain with crash points, for tests. They count the calls that append something."""
 
     def bind(self) -> None:
         super().bind()

@@ -22,7 +22,8 @@ _KNOCK: Final = b"link"
 
 
 class ControlSockets(Struct, frozen=True):
-    """Both ends, made by the parent. listener: of control. connector: of all other processes."""
+    """Sockets of control's links, made by the parent. listener: for control. connector: for all
+    other processes."""
 
     listener: socket.socket
     connector: socket.socket

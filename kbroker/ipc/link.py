@@ -277,7 +277,7 @@ class PolledLink:
         self._reader = FrameReader(lambda call_id: self._calls.pop(call_id, None))
 
     def fileno(self) -> int:
-        """For epoll."""
+        """The socket's descriptor, for epoll."""
         return self.socket.fileno()
 
     def receive(self) -> list[tuple[int, Any]]:

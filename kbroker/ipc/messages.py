@@ -101,7 +101,7 @@ class VerifyTransaction(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ScramMechanism(NamedTuple):
-    """Its number in Kafka's requests, and the name of its hash function."""
+    """A SCRAM mechanism. number: in Kafka's requests. hash_name: its hash function for hashlib."""
 
     number: int
     hash_name: str

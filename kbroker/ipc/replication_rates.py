@@ -23,7 +23,7 @@ class ReplicationRates:
         self._bytes = shared.replication_bytes
 
     def set(self, site: int, side: int, bytes_per_second: int | None) -> None:
-        """None: no limit."""
+        """Set a limit; None for no limit."""
         self._rates[site, side] = 0 if bytes_per_second is None else bytes_per_second + 1
 
     def rate(self, site: int, side: int) -> int | None:

@@ -28,7 +28,7 @@ class Strategy(IntEnum):
 
 
 STRATEGIES: Final = dict(zip(SUBJECTS, Strategy, strict=True))
-"""By the Java class that the settings name."""
+"""Java class of the settings -> strategy."""
 
 
 class SchemaRules(NamedTuple):

@@ -66,7 +66,7 @@ class Region:
         return np.frombuffer(self.map, np.int64, count).reshape(shape)
 
     def rows(self, row: RowType, count: int, first: int = 0) -> Words:
-        """So many rows of a table; first: byte at which they begin."""
+        """`count` rows of a table. first: byte at which they begin."""
         words = np.frombuffer(self.map, np.int64, count * row.WORDS, first)
         return row.declared(words.reshape(count, row.WORDS))
 

@@ -123,7 +123,7 @@ _encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 
 def reply_decoder(call: Any) -> Decoder:
-    """For the value of the reply to this call."""
+    """The decoder of the value of the reply to this call."""
     return _DECODERS[type(call.body if isinstance(call, clm.AskWorker) else call)]
 
 

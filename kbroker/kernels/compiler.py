@@ -112,7 +112,7 @@ class Part(dispatcher.Dispatcher):
         self.overloads[tuple(result.signature.args)] = result._replace(entry_point=key)
 
     def compile(self, signature: Any) -> Any:
-        """As in numba, without its timers; or take what another process has compiled."""
+        """Compile as numba does, without its timers, or take what another process has compiled."""
         arguments, _ = sigutils.normalize_signature(signature)
         if (known := self.overloads.get(tuple(arguments))) is not None:
             return known.entry_point
@@ -136,7 +136,7 @@ class Part(dispatcher.Dispatcher):
         return found
 
     def get_call_template(self, arguments: Any, named: Any) -> Any:
-        """As in numba, for the types of constants instead of the constants."""
+        """The template that numba finds, for the types of constants instead of the constants."""
         plain = tuple(unliteral(one) for one in arguments)
         return super().get_call_template(plain, {name: unliteral(one) for name, one in named.items()})
 
@@ -169,6 +169,6 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 
 
 def use_kernel_libraries() -> None:
-    """From now on this process's functions are compiled as described above."""
+    """Let numba compile this process's functions as the module's docstring describes."""
     frontend.install()
     cpu_target.target_context.codegen()._library_class = KernelLibrary

@@ -111,7 +111,7 @@ class Exchange:
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[None]:
-        """While only this process compiles what has this name."""
+        """A block in which only this process compiles the part with this name."""
         file = os.open(self._folder / f"{_digest(name.encode())}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

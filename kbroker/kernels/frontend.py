@@ -66,7 +66,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
 @functools.cache
 def install() -> None:
-    """From now on, in this process."""
+    """Use the changes of this module in this process."""
     targetconfig.TargetConfig.__eq__ = _equal
     targetconfig.TargetConfig.__hash__ = _hash
     ir.Inst._rec_list_vars = _variables
@@ -79,7 +79,7 @@ def install() -> None:
 
 
 def take_numbers(code: Any) -> None:
-    """In a function's byte code (numba's `ByteCode`): a number of a class of constants or of a
+    """Change a function's byte code (numba's `ByteCode`): a number of a class of constants or of a
     module becomes a literal, and caches, which CPython's interpreter fills, are left out.
 
     numba takes three of its own statements and two variables for `Class.NAME`, in each of its
@@ -124,7 +124,7 @@ def _equal(own: Any, other: object) -> Any:
 
 
 def _hash(own: Any) -> int:
-    """As numba's, of the names of the options: it says the kind of options and no more."""
+    """numba's hash, which depends on the kind of options only."""
     return hash(type(own))
 
 

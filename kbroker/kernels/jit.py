@@ -84,8 +84,8 @@ def inlined(function: F) -> F:
 
 
 def intrinsic(plain_function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As numba.extending.intrinsic: code for LLVM, written where kernels call the function.
-    plain_function: what plain kernels call instead."""
+    """numba.extending.intrinsic: LLVM code in place of calls of the function. plain_function: plain
+    kernels call it instead."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if PLAIN:

@@ -80,7 +80,7 @@ def wrapped(typingctx, value):
 
 @intrinsic(twins.unsigned)
 def unsigned(typingctx, value):
-    """The same 64 bits as a uint64, for arithmetic that shifts zeros in."""
+    """The 64 bits as a uint64, for arithmetic that shifts zeros in."""
 
     def codegen(context, builder, signature, args):
         return args[0]

@@ -135,8 +135,8 @@ class RowType(Constants):
         return next((one for one in cls if one.number <= number < one.number + one.count), None)
 
     def table(cls, rows: int, *, writer: str = "") -> NDArray[np.int64]:
-        """So many rows of zeros: ``table[number, Class.FIELD]`` is a word. writer: of a copy that
-        its owner keeps."""
+        """`rows` rows of zeros: ``table[number, Class.FIELD]`` is a word. writer: the owner of a
+        private copy."""
         return cls.declared(np.zeros((rows, cls.WORDS), np.int64), writer)
 
     def row(cls, *, writer: str = "") -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from kbroker.parent_death import signal_on_parent_death
 PACKAGE = Path(cache.__file__).parent.parent
 LINE_INTERVAL_S = 4.0
 REDRAW_INTERVAL_S = 0.25
-"""On a terminal, where the bar is redrawn in place."""
+"""Time between two bars on a terminal, where the bar is redrawn in place."""
 BAR = 30
 OPTIMISING = 0.15
 FUNCTION = 255

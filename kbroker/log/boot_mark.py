@@ -56,7 +56,7 @@ def remove(log_dir: str) -> None:
 
 
 def _mark(log_dir: str) -> bytes | None:
-    """None if the kernel's run is not known."""
+    """The mark of the host's present boot; None if the boot is unknown."""
     try:
         boot_id = BOOT_ID.read_text().strip()
     except OSError:

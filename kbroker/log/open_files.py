@@ -52,8 +52,8 @@ class OpenFiles:
         self.capacity = default_capacity() if capacity is None else capacity
         self._files: OrderedDict[Key, OpenFile] = OrderedDict()
         self._by_key: WeakValueDictionary[Key, OpenFile] = WeakValueDictionary()
-        """Those, and the ones that left the cache while an answer was being sent. Clients that read
-        more files than it holds, and no answers, would else have the same files open many times."""
+        """Files of the cache, and files that left it while an answer was being sent. A client that
+        reads many files, and no answers, would else have the same files open many times."""
         self._alive: WeakSet[OpenFile] = WeakSet()
 
     def get(self, folder: str, base_offset: int, suffix: str) -> OpenFile:

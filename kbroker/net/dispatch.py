@@ -211,7 +211,7 @@ class Dispatch:
         return self.fetches.reads.source(fd)
 
     def divide_descriptors(self) -> None:
-        """There are more connections: close cached files if they leave too few descriptors."""
+        """Close cached files if more connections need their descriptors."""
         self.fetches.divide_descriptors()
 
     def on_read_ahead(self, token: int) -> None:

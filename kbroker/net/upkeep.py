@@ -53,7 +53,7 @@ class Upkeep:
         )
 
     def _log_requests(self) -> None:
-        """Of slow requests, and of the audit log."""
+        """Write the logs of slow requests and of the audit, if they are due."""
         if self._process.counts.slow.on:
             self._process.counts.slow.tick(self._process.connections)
         self._process.access.audit.tick()

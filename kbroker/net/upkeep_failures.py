@@ -13,7 +13,7 @@ REPORT_S: Final = 60.0
 
 
 class _Failures(Struct):
-    """Of one part of the work. count: since the report at reported_s."""
+    """Failures of one part of the upkeep. count: since the report at reported_s."""
 
     last_s: float
     reported_s: float

@@ -5,7 +5,7 @@ from typing import Final
 
 MAX_EPOCH: Final = 2**31 - 1
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
-"""It cannot be bumped."""
+"""The last epoch of a producer id: it cannot be bumped."""
 
 
 def next_epoch(epoch: int) -> int:

@@ -252,7 +252,7 @@ class Table(Generic[K, V]):
         self._part(key)[key] = value
 
     def get(self, key: K) -> V | None:
-        """As of a dict."""
+        """The value of a key, or None."""
         return self._part(key).get(key)
 
     def setdefault(self, key: K, make: Callable[[], V]) -> V:

@@ -61,7 +61,7 @@ class Child(Struct):
 
     @property
     def name(self) -> str:
-        """For log lines."""
+        """Role and number, for log lines."""
         return f"{self.role.name} {self.index}"
 
     @property

@@ -43,7 +43,7 @@ class HttpListeners:
         self.registry = listen(self._address(REGISTRY_LISTEN), REGISTRY_LISTEN)
 
     def sockets(self) -> list[socket.socket]:
-        """Those that are open."""
+        """The open sockets."""
         return [each for each in (self.metrics, self.registry) if each is not None]
 
     def close(self) -> None:

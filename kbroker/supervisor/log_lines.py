@@ -37,7 +37,8 @@ class Line(logging.Formatter):
 
 
 class JsonLine(logging.Formatter):
-    """The same as a JSON object in one line, with the traceback as a member; for log collectors."""
+    """Formats a record as a JSON object in one line, with the traceback as a member, for log
+    collectors."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""

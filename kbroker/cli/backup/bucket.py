@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 8 << 20
 _INSTANCE: Final = "http://169.254.169.254/"
-"""Without credentials the library asks this address for them, on every host."""
+"""Metadata service of a cloud. The library requests credentials from it if none are configured, on
+every host."""
 _NO_ANSWER: Final = re.compile(r"Error performing [A-Z]+ (\S+) in .* - HTTP error: ")
 """The library's text about a request without an HTTP answer: no connection, or none in time."""
 _OBJECT: Final = re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{64}")
@@ -74,7 +75,8 @@ class Bucket:
     # --- objects ---------------------------------------------------------------------------------------
 
     def known(self, key: str, size: int) -> str | None:
-        """As of the start of this command."""
+        """SHA-256 of a segment that an earlier backup stored, by its key and size; None if it is not
+        in the bucket. As of the start of this command."""
         sha256 = self._known.get(key)
         return sha256 if sha256 is not None and self._held.get(sha256) == size else None
 

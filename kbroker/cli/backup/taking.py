@@ -55,7 +55,8 @@ def take(
 
 
 def _identity(log_dir: str, cluster_id: str) -> MetaProperties:
-    """Whose log dir it is. Raises CommandFailed unless it is of the broker that answered."""
+    """meta.properties of a log dir. Raises CommandFailed if it belongs to another cluster than that
+    of the connected broker."""
     try:
         found = read(log_dir)
     except MetaPropertiesError as error:

@@ -19,7 +19,8 @@ from kbroker.parent_death import signal_on_parent_death
 
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 OFFSETS_TOPIC = "mm2-offsets.source.internal"
-"""At the target: the progress of each partition's copy. A later run continues from there."""
+"""Topic at the target that holds the progress of each partition's copy. A later run continues from
+it."""
 HEARTBEATS = "heartbeats"
 OWN_TOPICS = (
     OFFSETS_TOPIC,

@@ -19,7 +19,8 @@ from kbroker.protocol.slices import paced
 MAX_ANSWERED: Final = 10 * MAX_CHANGES
 """The ACLs of all filters of one answer: filters may select the same ones again and again."""
 ACLS_AT_ONCE: Final = 256
-"""In one image: a network process applies it in a millisecond or two, between requests."""
+"""Maximum of ACLs in one image: a network process applies it in a millisecond or two, between
+requests."""
 ANY_NAMES: Final = {1: "ANY"}
 
 

@@ -26,7 +26,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.slices import Table, paced
 
 ENTITIES_AT_ONCE: Final = 256
-"""In one image: a network process applies it in a millisecond or two, between requests."""
+"""Maximum of entities in one image: a network process applies it in a millisecond or two, between
+requests."""
 Operations = Sequence[tuple[str, float | None]]
 """(key, new value), None to remove."""
 

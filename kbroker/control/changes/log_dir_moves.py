@@ -68,7 +68,8 @@ class LogDirMoves:
         self._greetings: Counter[int] = Counter()  # by worker
         self._storing: dict[int, asyncio.Event] = {}  # by slot
         self._steps: dict[tuple[int, int], asyncio.Task[None]] = {}
-        """By key, the begin or the end of a move that the IO worker has not answered yet."""
+        """(slot, generation) -> task of a move's begin or end that the IO worker has not answered
+        yet."""
         self._late = Background(log, "a log dir move could not be resumed or ended")
         broker.listeners.opened_late.append(self._opened_late)
 

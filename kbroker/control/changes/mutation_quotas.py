@@ -76,8 +76,8 @@ class MutationQuota:
         self.throttle_ms = 0
 
     def record(self, partitions: int) -> None:
-        """So many partitions are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if the quota
-        is strict."""
+        """Count partitions that are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if the
+        quota is strict."""
         if self._bound is None:
             return
         bucket = self._quotas.bucket(self._bound, time.monotonic())

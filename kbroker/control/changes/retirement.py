@@ -112,8 +112,8 @@ def retire_all(
 
 
 def _synced(places: Mapping[Deletion, Collection[str]]) -> list[Deletion]:
-    """Those whose log dirs could be synced. A folder that is not there may have been renamed by an
-    IO worker that died before its sync, and would be adopted after a power cut."""
+    """The deletions whose log dirs could be synced. A missing folder may have been renamed by an IO
+    worker that died before its sync, and would be adopted after a power cut."""
     unsynced = set()
     for log_dir in {log_dir for log_dirs in places.values() for log_dir in log_dirs}:
         try:

@@ -196,7 +196,7 @@ def new_topic_id() -> bytes:
 
 
 def sites_open(broker: Broker) -> dict[int, list[str]]:
-    """By node id: the directories of each site that take new replicas."""
+    """Node id -> the log dirs of that site that accept new replicas."""
     usable = set(broker.dirs_for_new_partitions())
     return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.nodes.sites}
 

@@ -86,7 +86,7 @@ class Gathering:
             self._flush(gathered.partition.index)
 
     def _flush(self, index: int) -> None:
-        """At once: while this paused, later records of the same operations' keys could be sent
+        """Submit the records without pausing: else later records of the same keys could be sent
         first."""
         at_once(partial(self._submit, self._open.pop(index)))
 

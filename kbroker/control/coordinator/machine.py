@@ -91,7 +91,7 @@ class Timers(Protocol):
         """Run the operation after delay_ms, in turn with the key's other operations."""
 
     def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
-        """The same, but a running timer is not changed."""
+        """Like `schedule`, but a running timer is not changed."""
 
     def renew(self, name: str, delay_ms: int) -> bool:
         """As `schedule` with the timer's own operation; False when it must be scheduled."""

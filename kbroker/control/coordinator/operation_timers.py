@@ -39,7 +39,7 @@ class OperationTimers:
         self._wheel.schedule(name, delay_ms, partial(self._fire, name, key, operation))
 
     def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
-        """The same, but a timer that runs, or whose operation waits for its turn, stays."""
+        """Like `schedule`, but a timer that runs, or whose operation waits for its turn, stays."""
         if name not in self._wheel and name not in self._fired:
             self.schedule(name, delay_ms, key, operation)
 

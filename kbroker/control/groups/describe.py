@@ -53,7 +53,7 @@ def describe_group(table: GroupTable, group_id: str, api_version: int) -> Descri
 
 
 def _member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember:
-    """Only a stable group's metadata is shown."""
+    """A member in the answer. protocol: of a stable group; None hides the metadata."""
     answer = DescribedGroupMember(member.member_id, member.instance_id, member.client_id, member.client_host)
     answer.member_assignment = member.assignment
     if protocol is not None:

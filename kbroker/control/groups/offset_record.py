@@ -17,7 +17,7 @@ from kbroker.protocol.record_types import decode_record, encode_value
 from kbroker.protocol.schema import ZERO_UUID, ProtocolError
 
 VALUE_VERSION_WITH_EXPIRY: Final = 1
-"""Only commits of OffsetCommit v2-4 with a retention of their own are written in this version."""
+"""Version of the value for commits of OffsetCommit v2-4 with their own retention."""
 
 KEY_TYPE: Final = b"\0\1"
 _V4: Final = b"\0\4"

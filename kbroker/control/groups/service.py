@@ -106,8 +106,8 @@ class GroupService:
             yield from repeat(group_id, steps(group_id, self.shard.table.offsets.count_of(group_id)))
 
     def _expiry_of(self, group_id: str) -> Operation | None:
-        """None for a group without expired offsets, as most groups are. If a group has very many
-        offsets, the operation checks them, in slices."""
+        """The operation that expires offsets of a group; None for a group without expired offsets.
+        If a group has very many offsets, the operation checks them, in slices."""
         if group_id in self._expired or (
             self.shard.table.offsets.count_of(group_id) <= FEW_OFFSETS
             and not self.shard.expire_offsets(group_id, self._broker.now_ms()).records

@@ -231,7 +231,7 @@ class GroupShard:
         return self._share.has_topic(group_id, topic_id)
 
     def shared_topic_deleted(self, group_id: str, topic_id: bytes) -> Outcome:
-        """To be run for each group that `shares_topic` when the topic has been deleted."""
+        """A topic has been deleted. Called for each group that `shares_topic`."""
         return self._share.topic_deleted(group_id, topic_id)
 
     def describe_share_group(self, group_id: str) -> DescribedShareGroup:
@@ -290,8 +290,8 @@ class GroupShard:
     def partitions_deleted(
         self, group_id: str, partitions: list[tuple[str, int]], topic_id: bytes
     ) -> Outcome:
-        """To be run for each group that `has_offsets_of` a topic when (topic, partition) pairs of
-        it have been deleted."""
+        """(topic, partition) pairs of a topic have been deleted. Called for each group that
+        `has_offsets_of` it."""
         return offset_expiration.delete_offsets_of_partitions(self.table, group_id, partitions, topic_id)
 
     # --- groups of any type

@@ -40,7 +40,7 @@ def send_summaries(services: Services, link: AsyncLink, call_id: int) -> None:
 
 
 def existing(view: TopicView, names: Collection[str]) -> list[str]:
-    """Those of the names that are topics: clients may subscribe to very many that are not."""
+    """The names of existing topics among `names`. Clients may subscribe to very many others."""
     if len(names) <= FEW:
         return [name for name in paced(names) if view.id_of(name) is not None]
     return [name for name in paced(view.names()) if name in names]

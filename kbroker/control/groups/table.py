@@ -22,7 +22,7 @@ LARGE_BYTES: Final = 8 << 10
 MAX_LARGE_BYTES: Final = 256 << 20
 """Maximum of the metadata of members that have more than LARGE_BYTES each."""
 SWEEP_MS: Final = 1000
-"""Between two searches for members that have gone."""
+"""Time between two searches for members that have left, in ms."""
 
 
 class PendingMembers:
@@ -127,8 +127,8 @@ class GroupTable:
                 del self._closed[group_id]
 
     def check_open(self, group_id: str) -> None:
-        """Before a member joins. Raises COORDINATOR_LOAD_IN_PROGRESS: clients repeat the
-        request."""
+        """Check before a member joins. Raises COORDINATOR_LOAD_IN_PROGRESS, after which clients
+        repeat the request."""
         if group_id in self._closed:
             text = f"The states of group {group_id} are being changed."
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)

@@ -90,7 +90,7 @@ class Appender:
         ]
         self._pushed = [0] * len(self._workers)
         self._left: dict[int, deque[Space]] = {}
-        """By IO worker, the batches of a dead predecessor that it has not taken."""
+        """IO worker -> batches of its dead predecessor that it has not taken yet."""
         self._to_wake: set[int] = set()
         self.slot_listeners: list[Callable[[int], None]] = []
         self._out = AppendEntry.table(TAKEN_AT_ONCE)

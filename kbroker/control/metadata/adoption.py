@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 FEW_GAPS = 10
-"""So many partitions without a log have a line in the log each."""
+"""Maximum of partitions without a log that are logged one by one."""
 
 
 class FoundPartition(Struct, frozen=True):

@@ -33,8 +33,8 @@ def factor_note(topic: str, requested: int, given: int) -> str:
 
 
 def min_isr_note(topic: str, configs: Mapping[str, str], replicas: int) -> str:
-    """For the log and the answer: a topic's own min.insync.replicas cannot be reached; empty when
-    it can.
+    """A note for the log and the answer if a topic's own min.insync.replicas exceeds its number of
+    replicas; else empty.
 
     The value is kept, for a cluster that the topic may move to: a partition with fewer replicas
     needs all of these.
@@ -46,8 +46,8 @@ def min_isr_note(topic: str, configs: Mapping[str, str], replicas: int) -> str:
 
 
 def broker_min_isr_note(config: BrokerConfig, sites: int) -> str:
-    """For the log at the start and after a change: of the default of all topics; empty when it can
-    be reached."""
+    """A note for the log, at the start and after a change, if the broker's min.insync.replicas
+    exceeds the number of sites; else empty."""
     requested = config.get_int(_MIN_ISR)
     if requested <= sites or not config.get_bool(CLAMP):
         return ""

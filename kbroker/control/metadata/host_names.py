@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 DEADLINE_S: Final = 5.0
-"""For all names of one caller."""
+"""Maximum time to resolve all names of one caller."""
 THREADS: Final = 2
 """A resolver that does not answer keeps its thread; other work has threads of its own."""
 

@@ -49,7 +49,7 @@ def _slots_of(replicas: Sequence[Replica]) -> int | NDArray[np.int64]:
 
 
 def _values(numbers: list[int]) -> int | NDArray[np.int64]:
-    """For one row or many of a table; NumPy takes a number faster than an array of one."""
+    """Index of one row or many of a table: NumPy takes a number faster than an array of one."""
     return numbers[0] if len(numbers) == 1 else np.array(numbers, np.int64)
 
 

@@ -53,7 +53,7 @@ MAX_RECORDS_PER_REQUEST = 10_000
 one operation."""
 
 Sites = Mapping[int, Sequence[str]]
-"""By node id: the log directories of a site that take new replicas."""
+"""Node id -> the log dirs of that site that accept new replicas."""
 
 
 def plan_topic(spec: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites: Sites) -> TopicPlan:

@@ -20,8 +20,9 @@ def electable(partition: Partition, there: Callable[[Replica], bool], unclean: b
 
 
 def choose_leaders(broker: Broker) -> list[Partition]:
-    """At the start of a run: the preferred leader where it is in sync and its directory is there.
-    The partitions that have another leader now; the new run has a new leader epoch anyway."""
+    """Elect leaders at the start of a run: the preferred leader, if it is in sync and its log dir is
+    online. Returns the partitions whose leader has changed. Their leader epochs stay: a new run has
+    incremented them already."""
     changed = []
     for partition in broker.catalogue.partitions():
         if not partition.replicated:

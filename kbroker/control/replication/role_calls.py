@@ -47,8 +47,7 @@ class RoleCalls:
         self._unconfirmed.update((p.slot, p.generation) for p in partitions)
 
     def take_unconfirmed(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Those of the partitions with a role that a worker has not confirmed; each is returned
-        once."""
+        """The partitions whose role an IO worker has not confirmed; each is returned once."""
         if not self._unconfirmed:
             return []
         keys, self._unconfirmed = self._unconfirmed, set()

@@ -5,8 +5,8 @@ from kbroker.ipc.messages import Follow, Lead
 
 
 def role_of(partition: Partition, replica: Replica, min_insync_replicas: int) -> Lead | Follow | None:
-    """None for the only replica of a partition. A follower of a partition without leader waits for
-    one."""
+    """A replica's role; None for the only replica of a partition. A follower of a partition without
+    a leader waits for one."""
     if not partition.replicated:
         return None
     leader = partition.leader

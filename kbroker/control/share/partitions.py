@@ -32,7 +32,8 @@ from kbroker.protocol.slices import paced
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 30.0
-"""Between attempts to write dead letters, as in Kafka, and that states of new partitions exist."""
+"""Pauses between attempts: to write dead letters, as in Kafka, and to find the states of new
+partitions."""
 
 
 class SharePartitions:

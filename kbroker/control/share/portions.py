@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from kbroker.control.share.ranges import Range
 
 NEW = -1
-"""In place of a portion's number: records that were never delivered."""
+"""Stands for a portion's number: records that were never delivered."""
 
 
 class Portions:

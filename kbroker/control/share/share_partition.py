@@ -212,8 +212,8 @@ class SharePartition:
         return bool(late)
 
     def pause_retries(self, limits: Limits, now_ms: int) -> None:
-        """After a restart, in which deadlines are lost: records that were delivered before pause
-        again."""
+        """Restart the pauses of records that were delivered before: a restart loses their
+        deadlines."""
         for each in [each for each in self._in_flight if each.state is AVAILABLE]:
             if retry_at := limits.retry_at(each.delivery_count, now_ms):
                 self._in_flight.hold_until(retry_at, [each])

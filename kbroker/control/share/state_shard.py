@@ -27,7 +27,8 @@ _LARGEST_COUNT = 2**31 - 1
 NOT_STARTED = -1
 """Start offset of a state that no member has read yet, as Kafka initializes it."""
 _NOT_COUNTED = -1
-"""In records of earlier versions, and, as in Kafka, of partitions without a start offset."""
+"""Delivery-complete count of records of earlier versions, and, as in Kafka, of partitions without a
+start offset."""
 
 
 class ShareKey(NamedTuple):

@@ -76,7 +76,7 @@ class StoreCopies:
         return next(iter(self._copies.values())).store
 
     def complete(self) -> None:
-        """At start, before anything else runs: write all other copies again. Blocks."""
+        """Write all other copies again, at start, before anything else runs. Blocks."""
         first = self.first
         missing = [log_dir for log_dir in self._required() if log_dir not in self._copies]
         first.put_copies([*self._copies, *missing])

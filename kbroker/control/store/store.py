@@ -287,7 +287,7 @@ class Store:
             self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
 
     def advance_leader_epochs(self, count: int = 1, kept_in: Collection[str] = ()) -> None:
-        """In a new run leader epochs are incremented, except for single replicas in the log dirs
+        """Increment leader epochs for a new run, except for single replicas in the log dirs
         `kept_in`."""
         with self._transaction() as db:
             db.execute(

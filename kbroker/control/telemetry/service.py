@@ -30,7 +30,7 @@ RESERVED: Final = (ZERO, bytes(15) + b"\1")
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """Codecs that clients may use, in order of preference; uncompressed payloads are accepted, too."""
 ASK_AGAIN: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-"""After these errors a client asks for its subscription at once."""
+"""Errors after which a client requests its subscription at once."""
 MAX_TEXT: Final = 255
 """Maximum of characters that are used of each text by which a client describes itself."""
 PIECE_BYTES: Final = 1 << 14

@@ -161,8 +161,8 @@ class PendingMarkers(Struct, eq=False):
 
 
 class Wait:
-    """For the end of an order, but not longer than a timeout; `then` is called once. Until then it
-    is in `waiting`: an order may need days, and clients ask every second."""
+    """A wait for the end of an order, at most for a timeout. `then` is called once. Until then the
+    wait is in `waiting`: an order may need days, and clients ask every second."""
 
     __slots__ = ("_then", "_timer", "_waiting")
 

@@ -14,7 +14,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 TRUSTED_ONLY: Mapping[str, str] = {"Cross-Origin-Opener-Policy": "same-origin"}
-"""For pages from loopback or over TLS. Elsewhere a browser ignores it and logs an error."""
+"""Header of pages from loopback or over TLS. Elsewhere a browser ignores it and logs an error."""
 COOKIE = "kbroker_session"
 FOREIGN = "requests of pages of other sites are refused"
 

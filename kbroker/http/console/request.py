@@ -38,7 +38,7 @@ class Request(Struct, frozen=True):
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def decoder(self) -> "AnswerDecoder | None":
-        """For the records of one answer."""
+        """The decoder of the records of one answer; None without a schema registry."""
         return None if self.schemas is None else self.schemas.answer(self.caller)
 
     def __getitem__(self, name: str) -> Any:

@@ -24,9 +24,10 @@ MAX_VALUE_CHARACTERS = 8192
 _DIGITS = re.compile(r"-?[0-9]{1,19}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NO_CONTROL = r"^[^\u0000-\u001F\u007F]*$"
-"""The same for the document, in the dialect of JSON Schema."""
+"""_CONTROL's complement for the document, in the dialect of JSON Schema: text without control
+characters."""
 TOPIC_NAME = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]+$"
-"""Of a topic, for the document: the broker refuses other names."""
+"""Pattern of topic names for the document. The broker refuses other names."""
 
 
 def maybe(schema: Schema) -> Schema:
@@ -63,7 +64,7 @@ class Parameter(Struct, frozen=True):
     pattern: str = _NO_CONTROL
 
     def schema(self) -> Schema:
-        """For the document."""
+        """The parameter's JSON schema for the document."""
         if self.kind == "integer":
             return {"type": "integer", "minimum": self.low, "maximum": self.high}
         if self.kind == "boolean":
@@ -82,7 +83,7 @@ class Parameter(Struct, frozen=True):
         return found | ({"enum": list(self.choices)} if self.choices else {"pattern": self.pattern})
 
     def _value(self) -> Schema:
-        """Of an entry of a map."""
+        """JSON schema of a value in a map."""
         if self.kind == "numbers":
             return {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": INT64}
         value = {**TEXT, "maxLength": MAX_VALUE_CHARACTERS}

@@ -9,7 +9,7 @@ import secrets
 from kbroker.ipc.messages import SCRAM_MECHANISMS, ScramCredential
 
 HASHES = {name: SCRAM_MECHANISMS[name].hash_name for name in ("SCRAM-SHA-512", "SCRAM-SHA-256")}
-"""By mechanism, the preferred one first."""
+"""Mechanism -> its hash function, the preferred mechanism first."""
 NAMES = {each.number: name for name, each in SCRAM_MECHANISMS.items()}
 """Names of mechanisms, by number."""
 MAX_ITERATIONS = 1_000_000

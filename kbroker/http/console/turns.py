@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Final
 
 AT_A_TIME: Final = 8
-"""Over all callers. Further requests wait for a short time, then they are refused."""
+"""Maximum of requests of all callers. Further ones wait for a short time, then they are refused."""
 OF_A_USER: Final = 3
-"""The broker may let each request of a user wait for seconds: because of a quota, or because others
-have guessed at the user's password. Those requests leave turns to other users."""
+"""Maximum of requests of one user. The broker may let each of them wait for seconds: because of a
+quota, or because others have guessed the user's password. Other users keep their turns."""
 
 
 class Turns:

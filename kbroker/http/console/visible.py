@@ -32,11 +32,11 @@ class Visible:
         self._groups: Checked = {}
 
     def topics(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that the client may see, none while the broker cannot be asked."""
+        """The names of topics that the client may see; none while the broker does not answer."""
         return self._seen(self._topics, names, self._seen_topics)
 
     def groups(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that the client may see, none while the broker cannot be asked."""
+        """The ids of groups that the client may see; none while the broker does not answer."""
         return self._seen(self._groups, names, self._seen_groups)
 
     def _seen(

@@ -96,7 +96,7 @@ def _serve(link: socket.socket) -> None:
 
 
 def _answer(text: str, references: Mapping[str, str]) -> tuple[int, bytes]:
-    """Its kind, and its bytes."""
+    """(kind, bytes) of the answer to a request to compile."""
     from kbroker.http.registry.formats import protobuf_format
 
     try:

@@ -45,9 +45,9 @@ the login of its request."""
 WAIT_S = 5.0
 """Maximum time that a large request waits for its turn; then it is refused."""
 ANSWER_S = 60.0
-"""Within this time a client reads the whole answer of a request that holds a turn."""
+"""Maximum time for a client to read the answer of a request that holds a turn."""
 FAILED_BY_ADDRESS, FAILED_IN_ALL = 50, 150
-"""Failed logins a minute. As many of an address, at once, does the broker check
+"""Maximum of failed logins a minute. The broker checks as many of an address at once
 (kbroker.login.attempts.address.burst); further ones would wait in its threads."""
 _CODES = {
     HTTPStatus.UNAUTHORIZED: 401,
@@ -129,8 +129,8 @@ class Registry:
     def _found(
         self, request: RegistryRequest, function: Function, caller: Caller, authorization: str, peer: str
     ) -> Any:
-        """Its result. A client sends its password each time, so a login whose credential has
-        changed is repeated at once. Raises Failure."""
+        """The function's result. A client sends its password with each request, so a login whose
+        credential has changed is repeated at once. Raises Failure."""
         try:
             return function(replace(request, caller=caller))
         except Failure:

@@ -39,7 +39,7 @@ class ProducerTable:
         self.rows: NDArray[np.int64] = kernel.new_table(capacity)
         self._on_growth = on_growth
         self._count_and_room = self.room
-        """Their sum, which no added producer changes."""
+        """Count plus room: an added producer does not change this sum."""
         # keys and their rows, and whether they were requested since the last change: see `states`
         self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._is_listed = False

@@ -29,8 +29,8 @@ class LeaderEpochFileCache:
 
     @classmethod
     def load(cls, folder: str) -> "LeaderEpochFileCache":
-        """From the folder's checkpoint; a damaged checkpoint counts as empty (recovery fills the
-        cache from batches)."""
+        """The cache of a folder's checkpoint; a damaged checkpoint counts as empty (recovery fills
+        the cache from batches)."""
         try:
             read = read_leader_epochs(folder)
             loaded = cls(folder, read)

@@ -163,7 +163,7 @@ class LogDir:
             checkpoint.update_offsets(path, partial(_lowered, key, first_dirty))
 
     def checkpointed(self) -> dict[str, frozenset[str]]:
-        """By checkpoint file, ``<topic> <partition>`` of its entries. Raises OSError."""
+        """Checkpoint file -> ``<topic> <partition>`` of its entries. Raises OSError."""
         names = (files.RECOVERY_POINTS, files.LOG_START_OFFSETS, files.CLEANER_OFFSETS)
         return {name: checkpoint.entries(f"{self.path}/{name}") for name in names}
 

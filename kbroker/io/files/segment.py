@@ -47,7 +47,7 @@ class SegmentFds(Struct, frozen=True):
     time_index: int
 
     def duplicate(self) -> "SegmentFds":
-        """The same open files under descriptors of their own. Raises OSError."""
+        """New descriptors of the same open files. Raises OSError."""
         made: list[int] = []
         try:
             for fd in (self.log, self.index, self.time_index):

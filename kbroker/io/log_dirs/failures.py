@@ -50,8 +50,8 @@ class LogDirFailures:
         return self._errors.of(log_dir)
 
     def log_failed(self, slot: int, error: OSError) -> None:
-        """On a full disk (or without descriptors) produce requests are refused until there is room;
-        any other error takes the log dir offline."""
+        """Refuse produce requests until there is room, if the disk is full or descriptors are used
+        up; any other error takes the log dir offline."""
         partition = self._partitions[slot]
         log_dir = files.log_dir_of(partition.folder)
         if error.errno not in NO_ROOM:
@@ -85,8 +85,8 @@ class LogDirFailures:
             self.dir_failed(files.log_dir_of(partition.folder), error)
 
     def sync_failed(self, folder: str, number: int) -> None:
-        """After a failed sync, by an errno, the kernel may have dropped dirty pages, so the log dir
-        goes offline."""
+        """Take the log dir offline after a failed sync: the kernel may have dropped dirty pages.
+        number: the errno."""
         self.dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
 
     def dir_not_synced(self, log_dir: str, error: OSError) -> bool:

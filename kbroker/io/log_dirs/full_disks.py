@@ -78,7 +78,7 @@ class FullDisks:
         self._count()
 
     def forget_unwritten(self, partition: UnifiedLog) -> None:
-        """Before a log is closed: drop the producers' state of batches that were not written. With
+        """Drop the producers' state of batches that were not written, before a log is closed. With
         it the next start would acknowledge their retries as duplicates. Raises OSError."""
         if partition.slot in self._slots:
             self._reload(partition)

@@ -346,7 +346,7 @@ class DeletedEntries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read: dict[str, tuple[int, Mapping[str, frozenset[str]]]] = {}
-        """By log dir: CLOCK_MONOTONIC when its checkpoints were read, and their entries."""
+        """Log dir -> (CLOCK_MONOTONIC when its checkpoints were read, their entries)."""
 
     def drop(self, log_dir: str, key: TopicPartition, asked_ns: int) -> None:
         """Drop the entries of a log. asked_ns: CLOCK_MONOTONIC when its folder was already gone;

@@ -23,7 +23,7 @@ class Deletions:
 
     def __init__(self) -> None:
         self._due: list[tuple[int, int, str]] = []
-        """When it is due, the delay until then, and the path."""
+        """(due time, delay until then, path) of each deletion; times in ms."""
         self._checked_ms = 0
         self._thread: ThreadPoolExecutor | None = None
 

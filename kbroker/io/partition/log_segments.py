@@ -36,8 +36,8 @@ MANY_SEGMENTS = 2000
 """Segments of a log from which on small ones are rolled once in SLOW_ROLL_MS: a client may let each
 batch have a segment, and all processes that read the log list its files again at each roll."""
 MANY_UNSYNCED = 32
-"""The same for segments that wait for their sync: each has three open files, and three more in it,
-and took a third of a millisecond."""
+"""Segments that wait for their sync, of a log, from which on small ones are rolled slowly, too. Each
+has three open files, three more in its sync, and takes a third of a millisecond."""
 SLOW_ROLL_MS = 60_000
 
 

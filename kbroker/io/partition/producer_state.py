@@ -44,11 +44,12 @@ class ProducerStateManager:
         return self._table.entries(self._slot)
 
     def states(self, after: int, limit: int) -> list[list[int]]:
-        """For DescribeProducers: the fields of ProducerState, by producer id."""
+        """Producers for DescribeProducers, ordered by id: the fields of ProducerState. after: a
+        producer id. limit: maximum number."""
         return self._table.states(self._slot, after, limit)
 
     def last_records(self) -> bytes:
-        """For a cleaning: see CleaningJob."""
+        """The last records of producers, for a cleaning: see CleaningJob."""
         return self._table.last_records(self._slot)
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:

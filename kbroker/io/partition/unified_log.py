@@ -259,9 +259,9 @@ class UnifiedLog:
         self.published.publish(high_watermark=offset, durable=offset, changed=True)
 
     def repair(self, now_ms: int) -> None:
-        """After a failed append: cut the bytes after the published end, remove the producers' state
-        of them, add what the transaction index may lack, and let the drain kernel append again.
-        Raises OSError when the files cannot be cut."""
+        """Repair the log after a failed append: cut the bytes after the published end, remove their
+        producers' state, add missing entries of the transaction index, and let the drain kernel
+        append again. Raises OSError when the files cannot be cut."""
         self.active.stop_appends()
         self.published.publish(changing=True)  # the transaction index is empty for a moment
         self.active.cut_to_state()

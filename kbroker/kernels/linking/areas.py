@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 PAGE = 4096
-"""Of x86-64."""
+"""Bytes of a page on x86-64."""
 
 
 class Area(IntEnum):
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 
 class Function(NamedTuple):
-    """For perf and debuggers. name: as in the object file."""
+    """A function of the image, for perf and debuggers. name: as in the object file."""
 
     name: str
     address: int

@@ -28,7 +28,7 @@ class Kind(IntEnum):
 
 
 OF_POINTER = frozenset({Kind.GOT_PC, Kind.GOT_PC_X, Kind.REX_GOT_PC_X})
-"""They name the place of a pointer to the symbol."""
+"""Kinds that refer to a pointer to the symbol, not to the symbol."""
 MOVE_BYTES = 10
 """Length of `movabs $address, %register`; its address starts at byte 2."""
 _LEA, _LOAD = 0x8D, 0x8B
@@ -39,9 +39,10 @@ JUMP_BYTES = 8
 
 
 def moved(instruction: bytes, at: int, target: int, load: bool) -> bytes:
-    """In place of a `movabs` of an address: the same register, set relative to the instruction.
+    """The instruction that replaces a `movabs` of an address: it sets the same register relative to
+    its own place.
 
-    at: where it lies. target: the address, or, with load, the place of the pointer that holds it.
+    at: the place. target: the address, or, with load, the place of the pointer that holds it.
     Raises CannotLink for another instruction.
     """
     if len(instruction) != MOVE_BYTES or instruction[0] not in (0x48, 0x49) or instruction[1] & 0xF8 != 0xB8:

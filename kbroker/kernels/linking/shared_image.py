@@ -122,7 +122,7 @@ def is_linked(file: bytes | memoryview) -> bool:
 
 
 def _digest(file: bytes | bytearray | memoryview) -> bytes:
-    """Of everything but itself."""
+    """Digest of a file's bytes, except for the digest in it."""
     with memoryview(file) as view:
         found = _DIGEST(view[:_DIGEST_AT])
         found.update(view[_NUMBERS_AT:])

@@ -30,7 +30,7 @@ class Symbols:
                 self.own[f"PyExc_{one.__name__}"] = id(one)  # to numba the object, not a pointer to it
 
     def address(self, name: str) -> int:
-        """Of a symbol of this list, else of the process's libraries. Raises ImportError."""
+        """Address of a symbol of this list, else of the process's libraries. Raises ImportError."""
         if name in self.own:
             return self.own[name]
         try:

@@ -25,7 +25,7 @@ def wrapped(value: int) -> int:
 
 
 def unsigned(value: int) -> np.uint64:
-    """The same 64 bits without a sign."""
+    """The 64 bits as a number without a sign."""
     return np.uint64(int(value) & WORD)
 
 

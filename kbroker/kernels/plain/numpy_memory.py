@@ -133,7 +133,7 @@ def note(array: Any) -> None:
 
 
 def watch() -> None:
-    """From now on the memory map contains all arrays that numpy allocates."""
+    """Let the memory map contain all arrays that numpy allocates from now on."""
     if not _allocator:
         _allocator.append(WatchedAllocator())
         np.frombuffer = _watched_frombuffer

@@ -15,8 +15,8 @@ OPENING_SECONDS: Final = 0.0005
 """New connections are opened for this time before existing ones have a turn, but at least one:
 with TLS, each takes some 0.2 ms."""
 WAITING_MAX: Final = 16
-"""While so many connections wait to be opened, no message is received; the last one may bring
-more."""
+"""Number of connections waiting to be opened at which no further message is received. A message may
+bring several."""
 
 
 class Handoff:

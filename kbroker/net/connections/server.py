@@ -34,4 +34,4 @@ class Server(Protocol):
         """A range has been read into the page cache."""
 
     def divide_descriptors(self) -> None:
-        """There are more connections: close cached files if they leave too few descriptors."""
+        """Close cached files if more connections need their descriptors."""

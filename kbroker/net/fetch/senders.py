@@ -18,8 +18,8 @@ from kbroker.net.network_tables import NetworkTables, free_list
 from kbroker.net.rows import Box, BoxPart, Context
 
 THREADS = 3
-"""While two of them wait for their disks, the readers of others continue; and fetches of 1 MiB over
-8 connections on two cores move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
+"""Sending threads. While two of them wait for disks, the third serves other readers; and fetches of
+1 MiB over 8 connections on two cores move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
 SENDER_MIN_BYTES = 256 << 10
 SLICE_US = 3000  # bulk work: the thread that answers small requests runs first
 

@@ -159,7 +159,7 @@ class ControlLink:
         return answers
 
     async def attempt_login(self, message: AttemptLogin) -> LoginTurn:
-        """When a password is checked. Raises LinkClosed."""
+        """Request a turn to check a password. Raises LinkClosed."""
         found: LoginTurn = await self._call(message)
         return found
 

@@ -64,7 +64,7 @@ NEVER: Final = frozenset(
     (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 )
 WATCHED: Final = frozenset((ApiKey.SHARE_FETCH, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
-"""When a connection that has sent one of these closes, control is notified."""
+"""APIs of which control is notified when a connection that has sent one closes."""
 PRODUCE_VERSIONS: Final = (ProduceVersion.FIRST, ProduceVersion.LAST)
 ANY_VERSION: Final = (-(1 << 15), (1 << 15) - 1)
 
@@ -250,7 +250,7 @@ class Forwarding:
             )
 
     def link_changed(self, link: AsyncLink | None) -> None:
-        """There is a new link to control, or none: then the requests that control has not answered
+        """Take a new link to control. None: control has ended, and requests that it has not answered
         get no answer."""
         self.link = link
         self._words[Context.FORWARDING] = link is not None

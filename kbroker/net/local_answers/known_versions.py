@@ -18,8 +18,8 @@ class KnownVersions:
         self._known: dict[int, KnownRequest] = {}
 
     def add(self, frame: bytes, known: KnownRequest) -> None:
-        """From now on the kernel answers this request, which is given without its size; when there
-        are too many, it does not."""
+        """Let the kernel answer this request from now on, unless there are too many. frame: without
+        its size."""
         request: NDArray[np.uint8] = np.frombuffer(frame, np.uint8)
         answer: NDArray[np.uint8] = np.frombuffer(known.answer, np.uint8)
         number = int(

@@ -74,7 +74,7 @@ class ProduceChecks:
         self._long = LongChecks()
         self._unsorted: deque[Words] = deque()  # results and reasons
         self._unchecked: OrderedDict[int, deque[tuple[int, int]]] = OrderedDict()
-        """By request: results and reasons. Requests take turns."""
+        """Request -> (result, reason) of batches that are not checked yet. Requests take turns."""
         self._waiting: deque[int] = deque()  # results without room in ring or arena
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
         self.undecided: dict[int, int] = {}

@@ -115,8 +115,9 @@ def check(
 
 
 def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
-    """If a compressed batch stays as it is, Kafka requires consecutive offsets, and skips keys and
-    values (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
+    """Requirements for the records of a batch. If a compressed batch stays as it is, Kafka requires
+    consecutive offsets, and skips keys and values
+    (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
     codec = rules.codec_for(batch)
     any_time = rules.log_append_time or batch.has_log_append_time
     return Demands(

@@ -41,12 +41,12 @@ MAX_VALUES: Final = 120_000
 """Maximum of a record's JSON, or a schema's: all clients of the process wait while it is parsed.
 The registry takes a schema from a body of 100,000."""
 REBUILD_S: Final = 3600.0
-"""After this time the topic is read from its start again, because compaction may have removed
+"""Time after which the topic is read from its start again, because compaction may have removed
 tombstones."""
 DEFAULT_CONTEXT = ":.:"
 _ESCAPE = re.compile(r"\\[\\\"']")
 _COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"?|'[^'\n]*'?""", re.DOTALL)
-"""Also one without an end, so that a schema is read only once."""
+"""A comment or a string. It also matches one without an end, so that a schema is read only once."""
 _PACKAGE = re.compile(r"\bpackage\s+([\w.]+)\s*;")
 _MESSAGE = re.compile(r"\bmessage\s+(\w+)")
 

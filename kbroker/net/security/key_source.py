@@ -11,7 +11,7 @@ from kbroker.config.plain_file import open_plain
 from kbroker.net.security.key_address import FILE, SCHEMES
 
 FETCH_S: Final = 10.0
-"""For each wait of the socket, and for the whole answer."""
+"""Timeout of each wait of the socket, and of the whole answer."""
 MAX_KEY_BYTES: Final = 1 << 20
 PIECE: Final = 1 << 16
 

@@ -28,8 +28,7 @@ log = logging.getLogger(__name__)
 LAST_BYTES_SECONDS = 2.0
 CHECK_SECONDS = 5.0
 REST_S: Final = 0.02
-"""Between two slices of a reload, which has one for each key: keys of a store are encrypted in a
-way that takes milliseconds for each."""
+"""Pause between two slices of a reload. Each key has a slice: its decryption takes milliseconds."""
 PARSER: Final = "cryptography.x509"
 """Reads certificates. Its import takes a tenth of a second."""
 

@@ -90,7 +90,7 @@ class RelayEnd(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """When one side ends, end the other after its unwritten bytes."""
+        """End the other side, too, after its unwritten bytes."""
         self.transport = None
         self.ended.set()
         if self.other.transport is not None:

@@ -27,12 +27,12 @@ MAX_FIRST_BYTES: Final = 16 << 10
 _LENGTH: Final = struct.Struct(">H")
 READ_NS: Final = 1_000_000
 PIECE_BYTES: Final = 1 << 11
-"""Of records that are this short together: 90 of one byte, or 75 KeyUpdates, which OpenSSL handles
-in one call of two milliseconds."""
+"""Maximum of bytes for one call of OpenSSL if records are short: 90 of one byte, or 75 KeyUpdates,
+take two milliseconds."""
 MAX_UNSENT_BYTES: Final = 1 << 16
 """Bytes for a client that it does not read: each KeyUpdate may ask for one in return."""
 UNSENT_S: Final = 0.05
-"""Until such bytes are counted again."""
+"""Time between two counts of such bytes."""
 
 
 class ReadTurns:
@@ -42,7 +42,7 @@ class ReadTurns:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def put(self, read: Callable[[], None]) -> None:
-        """Call it in its turn, in a later turn of the loop."""
+        """Queue a read: it is called after those before it, in a later turn of the loop."""
         self._waiting.append(read)
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._next)

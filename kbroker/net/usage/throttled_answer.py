@@ -26,8 +26,8 @@ def throttle_time_ms(frame: bytes, api_key: int, version: int) -> int:
 def with_throttle_time(
     frame: bytes, api_key: int, version: int, throttle_ms: int, whole: bool = True
 ) -> bytes:
-    """The same answer with another throttle time, if its API and version have the field. whole:
-    else the frame is a long answer's first part, which may lack the field."""
+    """The answer with a new throttle time, if its API and version have the field. whole: False for
+    the first part of a long answer, which may lack the field."""
     place = _place(frame, api_key, version)
     if place:
         return frame[:place] + _MS.pack(throttle_ms) + frame[place + _MS.size :]

@@ -91,7 +91,7 @@ class _Reader:
 
 
 def parse_message(text: str) -> MessageShape | None:
-    """None for a schema without any valid version."""
+    """The shape of a message from Kafka's JSON; None without any valid version."""
     raw = json.loads(TRAILING_COMMENT.sub("", COMMENT.sub("", text)))
     if raw["validVersions"] == "none":
         return None

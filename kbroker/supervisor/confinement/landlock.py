@@ -19,7 +19,7 @@ WRITE_FILE: Final = 1 << 1
 CHANGES_OF_FOLDERS: Final = sum(1 << bit for bit in range(4, 13))
 """Removing and making files and folders of all kinds."""
 SINCE: Final = {2: 1 << 13, 3: 1 << 14}
-"""By version of Landlock: linking to another folder, truncation."""
+"""Version of Landlock -> the access right that it added: linking to another folder, truncation."""
 BIND_TCP: Final = 1 << 0
 ABSTRACT_UNIX_SOCKET: Final = 1 << 0
 SIGNAL: Final = 1 << 1

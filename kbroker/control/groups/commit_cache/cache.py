@@ -71,8 +71,7 @@ HEARTBEATS: Final = tuple(
         (CacheTables.CONSUMER_HEARTBEATS, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     )
 )
-"""By API of heartbeats: the word that counts them in a block, their metric, and their
-failpoint."""
+"""API of heartbeats -> (the word that counts them in a block, their metric, their failpoint)."""
 NO_TAGS: Final = b"\0"
 
 

@@ -58,7 +58,7 @@ def _held(member: ConsumerMember) -> Partitions:
 
 
 def _assignment(table: GroupTable, partitions: Partitions) -> Assignment:
-    """By id and name; topics that are gone are left out."""
+    """An assignment with the topics' ids and names, without deleted topics."""
     return Assignment(
         [
             TopicPartitions(topic_id, name, sorted(each))

@@ -50,8 +50,8 @@ class ConsumerGroups:
         return Renewal(*self._progress.timers.session_of(group.group_id, member.member_id))
 
     def loaded(self, group: ConsumerGroup) -> None:
-        """After a restart: sessions start, expressions are matched against the topics of this
-        process."""
+        """The group was loaded after a restart: start its members' sessions, and match expressions
+        against the present topics."""
         group.resolved_version = -1
         for member in group.members.values():
             timeout_ms = None if member.classic is None else member.classic.session_timeout_ms

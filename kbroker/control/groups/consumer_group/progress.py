@@ -104,6 +104,6 @@ class Progress:
         return found
 
     def watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """After a restart: restart the timers for the revocation of partitions."""
+        """Start the timer for a member's revocation of partitions, after a restart."""
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             self.timers.revocation(group_id, member, member.rebalance_timeout_ms)

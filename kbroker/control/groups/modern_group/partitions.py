@@ -31,12 +31,12 @@ class NamedPartitions(Protocol):
 
 
 def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
-    """Without topics that have no partition."""
+    """Topic id -> partitions, without topics that have none."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in paced(topics) if topic.partitions}
 
 
 def named_partitions(topics: Iterable[NamedPartitions], view: TopicView) -> dict[bytes, frozenset[int]]:
-    """By topic id, of the topics that exist. A client may name a topic again and again, each time
+    """Topic id -> partitions, of existing topics. A client may name a topic repeatedly, each time
     with other partitions."""
     found: dict[bytes, set[int]] = {}
     for topic in paced(topics):
@@ -47,7 +47,7 @@ def named_partitions(topics: Iterable[NamedPartitions], view: TopicView) -> dict
 
 
 def plain(partitions: EpochPartitions) -> dict[bytes, frozenset[int]]:
-    """Without the epochs."""
+    """Topic id -> partitions, without the epochs."""
     return {topic_id: frozenset(epochs) for topic_id, epochs in paced(partitions.items())}
 
 

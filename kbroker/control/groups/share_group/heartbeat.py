@@ -290,7 +290,7 @@ class ShareHeartbeat:
         return Outcome(out)
 
     def loaded(self, group: ShareGroup) -> None:
-        """After a restart: restart all session timers."""
+        """The group was loaded after a restart: start its members' session timers."""
         for member_id in group.members:
             self._timers.session(group.group_id, member_id)
         if group.initializing:

@@ -214,7 +214,8 @@ class StreamsHeartbeat:
             self._timers.end_revocation(group_id, member.member_id)
 
     def loaded(self, group: StreamsGroup) -> None:
-        """After a restart: restart the timers of sessions and of revoked tasks."""
+        """The group was loaded after a restart: start the timers of sessions and of revoked
+        tasks."""
         for member in group.members.values():
             self._timers.session(group.group_id, member.member_id)
             if member.state is MemberState.UNREVOKED_TASKS:

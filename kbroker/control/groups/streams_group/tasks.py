@@ -64,7 +64,7 @@ class TaskSet(InRoles):
 
     @classmethod
     def of(cls, ids: TaskRolesLike) -> "TaskSet":
-        """From a message or record; null lists are empty."""
+        """The tasks of a message or record; null lists count as empty."""
         return cls(tasks_of(ids.active_tasks), tasks_of(ids.standby_tasks), tasks_of(ids.warmup_tasks))
 
 
@@ -79,7 +79,7 @@ class OwnedTasks(InRoles):
 
     @property
     def plain(self) -> TaskSet:
-        """Without the epochs."""
+        """The tasks without their epochs."""
         return TaskSet(
             {key: frozenset(epochs) for key, epochs in self.active.items()}, self.standby, self.warmup
         )
@@ -105,7 +105,7 @@ NONE_OWNED: Final = OwnedTasks()
 
 
 def tasks_of(ids: Iterable[TaskIdsLike] | None) -> Tasks:
-    """Without subtopologies that have no partition."""
+    """Subtopology -> partitions, without subtopologies that have none."""
     found: dict[str, frozenset[int]] = {}
     for each in ids or ():
         if each.partitions:

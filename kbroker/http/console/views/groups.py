@@ -170,7 +170,8 @@ def group(request: Request) -> dict[str, Any]:
 
 
 def _visible(request: Request, places: Collection[Partition]) -> list[Partition]:
-    """Those whose topic the caller may see, sorted. The leader of a group assigns any names."""
+    """The partitions whose topic the caller may see, sorted. The leader of a group may assign any
+    names."""
     names = sorted({topic for topic, _ in places})
     described = set(Visible(request.caller, request.config).topics(names)) if names else set()
     return sorted(place for place in places if place[0] in described)

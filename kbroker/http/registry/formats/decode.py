@@ -14,7 +14,7 @@ MAX_VALUES = 20_000
 
 
 MAX_PARSING_S = 5.0
-"""For all files that a Protobuf schema imports."""
+"""Maximum time to parse all files that a Protobuf schema imports."""
 
 
 class UnknownType(ValueError):

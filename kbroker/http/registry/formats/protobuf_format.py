@@ -77,7 +77,7 @@ class ProtobufSchema:
         return base64.b64encode(copy.SerializeToString(deterministic=True)).decode()
 
     def normal_text(self) -> str:
-        """Without a text of the same content, the schema as it was given."""
+        """The schema's text in normal form; the given text if that has no normal form."""
         if self._normal_text is None:
             self._normal_text = normal_text(self.file, self._again)
         return self._normal_text or self.canonical
@@ -113,7 +113,7 @@ _ELSEWHERE: list[Callable[[str, Resolved], bytes]] = []
 
 
 def use(compiler: Callable[[str, Resolved], bytes]) -> None:
-    """From now on another process runs protoc."""
+    """Let `compiler`, another process, run protoc from now on."""
     _ELSEWHERE[:] = [compiler]
 
 
@@ -190,7 +190,8 @@ def _verdict(done: subprocess.CompletedProcess[str], root: Path, out: Path) -> s
 
 
 def _bounded() -> None:
-    """In the process that becomes protoc. A lower limit of the broker stays: none may be raised."""
+    """Limit memory and file size of this process before it executes protoc. A lower limit of the
+    broker stays."""
     limits = {resource.RLIMIT_AS: MAX_PROTOC_BYTES, resource.RLIMIT_FSIZE: MAX_DESCRIPTOR_BYTES}
     for kind, maximum in limits.items():
         given = [each for each in resource.getrlimit(kind) if each != resource.RLIM_INFINITY]
@@ -257,7 +258,7 @@ def well_known(name: str) -> FileDescriptorProto | None:
 
 @cache
 def _well_known_files() -> dict[str, Path]:
-    """By the name that a schema imports."""
+    """Name in an import statement -> the file of the well-known types."""
     return {
         file.relative_to(folder).as_posix(): file for folder in WELL_KNOWN for file in folder.rglob("*.proto")
     }

@@ -28,7 +28,8 @@ _LABELS = {_KIND.LABEL_REPEATED: "repeated ", _KIND.LABEL_REQUIRED: "required "}
 def normal_text(
     file: FileDescriptorProto, compiled: Callable[[str], FileDescriptorProto | None]
 ) -> str | None:
-    """None if the text would be long, or is not compiled to this descriptor."""
+    """The schema's text in normal form; None if it would be long, or does not compile to the same
+    descriptor."""
     if file.ByteSize() > MAX_BYTES:
         return None
     text = printed(file)
@@ -140,7 +141,7 @@ def _type(field: FieldDescriptorProto) -> str:
 
 
 def _default(field: FieldDescriptorProto) -> str:
-    """Of bytes the descriptor has them escaped."""
+    """A field's default value as text. The descriptor has bytes escaped already."""
     if field.type == _KIND.TYPE_STRING:
         return _quoted(field.default_value)
     return f'"{field.default_value}"' if field.type == _KIND.TYPE_BYTES else field.default_value
